@@ -14,6 +14,6 @@ fi
 
 stamp="$VIRTUAL_ENV/.gradlib-$1"
 if [[ "$(cat "$stamp" 2>/dev/null)" != "$PWD" || pyproject.toml -nt "$stamp" ]]; then
-    python -m pip install --quiet --editable ".[$1]"
+    python -m pip install -qq --editable ".[$1]"
     echo "$PWD" >"$stamp"
 fi

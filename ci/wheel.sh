@@ -10,8 +10,8 @@ unset PYTHONPATH
 
 git clone --quiet . "$work/clone"
 "${PYTHON:-python3}" -m venv "$work/env"
-"$work/env/bin/pip" wheel --quiet --no-deps --wheel-dir "$work/dist" "$work/clone"
-"$work/env/bin/pip" install --quiet "$work"/dist/gradlib-*.whl
+"$work/env/bin/pip" wheel -qq --no-deps --wheel-dir "$work/dist" "$work/clone"
+"$work/env/bin/pip" install -qq "$work"/dist/gradlib-*.whl
 
 cd "$work" # away from the checkout, so that only the wheel can be imported
 "$work/env/bin/python" - "$work/clone" <<'PY'
