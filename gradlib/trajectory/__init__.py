@@ -1,0 +1,1 @@
+"""Robot trajectories from controls: position, velocity, acceleration and jerk, with every derivative."""

@@ -1,0 +1,264 @@
+"""The chain position - velocity - acceleration - jerk on the CPU: four control orders, both schemes, and their adjoints.
+
+For h = 1 .. H-1 with t = dt[:, h] the chain keeps
+
+    p_h = p_{h-1} + t v_h + r_h        v_h = v_{h-1} + t a_h + s_h        a_h = a_{h-1} + t j_h + q_h
+
+where one of p, v, a, j is the control, delayed by a step (c_h = u_{h-1}). ``exact`` holds an acceleration or jerk constant over each
+step instead. The *sources* (r, s, q) are zero in an integration; they are what makes the derivative by dt the same map again: a
+change of t_h enters as sources (v_h, a_h, j_h) times that change, in both schemes. `forward` is linear in (u, start, sources) and
+`adjoint` is its transpose. CUDA form: kernels/chain.cu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gradlib.backend.array import Array
+from gradlib.trajectory.blocks import Steps, compute_dtype, from_time_order, split, to_time_order
+
+Parts = Sequence[Array | None]
+_FACTORIAL = (1, 1, 2, 6)
+
+
+def _ready(array: Array | None, dtype: np.dtype) -> Array | None:
+    return None if array is None else np.ascontiguousarray(array, dtype=dtype)
+
+
+def _step_times(dt: Array, dtype: np.dtype) -> Array:
+    """A (1 or B, 1 or H) copy of dt in dtype whose unused step 0 holds 1, so that whatever was there does no harm."""
+    times = np.array(dt, dtype=dtype, ndmin=2)
+    if times.shape[1] > 1:
+        times[:, 0] = 1
+    return times
+
+
+def _part(parts: Parts, low: int, high: int) -> list[Array | None]:
+    return [None if x is None else x[low:high] for x in parts]
+
+
+class _Times:
+    """The `Steps` of each block; those of blocks of one size are shared when dt is the same for all trajectories."""
+
+    def __init__(self, dt: Array, dtype: np.dtype, time_order: bool) -> None:
+        self.dt = _step_times(dt, dtype)
+        self.time_order = time_order
+        self.shared: dict[tuple[int, int, int], Steps] = {}
+
+    def of(self, low: int, shape: tuple[int, int, int]) -> Steps:
+        if len(self.dt) > 1:
+            return Steps(self.dt[low : low + shape[0]], shape, self.time_order)
+        if shape not in self.shared:
+            self.shared[shape] = Steps(self.dt, shape, self.time_order)
+        return self.shared[shape]
+
+
+def forward(
+    u: Array, start: Parts, dt: Array, order: int, exact: bool = False, sources: Parts | None = None, out: Sequence[Array] | None = None
+) -> tuple[Array, Array, Array, Array]:
+    """Positions, velocities, accelerations and jerks of a control sequence.
+
+    Args:
+        u: (B, H, D) controls; float16, bfloat16, float32 or float64. u[:, H-1] is not used.
+        start: position, velocity, acceleration at step 0, each (B, D) or None for zero.
+        dt: (1 or B, 1 or H) seconds; dt[:, 0] is not used.
+        order: 0 position, 1 velocity, 2 acceleration, 3 jerk is the control.
+        exact: hold the control constant over a step (orders 2 and 3).
+        sources: None, or three arrays (B, H, D) or None added to p, v, a at each step (step 0 not used).
+        out: None, or four contiguous arrays (B, H, D) to fill.
+    Returns: p, v, a, j, each (B, H, D) in u's dtype.
+    """
+    dtype = compute_dtype(u.dtype)
+    result = tuple(np.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
+    work = result if u.dtype == dtype else tuple(np.empty(u.shape, dtype) for _ in range(4))
+    control = _ready(u, dtype)
+    begin = [_ready(x, dtype) for x in start]
+    extra = [_ready(x, dtype) for x in sources or (None, None, None)]
+    times = _Times(dt, dtype, time_order=order > 0)
+    with np.errstate(all="ignore"):  # differences across rows are computed and overwritten; overflow gives inf, as on a GPU
+        for low, high in split(len(u), u.shape[1] * u.shape[2]):
+            block = control[low:high]
+            steps = times.of(low, block.shape)
+            views = [x[low:high] for x in work]
+            parts, added = _part(begin, low, high), _part(extra, low, high)
+            if order == 0:
+                flat = [None if x is None else x.reshape(-1) for x in added]
+                _forward_block(block.reshape(-1), parts, flat, steps, 0, False, [x.reshape(-1) for x in views])
+            else:
+                _forward_transposed(block, parts, added, steps, order, exact, views)
+        if work is not result:
+            for target, value in zip(result, work, strict=True):
+                np.copyto(target, value, casting="same_kind")
+    return result  # type: ignore[return-value]
+
+
+def _forward_transposed(block: Array, start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, views: list[Array]) -> None:
+    """`_forward_block` on copies in time order."""
+    flat = np.empty((5, steps.size), block.dtype)
+    to_time_order(block, flat[4])
+    turned: list[Array | None] = []
+    for source in sources:
+        turned.append(None if source is None else np.empty(steps.size, block.dtype))
+        if source is not None:
+            to_time_order(source, turned[-1])
+    _forward_block(flat[4], start, turned, steps, order, exact, list(flat[:4]))
+    for value, view in zip(flat, views, strict=False):
+        from_time_order(value, view)
+
+
+def _forward_block(u: Array, start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, x: list[Array]) -> None:
+    """Fill the flat arrays x = (p, v, a, j) of one block from its flat controls."""
+    begin = (*start, None)
+    steps.delay(u, begin[order], x[order])
+    for i in range(order, 3):
+        steps.difference(x[i], sources[i], begin[i + 1], x[i + 1])
+    for i in range(order - 1, -1, -1):
+        _increment(x, i, order, steps, exact)
+        if sources[i] is not None:
+            np.add(x[i], sources[i], out=x[i])
+        steps.accumulate(x[i], begin[i], x[i])
+
+
+def _increment(x: list[Array], i: int, order: int, steps: Steps, exact: bool) -> None:
+    """Into x[i]: what x[i] grows by at each step, t x[i+1], or by `exact` the Taylor sum whose last term holds the control."""
+    if not exact:
+        np.multiply(x[i + 1], steps.t, out=x[i])
+        return
+    np.multiply(x[order], steps.t / (order - i), out=x[i])
+    for k in range(order - 1, i, -1):
+        np.add(x[i][steps.m :], x[k][: -steps.m], out=x[i][steps.m :])
+        np.multiply(x[i], steps.t / (k - i), out=x[i])
+
+
+def adjoint(
+    grads: Parts, dt: Array, shape: tuple[int, int, int], order: int, exact: bool = False, with_sources: bool = False
+) -> tuple[Array, ...]:
+    """The transpose of `forward`: from gradients by p, v, a, j to gradients by control, start and sources.
+
+    Args:
+        grads: four arrays (B, H, D), None where zero; at least one is given. The jerk's step 0 is not used (j_0 is a constant).
+        dt, order, exact: as in `forward`.
+        shape: (B, H, D).
+        with_sources: also return the gradients by the three sources.
+    Returns: gradients by u (B, H, D), whose last step is zero; by start position, velocity, acceleration (B, D); and, when asked
+        for, by the three sources (B, H, D), zero at step 0.
+    """
+    stored = next(g.dtype for g in grads if g is not None)
+    dtype = compute_dtype(stored)
+    ready = [_ready(g, dtype) for g in grads]
+    trajectories, horizon, joints = shape
+    full = [np.empty(shape, dtype) for _ in range(4 if with_sources else 1)]
+    starts = [np.empty((trajectories, joints), dtype) for _ in range(3)]
+    times = _Times(dt, dtype, time_order=order > 0)
+    with np.errstate(all="ignore"):
+        for low, high in split(trajectories, horizon * joints):
+            part = (high - low, horizon, joints)
+            steps = times.of(low, part)
+            flat = _flat_grads(_part(ready, low, high), steps, order)
+            control, begin, extra = _adjoint_block(flat, steps, order, exact, with_sources)
+            _deliver_control(control, full[0][low:high], steps)
+            for target, value in zip(full[1:], extra, strict=True):
+                _deliver(value, target[low:high], steps)
+            for target, value in zip(starts, begin, strict=True):
+                target[low:high] = value.reshape(high - low, joints)
+        return tuple(x.astype(stored, copy=False) for x in (full[0], *starts, *full[1:]))
+
+
+def _flat_grads(grads: Parts, steps: Steps, order: int) -> list[Array | None]:
+    """The block's gradients as flat arrays in the block's order."""
+    if order == 0:
+        return [None if g is None else g.reshape(-1) for g in grads]
+    flat: list[Array | None] = []
+    for g in grads:
+        flat.append(None if g is None else np.empty(steps.size, g.dtype))
+        if g is not None:
+            to_time_order(g, flat[-1])
+    return flat
+
+
+def _adjoint_block(
+    grads: Parts, steps: Steps, order: int, exact: bool, with_sources: bool
+) -> tuple[Array, list[Array], list[Array]]:
+    """Of one block: the flat gradient by the delayed control, those by the three start parts, and by the sources (flat, or none)."""
+    dtype = next(g.dtype for g in grads if g is not None)
+    begin: list[Array] = [np.empty(0)] * 3
+    extra: list[Array] = [np.empty(0)] * 3
+    bars: list[Array] = []  # total gradients of the accumulated states, lowest first; step 0 is zero once the start is taken
+    for i in range(order):
+        bar = _total(grads[i], bars, steps, exact, shifted=exact, dtype=dtype)
+        steps.accumulate_back(bar)
+        begin[i] = steps.first(bar).copy()
+        steps.set_first(bar, None)
+        bars.append(bar)
+        extra[i] = bar
+    upper = _jerk_rate(grads[3], steps) if order < 3 else None
+    for i in range(2, order - 1, -1):
+        if upper is not None and grads[i] is not None and not (bars and i == order):
+            bar = grads[i] + upper
+        else:
+            bar = _total(grads[i], bars if i == order else [], steps, exact, shifted=False, dtype=dtype)
+            if upper is not None:
+                np.add(bar, upper, out=bar)
+        if upper is not None:
+            steps.take_next(bar, upper)
+        begin[i] = steps.first(bar).copy()
+        if with_sources:
+            extra[i] = np.zeros(steps.size, dtype) if upper is None else -upper
+        if i > order:
+            upper = bar * steps.rate if upper is None else np.multiply(bar, steps.rate, out=upper)
+            steps.set_first(upper, None)
+    if order == 3:
+        bar = _total(grads[3], bars, steps, exact, shifted=False, dtype=dtype)
+    return bar, begin, extra if with_sources else []
+
+
+def _deliver_control(bar: Array, view: Array, steps: Steps) -> None:
+    """Undo the delay: ``view_h = bar_{h+1}``, and zero at the last step, whose control is never used."""
+    if steps.rows == len(view):
+        np.copyto(view.reshape(-1)[: -steps.m], bar[steps.m :])
+    else:
+        from_time_order(np.append(bar[steps.m :], np.zeros(steps.m, bar.dtype)), view)
+    view[:, -1] = 0
+
+
+def _deliver(flat: Array, view: Array, steps: Steps) -> None:
+    """Copy a flat block into (b, H, D)."""
+    if steps.rows == len(view):
+        np.copyto(view.reshape(-1), flat)
+    else:
+        from_time_order(flat, view)
+
+
+def _jerk_rate(grad: Array | None, steps: Steps) -> Array | None:
+    """The jerk's gradient over t, zero at step 0."""
+    if grad is None:
+        return None
+    rate = grad * steps.rate
+    steps.set_first(rate, None)
+    return rate
+
+
+def _total(grad: Array | None, bars: list[Array], steps: Steps, exact: bool, shifted: bool, dtype: np.dtype) -> Array:
+    """A state's own gradient plus what comes from the states it drives: t times the one below, or by `exact` the Taylor sum.
+
+    ``bars`` are the totals below, lowest first, zero at step 0. ``shifted``: the state drives them one step later.
+    """
+    if not bars:
+        return np.zeros(steps.size, dtype) if grad is None else grad.copy()
+    if not exact:
+        term = bars[-1] * steps.t
+    else:
+        term = bars[0] * (steps.t / len(bars))
+        for k in range(1, len(bars)):
+            np.add(term, bars[k], out=term)
+            np.multiply(term, steps.t / (len(bars) - k), out=term)
+    if grad is None and not shifted:
+        return term
+    bar = np.zeros(steps.size, dtype) if grad is None else grad.copy()
+    if shifted:
+        steps.add_next(bar, term)
+    else:
+        np.add(bar, term, out=bar)
+    return bar
