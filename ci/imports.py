@@ -1,7 +1,7 @@
 """Imports only point down the house, and `import gradlib` loads nothing beyond its two dependencies.
 
-Every room (a folder of gradlib/) stands on a floor and may import itself, `gradlib.version`, and rooms of lower floors,
-at the top of a file or inside a function; imports for type checking only are free. `gradlib/__init__.py` is the roof
+Every room (a folder of gradlib/) stands on a floor and may import itself and rooms of lower floors, at the top
+of a file or inside a function; imports for type checking only are free. `gradlib/__init__.py` is the roof
 and may import all of them; only the command line stands above it.
 """
 
@@ -16,7 +16,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gradlib"
 FLOORS = (
-    ("version",),
     ("backend",),
     ("core",),
     ("ops",),
