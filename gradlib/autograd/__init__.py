@@ -1,0 +1,6 @@
+"""torch.autograd's surface."""
+
+from __future__ import annotations
+
+from gradlib.core.engine import backward as backward, grad as grad
+from gradlib.core.modes import enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled

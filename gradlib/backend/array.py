@@ -1,0 +1,117 @@
+"""Arrays of either library: which namespace one belongs to, where it lives, how it moves.
+
+Everything above this room writes ``xp = namespace(array)`` and then only ``xp.something``. CuPy is imported by the first use of a
+CUDA device and never before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any
+
+import numpy as np
+
+Array = Any  # numpy.ndarray or cupy.ndarray; neither library offers a type that covers both
+Namespace = Any  # the module numpy or cupy
+
+
+def cupy() -> Namespace:
+    """The CuPy module, imported on first use. Raises: RuntimeError that says what to install when it is missing."""
+    try:
+        import cupy as module
+    except ImportError as error:
+        raise RuntimeError(
+            "a CUDA device needs CuPy, which is not installed here. "
+            "Install it with: pip install 'gradlib[cuda12]' (CUDA 12) or pip install 'gradlib[cuda13]' (CUDA 13)."
+        ) from error
+    return module
+
+
+def is_cupy(value: object) -> bool:
+    """Whether value is a CuPy array. A machine that never imported CuPy cannot hold one, so this imports nothing."""
+    module = sys.modules.get("cupy")
+    return module is not None and isinstance(value, module.ndarray)
+
+
+def is_array(value: object) -> bool:
+    """Whether value is an array of either library (not a scalar, not a Tensor)."""
+    return isinstance(value, np.ndarray) or is_cupy(value)
+
+
+def namespace(value: object) -> Namespace:
+    """The module whose functions take this array. Raises: TypeError for what is no array."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np
+    if is_cupy(value):
+        return sys.modules["cupy"]
+    raise TypeError(f"expected a Tensor, a NumPy array or a CuPy array, got {type(value).__name__}")
+
+
+def device_index(array: Array) -> int | None:
+    """The CUDA device number that holds the array, or None for host memory."""
+    return None if isinstance(array, (np.ndarray, np.generic)) else int(array.device.id)
+
+
+def on_device_of(array: Array) -> Any:
+    """A context in which CuPy allocates and launches on the array's own device; free for host arrays."""
+    return contextlib.nullcontext() if isinstance(array, (np.ndarray, np.generic)) else array.device
+
+
+def move(array: Array, index: int | None) -> Array:
+    """The array on the CUDA device ``index`` (None: the host). The same object when it is there already."""
+    if device_index(array) == index:
+        return array
+    if index is None:
+        return cupy().asnumpy(array)
+    library = cupy()
+    with library.cuda.Device(index):
+        return library.asarray(array)
+
+
+def copy(array: Array) -> Array:
+    """A fresh array of the same values and, where it is dense, the same memory order."""
+    return namespace(array).array(array, order="K", copy=True)
+
+
+def is_view_of(result: Array, source: Array) -> bool:
+    """Whether a NumPy or CuPy function that may return a view or a copy of source returned a view."""
+    return result is source or (result.base is not None and (result.base is source or result.base is source.base))
+
+
+def is_dense(array: Array) -> bool:
+    """Whether the elements fill one block of memory, each once, in some order of the axes (torch: non-overlapping and dense)."""
+    expected = array.itemsize
+    for stride, size in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride != expected:
+            return array.size == 0
+        expected *= size
+    return True
+
+
+def scatter_add(target: Array, index: Any, values: Array) -> None:
+    """``target[index] += values`` in place, where repeated indices all count."""
+    if isinstance(target, np.ndarray):
+        np.add.at(target, index, values)
+    else:
+        import cupyx
+
+        cupyx.scatter_add(target, index, values)
+
+
+def special(array: Array) -> Any:
+    """The special-function module for the array's library (``scipy.special`` or ``cupyx.scipy.special``).
+
+    Raises: RuntimeError that names the extra when SciPy is missing on the host.
+    """
+    if isinstance(array, (np.ndarray, np.generic)):
+        try:
+            import scipy.special as module
+        except ImportError as error:
+            raise RuntimeError(
+                "this function needs SciPy on the CPU, which is not installed here. Install it with: pip install 'gradlib[scipy]'."
+            ) from error
+        return module
+    import cupyx.scipy.special as module
+
+    return module

@@ -1,0 +1,102 @@
+"""``device("cpu")`` and ``device("cuda:0")``: where an array lives, and the default place for new ones."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from gradlib.backend.array import Array, cupy, device_index
+
+
+class _Default(threading.local):
+    stack: tuple[device, ...] = ()
+
+
+_default = _Default()
+
+
+class device:  # noqa: N801  (torch's spelling)
+    """A place for arrays; as a context (``with device("cuda"):``) the default place for new ones.
+
+    Args:
+        type: "cpu", "cuda", "cuda:1", a device, or a CUDA device number.
+        index: the CUDA device number, when type is "cuda".
+    Raises: RuntimeError for a string that is no device; for "cuda" without CuPy or without a GPU, saying which is missing.
+    Source: torch.device.
+    """
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: str | int | device = "cpu", index: int | None = None) -> None:
+        if isinstance(type, device):
+            self.type, self.index = type.type, type.index
+            return
+        kind, _, number = f"cuda:{type}".partition(":") if isinstance(type, int) else str(type).partition(":")
+        if kind not in ("cpu", "cuda") or (number and not number.isdigit()) or (number and index is not None):
+            raise RuntimeError(f'a device is "cpu", "cuda" or "cuda:N", got {type!r}' + (f" with index {index}" if index is not None else ""))
+        self.type: str = kind
+        self.index: int | None = int(number) if number else index
+        if kind == "cuda":
+            require_cuda(self.index)
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r}" + (")" if self.index is None else f", index={self.index})")
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> Any:
+        return device, (str(self),)
+
+    def __enter__(self) -> device:
+        _default.stack += (self,)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _default.stack = _default.stack[:-1]
+
+
+def require_cuda(index: int | None) -> None:
+    """Refuse a CUDA device that is not there, saying what is missing: CuPy, the GPU or that number."""
+    runtime = cupy().cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except Exception as error:  # CuPy raises CUDARuntimeError, or ImportError when the driver library cannot be loaded
+        raise RuntimeError(
+            f"CuPy is installed, but no usable GPU was found ({error}). Check that `nvidia-smi` lists a GPU and that its driver is "
+            'new enough for this CuPy; use device("cpu") meanwhile.'
+        ) from error
+    if count == 0:
+        raise RuntimeError('CuPy is installed, but this machine has no GPU (`nvidia-smi` lists none). Use device("cpu").')
+    if index is not None and index >= count:
+        raise RuntimeError(f"cuda:{index} was asked for, but this machine has {count} GPU(s), numbered from 0")
+
+
+def default_index() -> int | None:
+    """The CUDA device number on which new arrays are made by default, or None for the host."""
+    return resolve(_default.stack[-1]) if _default.stack else None
+
+
+def resolve(place: Any) -> int | None:
+    """What a ``device=`` argument means: None is the default place; the answer is a CUDA device number, or None for the host."""
+    if place is None:
+        return default_index()
+    chosen = place if isinstance(place, device) else device(place)
+    if chosen.type == "cpu":
+        return None
+    return chosen.index if chosen.index is not None else int(cupy().cuda.runtime.getDevice())
+
+
+_CPU = device("cpu")
+
+
+def device_of(array: Array) -> device:
+    """The device that holds the array."""
+    index = device_index(array)
+    return _CPU if index is None else device("cuda", index)

@@ -1,0 +1,178 @@
+"""Data types, the default one, and torch's promotion rules.
+
+gradlib's dtypes are NumPy's own ``dtype`` objects, so ``x.dtype == numpy.float32`` and ``array.astype(gradlib.float32)`` just work.
+Promotion is torch's, not NumPy's: a Python scalar or a 0-d tensor never promotes within its own category, and an integer tensor
+meeting a float one takes the float's dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+bool_ = np.dtype(np.bool_)
+uint8 = np.dtype(np.uint8)
+int8 = np.dtype(np.int8)
+int16 = np.dtype(np.int16)
+int32 = np.dtype(np.int32)
+int64 = np.dtype(np.int64)
+float16 = np.dtype(np.float16)
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+complex64 = np.dtype(np.complex64)
+complex128 = np.dtype(np.complex128)
+
+_default = float32
+_COMPLEX_OF = {float16: complex64, float32: complex64, float64: complex128}
+_REAL_OF = {complex64: float32, complex128: float64}
+
+
+def bfloat16() -> np.dtype:
+    """The bfloat16 dtype of ``ml_dtypes``. Raises: RuntimeError that says how to install it when it is missing."""
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise RuntimeError("bfloat16 needs the package ml_dtypes. Install it with: pip install 'gradlib[bfloat16]'.") from error
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def is_bfloat16(dtype: np.dtype) -> bool:
+    return dtype.name == "bfloat16"
+
+
+def category(dtype: np.dtype) -> int:
+    """0 for bool, 1 for integers, 2 for floats, 3 for complex. Raises: TypeError for anything else."""
+    kind = dtype.kind
+    if kind == "f" or (kind == "V" and is_bfloat16(dtype)):
+        return 2
+    if kind == "c":
+        return 3
+    if kind == "b":
+        return 0
+    if kind in "iu":
+        return 1
+    raise TypeError(f"gradlib holds bool, integer, float and complex elements, got dtype {dtype}")
+
+
+def is_floating_point(dtype: np.dtype) -> bool:
+    return category(dtype) == 2
+
+
+def is_complex(dtype: np.dtype) -> bool:
+    return dtype.kind == "c"
+
+
+def is_differentiable(dtype: np.dtype) -> bool:
+    """Whether a tensor of this dtype can require a gradient: floats and complex numbers can."""
+    return category(dtype) >= 2
+
+
+def get_default_dtype() -> np.dtype:
+    """The dtype that Python floats become: float32 until ``set_default_dtype`` changes it. Source: torch.get_default_dtype."""
+    return _default
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Choose the dtype that Python floats become. Raises: TypeError unless it is a floating dtype. Source: torch.set_default_dtype."""
+    global _default
+    chosen = as_dtype(dtype)
+    if chosen is None or not is_floating_point(chosen):
+        raise TypeError(f"only floating-point types are supported as the default type, got {dtype}")
+    _default = chosen
+
+
+def as_dtype(value: Any) -> np.dtype | None:
+    """What a ``dtype=`` argument means: None, a dtype, a NumPy scalar type, a name, or Python's bool, int, float, complex.
+
+    ``float`` means float64 as in NumPy and torch. Raises: TypeError for anything else.
+    """
+    if value is None or (type(value) is np.dtype and value.isnative):
+        return value
+    if value == "bfloat16":
+        return bfloat16()
+    dtype = np.dtype(value).newbyteorder("=")
+    category(dtype)
+    return dtype
+
+
+def to_complex(dtype: np.dtype) -> np.dtype:
+    """The complex dtype whose parts have this float dtype."""
+    return dtype if dtype.kind == "c" else _COMPLEX_OF.get(dtype, complex64)
+
+
+def to_real(dtype: np.dtype) -> np.dtype:
+    """The dtype of the real part of this dtype."""
+    return _REAL_OF.get(dtype, dtype)
+
+
+def promote_types(a: Any, b: Any) -> np.dtype:
+    """The smallest dtype to which both convert. Source: torch.promote_types."""
+    first, second = as_dtype(a), as_dtype(b)
+    if first is None or second is None:
+        raise TypeError("promote_types takes two dtypes, got None")
+    if first == second:
+        return first
+    low, high = sorted((first, second), key=category)
+    if category(high) == 3:
+        return high if category(low) < 2 else np.promote_types(high, to_complex(low))
+    if category(high) == 2:
+        if category(low) < 2:
+            return high
+        return float32 if is_bfloat16(low) and high == float16 or is_bfloat16(high) and low == float16 else np.promote_types(low, high)
+    return np.promote_types(low, high)
+
+
+def scalar_dtype(value: Any) -> np.dtype:
+    """The dtype a Python number has as a tensor of its own."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, (int, np.integer)):
+        return int64
+    if isinstance(value, (float, np.floating)):
+        return _default
+    if isinstance(value, (complex, np.complexfloating)):
+        return to_complex(_default)
+    raise TypeError(f"expected a number, got {type(value).__name__}")
+
+
+def _combine(higher: np.dtype | None, lower: np.dtype | None) -> np.dtype | None:
+    """One step of torch's rule: ``higher`` has priority, ``lower`` decides only when it is of a higher category."""
+    if higher is None or lower is None:
+        return higher if lower is None else lower
+    if category(higher) == 3:
+        return higher
+    if category(higher) == 2:
+        return to_complex(higher) if category(lower) == 3 else higher
+    if category(higher) == 0 or category(lower) >= 2:
+        return promote_types(higher, lower)
+    return higher
+
+
+def result_type(*operands: Any) -> np.dtype:
+    """The dtype in which an operation on these operands runs.
+
+    Arrays and Tensors of one dimension or more decide first, 0-d ones next, Python numbers last; a later group counts only when it
+    is of a higher category (bool, integer, float, complex). Source: torch.result_type and torch's "Type promotion" notes.
+    """
+    groups: list[np.dtype | None] = [None, None, None]
+    for operand in operands:
+        dtype = getattr(operand, "dtype", None)
+        if dtype is None or isinstance(operand, np.generic):
+            group, dtype = 2, scalar_dtype(operand)
+        else:
+            group = 0 if operand.ndim else 1
+        seen = groups[group]
+        groups[group] = dtype if seen is None else promote_types(seen, dtype)
+    combined = _combine(_combine(groups[0], groups[1]), groups[2])
+    if combined is None:
+        raise TypeError("result_type needs at least one operand")
+    return combined
+
+
+def can_cast(source: Any, target: Any) -> bool:
+    """Whether a result of dtype source may be written into target: not from a higher category down. Source: torch.can_cast."""
+    first, second = as_dtype(source), as_dtype(target)
+    if first is None or second is None:
+        raise TypeError("can_cast takes two dtypes, got None")
+    return category(first) <= category(second)

@@ -1,0 +1,274 @@
+"""Writes the Python of each operation's plain path, as ``dataclasses`` writes ``__init__``: once, when the operation is declared.
+
+The plain path is what runs when every input is a Tensor on NumPy of one dtype, float32 or float64 (or a Python number), and nothing
+unusual is active. It does no look-up by name, no loop over inputs and no call but the operation's own. Everything else goes to
+``dispatch``, which does the same in general and is the text to read first. ``print(source_of_call(op))`` shows what was written.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradlib.backend.dtype import float32, float64
+from gradlib.core import modes
+from gradlib.core.dispatch import conjugate, dispatch, keywords, mark_view
+from gradlib.core.node import Node, check_outputs, freed, output_tensor, stale
+from gradlib.core.tensor import Tensor, as_array
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+_COMMON = {
+    "np": np,
+    "ndarray": np.ndarray,
+    "F32": float32,
+    "F64": float64,
+    "Tensor": Tensor,
+    "new": object.__new__,
+    "watch": modes.watch,
+    "local": modes.local,
+    "next_seq": modes.next_seq,
+    "dispatch": dispatch,
+    "keywords": keywords,
+    "mark_view": mark_view,
+    "as_array": as_array,
+    "freed": freed,
+    "stale": stale,
+    "check_outputs": check_outputs,
+    "output_tensor": output_tensor,
+}
+
+
+def _build(name: str, source: str, names: dict[str, Any]) -> Any:
+    space = {**_COMMON, **names}
+    exec(compile(source, f"<gradlib op {name}>", "exec"), space)
+    return space[name]
+
+
+# ---- the call ---------------------------------------------------------------------------------------------------------------
+
+
+def compile_call(op: Op) -> Any:
+    """The public function of an operation."""
+    defaults = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
+    function = _build(op.name, source_of_call(op), {"op": op, "host_value": host_value(op), "Node": op.node, **defaults})
+    function.__doc__ = op.value.__doc__
+    function.__module__ = op.value.__module__
+    function.__qualname__ = op.name
+    function.op = op
+    return function
+
+
+def host_value(op: Op) -> Any:
+    """The value on NumPy arrays: the very NumPy function when the declared value only hands its arguments to one, saving a call."""
+
+    class Spy:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *args, **kwargs: (name, args, kwargs)
+
+    marks = [object() for _ in op.params]
+    try:
+        name, args, kwargs = op.value(Spy(), *marks)
+        if list(args) == marks and not kwargs:
+            return getattr(np, name)
+    except Exception:  # it does more than that, in whatever way the spy does not bear
+        pass
+    return functools.partial(op.value, np)
+
+
+def source_of_call(op: Op) -> str:
+    """The Python text of an operation's public function."""
+    arguments = ", ".join(op.params)
+    aliased = "dim" in op.params
+    lines = [f"def {op.name}({_signature(op, aliased)}):"]
+    if aliased:
+        lines += ["    if aliases:", f"        return keywords(op, ({arguments},), aliases)"]
+    lines += ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"] if "out" not in op.params else []
+    if op.rules and set(op.tensors) == set(op.rules) and op.sequence is None and len(op.outputs) == 1:
+        lines += _plain_path(op)
+    lines.append(f"    return dispatch(op, ({arguments},))")
+    return "\n".join(lines)
+
+
+def _signature(op: Op, aliased: bool) -> str:
+    """The declared parameters after the namespace, with ``out`` and, where there is a ``dim``, NumPy's names for it."""
+    parts, keyword_only = [], False
+    for parameter in list(op.signature.parameters.values())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            parts.append("*")
+            keyword_only = True
+        default = "" if parameter.default is parameter.empty else f"=_default_{parameter.name}"
+        parts.append(parameter.name + default)
+    if "out" not in op.params:
+        parts += ([] if keyword_only else ["*"]) + ["out=None"]
+    return ", ".join(parts + (["**aliases"] if aliased else []))
+
+
+def _plain_path(op: Op) -> list[str]:
+    first, *others = op.tensors
+    passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
+    dispatched = f"return dispatch(op, ({', '.join(op.params)},))"
+    lines = [
+        f"    if type({first}) is Tensor and not watch.active:",
+        f"        a_{first} = {first}._array",
+        f"        dtype = a_{first}.dtype",
+        f"        if (dtype is F32 or dtype is F64) and type(a_{first}) is ndarray:",
+        f"            n_{first} = {first}._node",
+    ]
+    for other in others:
+        lines += [
+            f"            kind = type({other})",
+            "            if kind is Tensor:",
+            f"                a_{other} = {other}._array",
+            f"                if a_{other}.dtype is not dtype:",
+            f"                    {dispatched}",
+            f"                n_{other} = {other}._node",
+            "            elif kind is float or kind is int:" if op.promote else "            elif False:",
+            f"                a_{other} = {other}",
+            f"                n_{other} = None",
+            "            else:",
+            f"                {dispatched}",
+        ]
+    unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
+    lines += [
+        "            try:",
+        f"                if ({unwanted}) or (watch.no_grad and not local.grad_enabled):",
+        "                    node = None",
+        f"                    out = host_value({passed})",
+        "                    if type(out) is not ndarray:",
+        "                        out = as_array(out)",
+        "                else:",
+        "                    node = new(Node)",
+        "                    node.seq = next_seq()",
+        f"                    out = host_value({passed})",
+        "                    if type(out) is not ndarray:",
+        "                        out = as_array(out)",
+        f"                    node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
+        f"                    node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})",
+        "                    node.shape = out.shape",
+        f"                    node.dtype = {'dtype' if op.promote else 'out.dtype'}",
+        "                    node.rare = None",
+        "            except Exception:",
+        f"                {dispatched}  # which says what is wrong",
+        "            result = new(Tensor)",
+        "            result._array = out",
+        "            result._node = node",
+        "            result._meta = None",
+        "            result._version_slot = None",
+    ]
+    if op.view:
+        lines.append(f"            mark_view(op, {first}, result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
+    lines.append("            return result")
+    raw = " and ".join([f"type({first}) is ndarray", *(f"not isinstance({other}, Tensor)" for other in others)])
+    return [*lines, f"    elif {raw}:", f"        return host_value({', '.join(op.params)})"]
+
+
+def _kept(op: Op, name: str) -> str:
+    """The expression that saves one name a rule asked for; None when no rule that asked for it will run."""
+    if name in op.outputs:
+        return "out"
+    for tensor in op.tensors:
+        if name == f"{tensor}_shape":
+            return f"getattr(a_{tensor}, 'shape', ())"
+        if name == f"{tensor}_dtype":
+            return "dtype"
+    needed = op.needed_by[name]
+    if name in op.tensors and len(needed) < len(op.tensors):
+        active = " or ".join(f"n_{op.tensors[i]} is not None" for i in needed)
+        return f"({name} if {active} else None)"
+    return name
+
+
+# ---- the node ---------------------------------------------------------------------------------------------------------------
+
+
+def node_name(op_name: str) -> str:
+    """torch's name for the node of an operation: ``log_softmax`` gives LogSoftmaxBackward0."""
+    return "".join(part[:1].upper() + part[1:] for part in op_name.strip("_").split("_")) + "Backward0"
+
+
+def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
+    """The node class of an operation, whose ``run`` applies its rules."""
+    name = node_name(op.name)
+    body: dict[str, Any] = {
+        "__slots__": (),
+        "single": len(op.tensors) == 1 and op.sequence is None,
+        "saved_names": op.saved_names,
+        "output_names": op.outputs,
+        "op": op,
+        "__module__": op.value.__module__,
+        "__doc__": f"One run of ``{op.name}``.",
+    }
+    if op.rules:
+        rules = {f"rule_{tensor}": rule for tensor, rule in op.rules.items()}
+        for method, recorded in (("run", False), ("run_recorded", True)):
+            run = _build(method, source_of_run(op, method, recorded), rules)
+            body[method] = _conjugated(run) if conjugate else run
+    return type(name, (Node,), body)
+
+
+def _conjugated(run: Any) -> Any:
+    """A holomorphic rule in torch's convention: the gradient is g times the conjugate of the derivative."""
+
+    def run_conjugated(self: Node, g: Any) -> Any:
+        grads = run(self, conjugate(g))
+        return tuple(conjugate(d) for d in grads) if isinstance(grads, (tuple, list)) else conjugate(grads)
+
+    return run_conjugated
+
+
+def source_of_run(op: Op, method: str, recorded: bool) -> str:
+    """The Python text that unpacks what a node saved, checks versions and applies the rules."""
+    lines = [f"def {method}(self, g):"]
+    if op.saved_names:
+        lines += ["    saved = self.saved", "    if saved is None:", "        raise freed(self)", f"    {', '.join(op.saved_names)}, = saved"]
+    if any(name in op.outputs for name in op.saved_names):
+        lines += ["    if self.rare is not None:", "        check_outputs(self)"]
+    shared = [name for name in op.saved_names if len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
+    for name in shared:
+        lines += _unpacked(op, name, "    ", recorded)
+    if len(op.tensors) == 1 and op.sequence is None:
+        (tensor,) = op.tensors
+        return "\n".join([*lines, f"    return rule_{tensor}({', '.join(op.rule_params[tensor])})"])
+    lines.append("    edges = self.edges")
+    results = []
+    for position, tensor in enumerate(op.tensors):
+        if tensor not in op.rules:
+            results.append("*[None] * (len(edges) - {0})".format(position) if tensor == op.sequence else "None")
+            continue
+        call = f"rule_{tensor}({', '.join(op.rule_params[tensor])})"
+        if tensor == op.sequence:
+            results.append(f"*{call}")
+            continue
+        lines += [f"    d_{tensor} = None", f"    if edges[{position}] is not None:"]
+        for name in op.rule_params[tensor]:
+            if name in op.saved_names and name not in shared:
+                lines += _unpacked(op, name, "        ", recorded)
+        lines.append(f"        d_{tensor} = {call}")
+        results.append(f"d_{tensor}")
+    return "\n".join([*lines, f"    return ({', '.join(results)},)"])
+
+
+def _unpacked(op: Op, name: str, indent: str, recorded: bool) -> list[str]:
+    """Lines that turn a saved name into what its rules take: outputs rebuilt as Tensors when recording, inputs checked."""
+    if name in op.outputs:
+        return [f"{indent}{name} = output_tensor(self, {name}, {op.outputs.index(name)})"] if recorded else []
+    if name not in op.tensors:
+        return []
+    if name == op.sequence:
+        inner = _checked("item", indent + "    ", recorded)
+        return [f"{indent}items, {name} = {name}, []", f"{indent}for item in items:", *inner, f"{indent}    {name}.append(item)"]
+    return _checked(name, indent, recorded)
+
+
+def _checked(name: str, indent: str, recorded: bool) -> list[str]:
+    """Check that a saved input was not written since; on the first-order path, take its array."""
+    return [
+        f"{indent}if isinstance({name}, Tensor):",
+        f"{indent}    if {name}._version_slot is not None and {name}._version_slot.changed >= self.seq:",
+        f"{indent}        raise stale(self, {name}._array.shape, {name}._version_slot)",
+        *([] if recorded else [f"{indent}    {name} = {name}._array"]),
+    ]

@@ -1,0 +1,283 @@
+"""The general path of every operation: raw arrays, mixed dtypes and devices, views, several outputs, recording.
+
+Reads top to bottom as one call: unwrap the inputs, see that they live in one place, bring them to a common dtype, take a sequence
+number, compute the value, wrap it, and keep what the rules asked for. The plain path in ``core/compile.py`` is this with every
+question answered beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import device_index, is_array, is_view_of, move, namespace, on_device_of
+from gradlib.core.modes import local, next_seq, watch
+from gradlib.core.node import Node, Output, Version
+from gradlib.core.tensor import InferenceTensor, Tensor, as_array, wrap
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+
+def dispatch(op: Op, args: tuple[Any, ...]) -> Any:
+    """Run an operation on any mixture of Tensors, arrays and numbers.
+
+    Args:
+        op: the declared operation.
+        args: a value for each of ``op.params``.
+    Returns: a Tensor (a tuple of them for several outputs); raw arrays when no argument is a Tensor.
+    Raises: TypeError for arguments that are neither, RuntimeError for a mixture of devices, and what the value raises.
+    """
+    inputs = [args[i] for i in op.positions]
+    if op.sequence is not None:
+        inputs[-1:] = inputs[-1]
+    if not any(isinstance(x, Tensor) for x in inputs):
+        return _on_raw(op, args, inputs)
+    values = _promoted(op, _in_one_place(op.name, [_unwrapped(op.name, x) for x in inputs]))
+    node = _new_node(op, inputs, values)
+    reference = next(v for v in values if is_array(v))
+    with on_device_of(reference):
+        made = op.value(namespace(reference), *_arguments(op, args, values))
+    if len(op.outputs) == 1:
+        result = wrap(as_array(made))
+        outputs = [result._array]
+        if node is not None and dtypes.is_differentiable(result._array.dtype):
+            node.shape, node.dtype = result._array.shape, result._array.dtype
+            result._node = node
+        if op.view:
+            mark_view(op, args[0], result, args[1:])
+    else:
+        result, outputs = _wrap_several(op, args, node, made)
+    if node is not None:
+        node.saved = _saved(op, args, inputs, values, outputs)
+    return result
+
+
+def _on_raw(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> Any:
+    """No Tensor among the arguments: the value alone, as NumPy or CuPy gives it."""
+    arrays = [x for x in inputs if is_array(x)]
+    if not arrays:
+        if any(isinstance(x, np.generic) for x in inputs):
+            return op.value(np, *args)
+        kinds = ", ".join(type(x).__name__ for x in inputs)
+        raise TypeError(f"{op.name}: at least one argument must be a Tensor or an array, got {kinds or 'nothing'}")
+    with on_device_of(arrays[0]):
+        return op.value(namespace(arrays[0]), *args)
+
+
+def _unwrapped(name: str, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value._array
+    if is_array(value) or value is None or isinstance(value, (bool, int, float, complex)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{name}: expected a Tensor, an array or a number, got {type(value).__name__}")
+
+
+def _in_one_place(name: str, values: list[Any]) -> list[Any]:
+    """Refuse a mixture of devices; a 0-d host array may join any device, as a number may."""
+    places = [device_index(v) for v in values if is_array(v)]
+    if all(place == places[0] for place in places):
+        return values
+    target = next((device_index(v) for v in values if is_array(v) and v.ndim), next(p for p in places if p is not None))
+    for value in values:
+        if is_array(value) and device_index(value) != target and (value.ndim or device_index(value) is not None):
+            here, there = (("cpu" if i is None else f"cuda:{i}") for i in (target, device_index(value)))
+            shapes = ", ".join(f"{list(v.shape)} on {_place(v)}" for v in values if is_array(v))
+            raise RuntimeError(
+                f"{name}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
+                f"(arguments: {shapes}). Move one with .to('{here}')."
+            )
+    return [move(v, target) if is_array(v) else v for v in values]
+
+
+def _place(array: Any) -> str:
+    index = device_index(array)
+    return "cpu (NumPy)" if index is None else f"cuda:{index} (CuPy)"
+
+
+def _promoted(op: Op, values: list[Any]) -> list[Any]:
+    if op.promote is None:
+        return values
+    return op.promote(values) if callable(op.promote) else promote(values, to_float=op.promote == "float")
+
+
+def promote(values: list[Any], to_float: bool = False) -> list[Any]:
+    """Bring operands to the dtype in which they meet (torch's rules); numbers stay numbers where NumPy treats them alike.
+
+    Args:
+        values: arrays, Python numbers or None.
+        to_float: integers and bools become the default float dtype.
+    """
+    operands = [v for v in values if v is not None]
+    common = dtypes.result_type(*operands)
+    if to_float and dtypes.category(common) < 2:
+        common = dtypes.get_default_dtype()
+    weak = dtypes.category(common) >= 2 and common.kind != "V" and any(is_array(v) and v.dtype == common for v in operands)
+    return [_meet(v, common, weak) for v in values]
+
+
+def _meet(value: Any, common: np.dtype, weak: bool) -> Any:
+    if value is None:
+        return None
+    if is_array(value):
+        return value if value.dtype == common else value.astype(common)
+    return value if weak else np.asarray(value).astype(common)[()]
+
+
+def _new_node(op: Op, inputs: list[Any], values: list[Any]) -> Node | None:
+    """The node of this run with its sequence number and edges, or None when nothing is to be recorded."""
+    if not op.rules or (watch.no_grad and not local.grad_enabled):
+        return None
+    edges = [x._node if isinstance(x, Tensor) else None for x in inputs]
+    if all(edge is None for edge in edges):
+        return None
+    if any(isinstance(x, InferenceTensor) for x in inputs) and not local.inference:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in "
+            f"autograd (in {op.name})."
+        )
+    is_complex = any(getattr(getattr(v, "dtype", None), "kind", "") == "c" or isinstance(v, complex) for v in values)
+    if is_complex and op.complex == "none":
+        raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
+    node = (op.complex_node if is_complex else op.node).__new__(op.complex_node if is_complex else op.node)
+    node.seq = next_seq()
+    node.edges = tuple(edges)
+    node.rare = None
+    return node
+
+
+def _arguments(op: Op, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
+    """The arguments again, raw arrays in the tensors' places."""
+    full = list(args)
+    for place, position in enumerate(op.positions):
+        full[position] = values[place:] if op.params[position] == op.sequence else values[place]
+    return full
+
+
+def _saved(op: Op, args: tuple[Any, ...], inputs: list[Any], values: list[Any], outputs: list[Any]) -> tuple[Any, ...]:
+    """What the rules that may run asked for, in the order of ``op.saved_names``."""
+    active = {
+        name: any(isinstance(x, Tensor) and x._node is not None for x in (inputs[i:] if name == op.sequence else inputs[i : i + 1]))
+        for i, name in enumerate(op.tensors)
+    }
+    kept: list[Any] = []
+    for name in op.saved_names:
+        if name in op.outputs:
+            kept.append(outputs[op.outputs.index(name)])
+        elif name in op.params:
+            position = op.params.index(name)
+            wanted = name not in op.tensors or any(active[op.tensors[i]] for i in op.needed_by[name])
+            kept.append(args[position] if wanted else None)
+        else:
+            owner, _, part = name.rpartition("_")
+            place = op.tensors.index(owner)
+            if owner == op.sequence:
+                kept.append([getattr(v, part) for v in values[place:]])
+            else:
+                kept.append(getattr(values[place], part, () if part == "shape" else None))
+    return tuple(kept)
+
+
+def _wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -> tuple[Any, list[Any]]:
+    """Tensors for several results; each that carries a gradient gets a place of its own at the node."""
+    results = [wrap(as_array(m)) for m in made]
+    outputs = [r._array for r in results]
+    if node is not None:
+        node.shape = tuple(a.shape for a in outputs)
+        node.dtype = tuple(a.dtype for a in outputs)
+        carrying = range(len(outputs)) if len(op.outputs) != len(outputs) else op.differentiable
+        for i, result in enumerate(results):
+            if i in carrying:
+                result._node = Output(node, i, result._array)
+            elif i < len(op.outputs) and op.outputs[i] in op.saved_names:
+                result._version_slot = node.extras.output_versions[i] = Version()
+    if op.view:
+        for i, result in enumerate(results):
+            mark_view(op, args[0], result, args[1:], i)
+    return tuple(results), outputs
+
+
+# ---- views ------------------------------------------------------------------------------------------------------------------
+
+
+class View:
+    """What a tensor is a view of, and how it was reached: enough to make it again when its base is written in place."""
+
+    __slots__ = ("base", "recorded", "several", "steps")
+
+    def __init__(self, base: Tensor, steps: tuple[Any, ...], recorded: bool, several: bool) -> None:
+        self.base = base
+        self.steps = steps
+        self.recorded = recorded  # made while recording, so writing to it can be recorded too
+        self.several = several  # one of several views that one operation returned
+
+    def replay(self, base: Any) -> Any:
+        """The same view of another base, a Tensor or a raw array."""
+        for op, rest, index in self.steps:
+            base = op.call(base, *rest)
+            if index is not None:
+                base = base[index]
+        return base
+
+
+def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...], index: int | None = None) -> None:
+    """Let a result that shares its source's memory share its version counter too, and know its base."""
+    if not isinstance(source, Tensor) or not is_view_of(result._array, source._array):
+        return
+    parent = source._meta.view if source._meta is not None else None
+    step = (op, rest, index)
+    several = index is not None or (parent is not None and parent.several)
+    recorded = (local.grad_enabled or not watch.no_grad) and (parent is None or parent.recorded)
+    view = View(source, (step,), recorded, several) if parent is None else View(parent.base, (*parent.steps, step), recorded, several)
+    result.meta.view = view
+    counter = result._version_slot = source.version
+    counter.add_view(result)
+
+
+# ---- small things the compiled calls need -------------------------------------------------------------------------------------
+
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+
+
+def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A call with NumPy's argument names or with ``out=``, brought back to the plain call."""
+    full = list(args)
+    out = None
+    for name, value in named.items():
+        target = _NUMPY_NAMES.get(name, name)
+        if name == "out":
+            out = value
+        elif name in _NUMPY_NAMES and target in op.params:
+            full[op.params.index(target)] = value
+        else:
+            raise TypeError(f"{op.name}() got an unexpected keyword argument {name!r}; it takes {', '.join(op.params)}")
+    result = dispatch(op, tuple(full))
+    return result if out is None else _into(op.name, out, result)
+
+
+def _into(name: str, out: Any, result: Any) -> Any:
+    """Write a result into the tensors given as ``out=``, as torch does: outside any graph only."""
+    if isinstance(result, tuple):
+        return type(out)(_into(name, o, r) for o, r in zip(out, result, strict=True))
+    if not isinstance(out, Tensor) or not isinstance(result, Tensor):
+        raise TypeError(f"{name}: out= takes a Tensor, got {type(out).__name__}")
+    if result._node is not None or out._node is not None:
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    if out._array.shape != result._array.shape:
+        raise RuntimeError(f"{name}: out= has shape {list(out._array.shape)}, the result {list(result._array.shape)}")
+    if not dtypes.can_cast(result._array.dtype, out._array.dtype):
+        raise RuntimeError(f"result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype}")
+    out._array[...] = result._array
+    out.version.bump()
+    return out
+
+
+def conjugate(value: Any) -> Any:
+    """The complex conjugate of an array or Tensor; real ones, and None, as they are."""
+    if value is None or value.dtype.kind != "c":
+        return value
+    return value.conj()

@@ -1,0 +1,195 @@
+"""In-place operations: the value written into the tensor's memory, and the graph moved along.
+
+``x.add_(y)`` is ``add(x, y)`` computed as usual and written into x: x takes over the result's node. When x is a view, the base's history
+is rewritten too: its gradient flows through a ``CopySlices`` node, which sends the viewed region to the new values and the rest to what
+was there before; every live view of that base is then made again from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Array, copy, namespace
+from gradlib.core.modes import enable_grad, local, next_seq, watch
+from gradlib.core.node import Node, Output
+from gradlib.core.tensor import InferenceTensor, Tensor, wrap
+
+if TYPE_CHECKING:
+    from gradlib.core.dispatch import View
+    from gradlib.core.op import Op
+
+
+def inplace_form(op: Op) -> Callable[..., Tensor]:
+    """The in-place form ``NAME_`` of an operation."""
+    first = op.tensors[0]
+    copies_input = first in op.saved_names
+
+    def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:  # noqa: A002
+        return write(input, lambda shadow: op.call(shadow, *args, **kwargs), f"{op.name}_", copies_input)
+
+    call.__name__ = call.__qualname__ = f"{op.name}_"
+    call.__doc__ = f"``{op.name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
+    return call
+
+
+def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies_input: bool = True) -> Tensor:
+    """Replace a tensor's values by ``compute`` of them, in place, and record it.
+
+    Args:
+        target: the tensor to write.
+        compute: from a stand-in for target (same values and history) to the new values, of a shape that broadcasts to target's.
+        name: what the user called, for error texts.
+        copies_input: whether compute keeps its argument for backward, so that it must not see the write.
+    Returns: target.
+    Raises: RuntimeError for a leaf that requires a gradient, a view that cannot be written, a shape or dtype that does not fit.
+    """
+    if not isinstance(target, Tensor):
+        raise TypeError(f"{name}: expected a Tensor, got {type(target).__name__}")
+    recording = local.grad_enabled or not watch.no_grad
+    if recording:
+        refuse_leaf(target, name)
+    if isinstance(target, InferenceTensor) and not local.inference:
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone first.")
+    shadow = wrap(copy(target._array) if copies_input and recording else target._array)
+    shadow._node = target._node
+    result = compute(shadow)
+    values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
+    check_fits(target, values, name)
+    target._array[...] = values
+    if recording and isinstance(result, Tensor) and result._node is not None:
+        rebase(target, _fitted(result, target))
+    else:
+        target.version.bump()
+        if recording and target._node is not None and not target.is_leaf:
+            _cut(target)
+    return target
+
+
+def refuse_leaf(target: Tensor, name: str) -> None:
+    """Refuse to write a leaf that requires a gradient, or a view that could not be recorded."""
+    view = target._meta.view if target._meta is not None else None
+    if target._node is not None and target.is_leaf:
+        raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation ({name}). Use no_grad() to update it.")
+    if view is None:
+        return
+    if view.base._node is not None and view.base.is_leaf:
+        raise RuntimeError(f"a view of a leaf Variable that requires grad is being used in an in-place operation ({name}).")
+    if target._node is None and view.base._node is None and view.recorded:
+        return
+    if view.several:
+        raise RuntimeError(
+            f"{name}: this tensor is one of several views that one function returned; such views cannot be modified inplace. "
+            "Replace the inplace operation by an out-of-place one."
+        )
+    if not view.recorded and view.base._node is not None:
+        raise RuntimeError(
+            f"{name}: a view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view in grad mode, "
+            "or write it inside no_grad()."
+        )
+
+
+def check_fits(target: Tensor, values: Array, name: str) -> None:
+    """Refuse values whose shape or dtype cannot be written into target."""
+    if not dtypes.can_cast(values.dtype, target._array.dtype):
+        raise RuntimeError(f"{name}: result type {values.dtype.name} can't be cast to the desired output type {target._array.dtype.name}")
+    have, want = values.shape, target._array.shape
+    padded = (1,) * (len(want) - len(have)) + tuple(have)
+    if len(padded) != len(want) or any(h not in (1, w) for h, w in zip(padded, want, strict=True)):
+        raise RuntimeError(f"{name}: output with shape {list(want)} doesn't match the broadcast shape {list(have)}")
+    if any(step == 0 and size > 1 for step, size in zip(target._array.strides, want, strict=True)):
+        raise RuntimeError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def _fitted(result: Tensor, target: Tensor) -> Tensor:
+    """The recorded result with target's shape and dtype, so that its node speaks of what was written."""
+    if result._array.shape != target._array.shape:
+        result = result.expand(target._array.shape)
+    if result._array.dtype != target._array.dtype:
+        result = result.to(target._array.dtype)
+    return result
+
+
+def rebase(target: Tensor, result: Tensor) -> None:
+    """Give target the history of result, whose values were just written into it."""
+    node: Any = result._node
+    made_by = node.parent if isinstance(node, Output) else node
+    view = target._meta.view if target._meta is not None else None
+    out = made_by.output_names[0] if len(made_by.output_names) == 1 else None
+    if out in made_by.saved_names and made_by.saved is not None:
+        kept = list(made_by.saved)
+        kept[made_by.saved_names.index(out)] = target._array
+        made_by.saved = tuple(kept)
+    retain = target._node.extras.retain if target.retains_grad and target._node is not None and target._node.rare is not None else None
+    counter = target.version
+    if view is None:
+        target._node = node
+        counter.bump(made_by.seq)
+        made_by.extras.output_versions[0] = counter
+    else:
+        base = view.base
+        base._node = CopySlices(base, view, node)
+        counter.bump()
+        made_by.extras.output_versions[0] = counter
+    _remake_views(target, view)
+    if retain is not None and target._node is not None:
+        target._node.extras.retain = retain
+
+
+def _remake_views(target: Tensor, view: View | None) -> None:
+    """Derive every live view of the written storage from its base again; they saw the write, so their history holds it."""
+    for ref in tuple(target.version.views):
+        each = ref()
+        if each is None or each._meta is None:
+            continue
+        with enable_grad():
+            again = each._meta.view.replay(each._meta.view.base)
+        each._node = again._node
+
+
+def _cut(target: Tensor) -> None:
+    """The new values depend on nothing recorded: the tensor (or the viewed region of its base) no longer has a history."""
+    view = target._meta.view if target._meta is not None else None
+    if view is None:
+        target._node = None
+    else:
+        view.base._node = CopySlices(view.base, view, None)
+    _remake_views(target, view)
+
+
+class CopySlices(Node):
+    """The history of a base after one of its views was written: the region comes from the new values, the rest from before."""
+
+    __slots__ = ("layout", "view")
+    single = False
+    output_names = ("out",)
+
+    def __init__(self, base: Tensor, view: View, written: Node | None) -> None:
+        self.seq = next_seq()
+        self.edges = (base._node, written)
+        self.view = view
+        self.layout = None if base._array.flags.c_contiguous else base._array  # replaying needs memory laid out as the base's
+        self.saved = None
+        self.shape = base._array.shape
+        self.dtype = base._array.dtype
+        self.rare = None
+
+    def run(self, g: Array) -> tuple[Array, Array]:
+        xp = namespace(g)
+        rest = xp.empty(g.shape, g.dtype) if self.layout is None else xp.empty_like(self.layout, dtype=g.dtype)
+        rest[...] = g
+        region = self.view.replay(rest)
+        inside = copy(region)
+        region[...] = 0
+        return rest, inside
+
+    def run_recorded(self, g: Tensor) -> tuple[Tensor, Tensor]:
+        rest = g.clone()
+        self.view.replay(rest).zero_()
+        return rest, self.view.replay(g)
+
+

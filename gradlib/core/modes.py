@@ -1,0 +1,194 @@
+"""Per-thread modes: whether operations record, inference mode, and the one cheap check of "is anything unusual active".
+
+The plain path of an operation reads two attributes of ``watch``. They count, over all threads, how many have recording switched off
+and how many have something rare active (inference mode, an observer); only when one is not zero does an operation ask its own
+thread. So a program that uses none of this pays for none of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+next_seq = itertools.count().__next__
+"""Takes the next sequence number. A node takes one before its forward runs; an in-place write takes one after."""
+
+
+class Watch:
+    """How many threads are in each uncommon state; read on every operation, written on mode changes only."""
+
+    __slots__ = ("active", "no_grad")
+
+    def __init__(self) -> None:
+        self.no_grad = 0
+        self.active = 0
+
+
+class Local(threading.local):
+    """The modes of the calling thread."""
+
+    grad_enabled = True
+    inference = False
+
+
+watch = Watch()
+local = Local()
+_lock = threading.Lock()
+
+
+def _set_grad(enabled: bool) -> None:
+    if enabled != local.grad_enabled:
+        local.grad_enabled = enabled
+        with _lock:
+            watch.no_grad += -1 if enabled else 1
+
+
+def activate(count: int) -> None:
+    """Say that the calling thread has entered (+1) or left (-1) something for which every operation takes the general path."""
+    with _lock:
+        watch.active += count
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations on this thread record for backward. Source: torch.is_grad_enabled."""
+    return local.grad_enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode. Source: torch.is_inference_mode_enabled."""
+    return local.inference
+
+
+class ContextDecorator:
+    """A context manager that also decorates functions, generator functions and classes' methods, entering afresh on each call."""
+
+    def clone(self) -> Any:
+        return type(self)()
+
+    def __call__(self, function: F) -> F:
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapper  # type: ignore[return-value]
+
+    def _wrap_generator(self, function: Any) -> Any:
+        """The mode holds while the generator's own body runs, not while its consumer's does."""
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            step: Callable[[], Any] = functools.partial(next, generator)
+            try:
+                while True:
+                    try:
+                        with self.clone():
+                            value = step()
+                    except StopIteration as stop:
+                        return stop.value
+                    try:
+                        sent = yield value
+                        step = functools.partial(generator.send, sent)
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step = functools.partial(generator.throw, error)
+            finally:
+                with self.clone():
+                    generator.close()
+
+        return wrapper
+
+
+class _GradMode(ContextDecorator):
+    enabled: bool
+
+    def __new__(cls, function: Any = None) -> Any:
+        mode = super().__new__(cls)
+        return mode if function is None else mode(function)
+
+    def __init__(self, function: Any = None) -> None:
+        self.previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self.previous.append(local.grad_enabled)
+        _set_grad(self.enabled)
+
+    def __exit__(self, *exc: object) -> None:
+        _set_grad(self.previous.pop())
+
+
+class no_grad(_GradMode):  # noqa: N801
+    """Operations inside record nothing. Context manager and decorator (``@no_grad`` or ``@no_grad()``). Source: torch.no_grad."""
+
+    enabled = False
+
+
+class enable_grad(_GradMode):  # noqa: N801
+    """Operations inside record again, also within ``no_grad``. Source: torch.enable_grad."""
+
+    enabled = True
+
+
+class set_grad_enabled(ContextDecorator):  # noqa: N801
+    """Switch recording on or off at once; as a context manager, put it back on leaving. Source: torch.set_grad_enabled."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self.previous = [local.grad_enabled]
+        _set_grad(self.mode)
+
+    def __call__(self, function: F) -> F:
+        _set_grad(self.previous.pop())  # as a decorator the switch counts inside the function only
+        return super().__call__(function)
+
+    def clone(self) -> set_grad_enabled:
+        return set_grad_enabled(self.mode)
+
+    def __enter__(self) -> None:
+        if not self.previous:
+            self.previous.append(local.grad_enabled)
+        _set_grad(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _set_grad(self.previous.pop())
+
+
+class inference_mode(ContextDecorator):  # noqa: N801
+    """Like ``no_grad``, and what is made inside can never join a graph later. Source: torch.inference_mode."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if callable(mode):
+            return cls()(mode)
+        return super().__new__(cls)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = bool(mode)
+        self.previous: list[tuple[bool, bool]] = []
+
+    def clone(self) -> inference_mode:
+        return inference_mode(self.mode)
+
+    def __enter__(self) -> None:
+        self.previous.append((local.inference, local.grad_enabled))
+        self._set(self.mode, not self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        self._set(*self.previous.pop())
+
+    @staticmethod
+    def _set(inference: bool, grad: bool) -> None:
+        if inference != local.inference:
+            local.inference = inference
+            activate(1 if inference else -1)
+        _set_grad(grad)

@@ -1,0 +1,314 @@
+"""Nodes of the recorded graph, and the version counter that storage shares.
+
+A node is one run of one operation. Its ``edges`` point to the nodes that made its inputs (None where no gradient is wanted), so the
+graph is held from the outputs down and vanishes with them. A tensor's ``_node`` slot says everything about its place in the graph:
+None (no gradient), an ``AccumulateGrad`` (a leaf), an ``Output`` (one of several results of a node) or the node itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gradlib.backend.array import Array, copy, is_dense, namespace
+from gradlib.core.modes import next_seq
+
+
+class RemovableHandle:
+    """What a hook's registration returns; ``remove()`` takes the hook away. Source: torch.utils.hooks.RemovableHandle."""
+
+    _ids = iter(range(1 << 62))
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]]) -> None:
+        self.id = next(self._ids)
+        self._hooks = hooks
+
+    def remove(self) -> None:
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def add_hook(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> RemovableHandle:
+    """Register a hook behind those already there."""
+    if not callable(hook):
+        raise TypeError(f"a hook is a function, got {type(hook).__name__}")
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+class Version:
+    """The history of one storage, shared by a base, its views and its detached aliases. It exists once any of these does.
+
+    ``count`` is what ``tensor._version`` shows; ``changed`` is the sequence number of the last write, so a saved tensor is stale when
+    its storage changed after its node was made: no version has to be recorded at saving. ``views`` lists the live views (weakly),
+    whose place in the graph moves when the storage is written.
+    """
+
+    __slots__ = ("changed", "count", "limit", "views")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.changed = -1
+        self.views: list[weakref.ref[Any]] = []
+        self.limit = 16
+
+    def bump(self, seq: int | None = None) -> None:
+        self.count += 1
+        self.changed = next_seq() if seq is None else seq
+
+    def add_view(self, view: Any) -> None:
+        if len(self.views) >= self.limit:
+            self.views = [ref for ref in self.views if ref() is not None]
+            self.limit = 16 + 2 * len(self.views)
+        self.views.append(weakref.ref(view))
+
+
+class Extras:
+    """What few nodes have: hooks, metadata, the versions of outputs that were written or viewed."""
+
+    __slots__ = ("gradient_hooks", "metadata", "output_versions", "post_hooks", "pre_hooks", "retain")
+
+    def __init__(self) -> None:
+        self.gradient_hooks: dict[int, Callable[..., Any]] = {}
+        self.pre_hooks: dict[int, Callable[..., Any]] = {}
+        self.post_hooks: dict[int, Callable[..., Any]] = {}
+        self.retain: Meta | None = None
+        self.output_versions: dict[int, Version] = {}
+        self.metadata: dict[Any, Any] = {}
+
+
+class Meta:
+    """What few tensors have: a gradient, a base they are a view of, hooks that want the leaf."""
+
+    __slots__ = ("accumulated_hooks", "grad", "retains_grad", "view")
+
+    def __init__(self) -> None:
+        self.grad: Any = None
+        self.view: Any = None
+        self.retains_grad = False
+        self.accumulated_hooks: dict[int, Callable[..., Any]] = {}
+
+
+class Node:
+    """One run of a differentiable operation, seen by users as ``tensor.grad_fn``. Source: torch.autograd.graph.Node.
+
+    Subclasses (one per operation) give ``run(g)``, the derivative on raw arrays, and ``run_recorded(g)``, the same rules on Tensors.
+    Both return one gradient per edge, or the gradient itself when ``single``.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "edges", "rare", "saved", "seq", "shape")
+
+    single = False
+    saved_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+
+    seq: int
+    edges: tuple[Node | None, ...]
+    saved: Any
+    shape: Any  # of the output; a tuple of shapes when there are several
+    dtype: Any
+    rare: Extras | None
+    run: Callable[[Any], Any]
+    run_recorded: Callable[[Any], Any]
+
+    def name(self) -> str:
+        """The node's name as it stands in labels and errors, such as "MulBackward0"."""
+        return type(self).__name__
+
+    @property
+    def extras(self) -> Extras:
+        if self.rare is None:
+            self.rare = Extras()
+        return self.rare
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes on this node."""
+        return self.extras.metadata
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes that made the inputs, each with the number of its output that was used."""
+        return tuple((edge.parent, edge.index) if isinstance(edge, Output) else (edge, 0) for edge in self.edges)
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; a returned tuple replaces grad_inputs."""
+        return add_hook(self.extras.post_hooks, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before this node runs; a returned tuple replaces grad_outputs."""
+        return add_hook(self.extras.pre_hooks, hook)
+
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield from zip(self.saved_names, self.saved or (), strict=False)
+
+    def __getattr__(self, name: str) -> Any:
+        """``_saved_NAME`` is what the derivative keeps of that name; torch's ``_saved_self`` and ``_saved_result`` work too."""
+        if not name.startswith("_saved_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        wanted = {"self": "input", "result": "out"}.get(name[7:], name[7:])
+        if wanted not in self.saved_names:
+            raise AttributeError(f"{self.name()} saves {', '.join(self.saved_names) or 'nothing'}; there is no {name}")
+        return self.unpack(wanted)
+
+    def unpack(self, name: str) -> Any:
+        """The saved value of that name, checked, as a Tensor where it is one."""
+        if self.saved is None:
+            raise freed(self)
+        position = self.saved_names.index(name)
+        value = self.saved[position]
+        if name in self.output_names:
+            check_outputs(self)
+            return output_tensor(self, value, self.output_names.index(name))
+        version = getattr(value, "_version_slot", None)
+        if version is not None and version.changed >= self.seq:
+            raise stale(self, value._array.shape, version)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {hex(id(self))}>"
+
+
+def output_tensor(node: Node, array: Array, index: int) -> Any:
+    """The Tensor that output ``index`` of this node is, rebuilt around its array (a node that held its output would hold itself)."""
+    from gradlib.core.tensor import wrap
+
+    result = wrap(array)
+    result._node = node if len(node.output_names) == 1 else Output(node, index, array)
+    return result
+
+
+class Output(Node):
+    """Output ``index`` of a node that has several: hands a gradient to its place among its parent's."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, parent: Node, index: int, array: Array) -> None:
+        self.edges = (parent,)
+        self.index = index
+        self.seq = next_seq()
+        self.saved = None
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self.rare = Extras()  # never None, so that the walk takes the branch that knows about outputs
+
+    @property
+    def parent(self) -> Node:
+        return self.edges[0]  # type: ignore[return-value]
+
+
+_accumulating = threading.Lock()
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds what arrives to the leaf's ``.grad``. Source: torch's AccumulateGrad and its layout rules.
+
+    It shares ``meta`` (where the gradient is kept) with its leaf and holds the leaf itself weakly, so the two form no cycle.
+    """
+
+    __slots__ = ("_leaf", "array", "meta")
+
+    def __init__(self, leaf: Any) -> None:
+        self._leaf = weakref.ref(leaf)
+        self.array = leaf._array
+        self.meta = leaf.meta
+        self.edges = ()
+        self.saved = None
+        self.seq = next_seq()
+        self.shape = self.array.shape
+        self.dtype = self.array.dtype
+        self.rare = None
+
+    @property
+    def variable(self) -> Any:
+        """The leaf tensor whose gradient this node accumulates."""
+        leaf = self._leaf()
+        if leaf is None:
+            from gradlib.core.tensor import wrap
+
+            leaf = wrap(self.array)
+            leaf._meta = self.meta
+            leaf._node = self
+            self._leaf = weakref.ref(leaf)
+        return leaf
+
+    def accumulate(self, g: Array, unshared: bool) -> None:
+        """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
+        from gradlib.core.tensor import wrap
+
+        meta = self.meta
+        with _accumulating:
+            if meta.grad is None:
+                meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
+            else:
+                held = meta.grad
+                if held._array.shape == ():
+                    held._array[...] += g
+                else:
+                    held._array += g
+                if held._version_slot is not None:
+                    held._version_slot.bump()
+        if meta.accumulated_hooks:
+            self._run_hooks()
+
+    def accumulate_recorded(self, g: Any) -> None:
+        """Replace the gradient by its differentiable sum with what arrived."""
+        with _accumulating:
+            self.meta.grad = g if self.meta.grad is None else self.meta.grad + g
+        if self.meta.accumulated_hooks:
+            self._run_hooks()
+
+    def _run_hooks(self) -> None:
+        for hook in tuple(self.meta.accumulated_hooks.values()):
+            hook(self.variable)
+
+    def _fits(self, g: Array) -> bool:
+        if not hasattr(g, "base") or g.base is not None or not g.flags.writeable:
+            return False
+        return g.strides == self.array.strides if is_dense(self.array) else g.flags.c_contiguous
+
+    def _laid_out(self, g: Array) -> Array:
+        """A copy of g with the leaf's strides when the leaf is dense, else row-major."""
+        xp = namespace(self.array)
+        if g.shape == () or self.array.flags.c_contiguous or not is_dense(self.array):
+            return xp.array(g, dtype=self.dtype, order="C", copy=True)
+        result = xp.empty_like(self.array, order="K")
+        result[...] = g
+        return copy(result) if result.strides != self.array.strides else result
+
+
+def freed(node: Node) -> RuntimeError:
+    return RuntimeError(
+        f"Trying to backward through the graph a second time: the saved values of {node.name()} (seq {node.seq}) were freed by the first "
+        "backward. Specify retain_graph=True in the first call if you need to backward through the graph again or to access saved "
+        "tensors after it."
+    )
+
+
+def stale(node: Node, shape: tuple[int, ...], version: Version) -> RuntimeError:
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
+        f"{list(shape)} saved by {node.name()} (seq {node.seq}) is at version {version.count}, written after it was saved. "
+        "Write to a clone() of it, or use the out-of-place form."
+    )
+
+
+def check_outputs(node: Node) -> None:
+    """Refuse a saved output that was written in place after this node made it."""
+    if node.rare is None:
+        return
+    for index, version in node.rare.output_versions.items():
+        if version.changed > node.seq and node.output_names[index] in node.saved_names:
+            shape = node.shape if len(node.output_names) == 1 else node.shape[index]
+            raise stale(node, shape, version)

@@ -1,0 +1,163 @@
+"""The declaration of an operation: its value, and one line per input for its derivative.
+
+    @op("elementwise", promote="float", input=lambda g, input: g * cos(input))
+    def sin(xp, input):
+        \"\"\"Sine of each element, in radians.\"\"\"
+        return xp.sin(input)
+
+declares the function ``sin``, the method ``Tensor.sin`` and the node ``SinBackward0``. A rule's parameter names say what it needs and
+so what is kept for backward: ``g`` (the incoming cotangent), inputs, outputs (``out`` where there is one), arguments that are no
+tensors, ``NAME_shape`` and ``NAME_dtype`` of an input (which keep no array). Rules are written with gradlib's own functions and
+operators: on raw arrays they give raw arrays (first-order backward), on Tensors they record (``create_graph=True``).
+
+Broadcasting is undone by the engine; no rule mentions it. README.md beside this file says more.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradlib.core.compile import compile_call, compile_node
+from gradlib.core.node import Node
+from gradlib.core.tensor import Tensor
+
+REGISTRY: dict[str, Op] = {}
+"""Every declared operation by name."""
+
+KINDS = ("elementwise", "linear", "bilinear", "other", "none")
+
+
+class Op:
+    """One declared operation.
+
+    Attributes:
+        name: torch's name.
+        kind: what forward mode needs to know. "elementwise": output i depends on element i of each input; "linear": in all
+            differentiable inputs together; "bilinear": in each of two; "other": has a ``jvp`` of its own, or will; "none": no derivative.
+        value: the function on raw arrays; its first parameter is the namespace.
+        params: the names of its arguments; tensors: which of them are tensors; rules: the derivative for each that has one.
+        outputs: names of the results; differentiable: positions of those that carry gradients.
+        promote: how operands meet in dtype (see ``core/dispatch.py``).
+        view: whether the result may share the first input's memory.
+        complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
+            "explicit" (the rules treat complex numbers themselves) or "none".
+        call: the public function.
+    """
+
+    def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Callable[..., Any]], **options: Any) -> None:
+        self.name: str = options.get("name") or value.__name__
+        self.value = value
+        self.kind = kind
+        self.signature = inspect.signature(value)
+        self.params = tuple(self.signature.parameters)[1:]
+        self.rules = rules
+        self.sequence: str | None = options.get("sequence")
+        also = options.get("also", ())
+        self.tensors = tuple(name for name in self.params if name in rules or name in also or name == self.sequence)
+        self.positions = tuple(self.params.index(name) for name in self.tensors)
+        self.outputs: tuple[str, ...] = options.get("outputs") or ("out",)
+        self.differentiable: tuple[int, ...] = options.get("differentiable") or tuple(range(len(self.outputs)))
+        self.promote: Any = options.get("promote")
+        self.view: bool = options.get("view", False)
+        self.complex: str = options.get("complex", "holomorphic")
+        self.jvp: Callable[..., Any] | None = options.get("jvp")
+        self._check()
+        self.rule_params = {name: tuple(inspect.signature(rule).parameters) for name, rule in rules.items()}
+        self.saved_names = tuple(dict.fromkeys(need for names in self.rule_params.values() for need in names if need != "g"))
+        self.needed_by = {
+            need: tuple(i for i, name in enumerate(self.tensors) if need in self.rule_params.get(name, ())) for need in self.saved_names
+        }
+        self.node: type[Node] = compile_node(self)
+        self.complex_node: type[Node] = compile_node(self, conjugate=True) if self.complex == "holomorphic" else self.node
+        self.call: Callable[..., Any] = compile_call(self)
+
+    def _check(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"op {self.name}: kind is one of {KINDS}, got {self.kind!r}")
+        known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.params for part in ("shape", "dtype"))}
+        for name, rule in self.rules.items():
+            unknown = set(inspect.signature(rule).parameters) - known
+            if name not in self.params or unknown:
+                raise ValueError(f"op {self.name}: the rule for {name!r} names {sorted(unknown)}; there are {sorted(known)}")
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def op(
+    kind: str,
+    *,
+    promote: str | Callable[..., Any] | None = None,
+    also: Sequence[str] = (),
+    sequence: str | None = None,
+    outputs: Sequence[str] = (),
+    differentiable: Sequence[int] = (),
+    view: bool = False,
+    inplace: bool = False,
+    method: bool = True,
+    aliases: Sequence[str] = (),
+    complex: str = "holomorphic",  # noqa: A002
+    jvp: Callable[..., Any] | None = None,
+    name: str | None = None,
+    **rules: Callable[..., Any],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare an operation; decorates its value ``f(xp, inputs..., arguments...)`` on raw arrays.
+
+    Args:
+        kind: see ``Op``; decides forward mode.
+        promote: None leaves dtypes alone; "same" brings operands to their common dtype; "float" also turns integers into the default
+            float dtype; a function ``(values) -> values`` does it its own way.
+        also: tensor arguments without a derivative (indices, masks).
+        sequence: the argument that is a list of tensors; its rule returns a list.
+        outputs, differentiable: names of several results, and which of them carry gradients.
+        view: the result may share memory with the first input.
+        inplace: also declare ``NAME_``, which writes the result into the first input.
+        method: put it on Tensor; aliases: further names for it.
+        rules: for each differentiable input a function that gives its gradient.
+    Returns: a decorator whose result is the public function.
+    """
+
+    def declare(value: Callable[..., Any]) -> Callable[..., Any]:
+        made = Op(
+            value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
+            differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name,
+        )  # fmt: skip
+        REGISTRY[made.name] = made
+        if method:
+            publish(made.call, made.name, *aliases)
+        if inplace:
+            from gradlib.core.inplace import inplace_form
+
+            publish(inplace_form(made), *filter(None, map(inplace_name, (made.name, *aliases))))
+        return made.call
+
+    return declare
+
+
+def inplace_name(name: str) -> str | None:
+    """``add_`` for ``add``, ``__iadd__`` for ``__add__``, nothing for a reflected operator."""
+    if not name.startswith("__"):
+        return f"{name}_"
+    return None if name.startswith("__r") and name != "__rshift__" else f"__i{name[2:]}"
+
+
+COMPOSITES: dict[str, Callable[..., Any]] = {}
+"""Every function that is written in terms of operations, by name."""
+
+
+def composite(function: Callable[..., Any] | None = None, *, method: bool = True, aliases: Sequence[str] = ()) -> Any:
+    """Register a function written in terms of other operations; its derivatives are theirs."""
+    if function is None:
+        return lambda f: composite(f, method=method, aliases=aliases)
+    COMPOSITES[function.__name__] = function
+    if method:
+        publish(function, function.__name__, *aliases)
+    return function
+
+
+def publish(function: Callable[..., Any], *names: str) -> None:
+    """Make a function a method of Tensor under these names."""
+    for each in names:
+        setattr(Tensor, each, function)

@@ -1,0 +1,485 @@
+"""The Tensor: an array, its place in the graph, and what torch's users expect to find on it.
+
+The operations add their methods to this class where they are declared (``core/op.py``); here stands what is not an operation.
+"""
+
+from __future__ import annotations
+
+import copy as copying
+import warnings
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradlib.backend import array as arrays
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Array
+from gradlib.backend.device import device, device_of
+from gradlib.core.modes import local, watch
+from gradlib.core.node import AccumulateGrad, Meta, Node, Output, RemovableHandle, Version, add_hook
+
+
+class Size(tuple[int, ...]):
+    """A shape: a tuple of sizes that also counts elements. Source: torch.Size."""
+
+    def numel(self) -> int:
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"gradlib.Size({list(self)})"
+
+
+class Tensor:
+    """An n-dimensional array that records what is computed from it. Made by ``gradlib.tensor`` and friends.
+
+    Source: torch.Tensor.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_version_slot")
+    __array_priority__ = 1000.0  # NumPy's operators leave mixed expressions to the reflected operators here
+
+    _array: Array
+    _node: Node | None  # None: no gradient; AccumulateGrad: a leaf; Output or another node: made by an operation
+    _meta: Meta | None
+    _version_slot: Version | None
+
+    def __new__(cls, data: Any = ()) -> Tensor:
+        self = object.__new__(cls)
+        array = data._array if isinstance(data, Tensor) else data
+        if not arrays.is_array(array):
+            array = np.array(array, dtype=dtypes.get_default_dtype())
+        fill(self, array)
+        return self
+
+    # ---- what it is -------------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._array.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._array.dtype
+
+    @property
+    def device(self) -> device:
+        return device_of(self._array)
+
+    @property
+    def is_cuda(self) -> bool:
+        return arrays.device_index(self._array) is not None
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.size * self._array.itemsize
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size along ``dim``."""
+        return self.shape if dim is None else self._array.shape[dim]
+
+    def dim(self) -> int:
+        return self._array.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """How many elements there are."""
+        return int(self._array.size)
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        return self._array.itemsize
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The steps between neighbours along each dimension, in elements (torch's unit; NumPy counts bytes)."""
+        strides = tuple(step // self._array.itemsize for step in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        array = self._array
+        return array.data.ptr if arrays.is_cupy(array) else array.__array_interface__["data"][0]
+
+    def storage_offset(self) -> int:
+        """How many elements into its base a view begins."""
+        meta = self._meta
+        if meta is None or meta.view is None:
+            return 0
+        return (self.data_ptr() - meta.view.base.data_ptr()) // self._array.itemsize
+
+    def is_contiguous(self) -> bool:
+        return bool(self._array.flags.c_contiguous)
+
+    def is_floating_point(self) -> bool:
+        return dtypes.is_floating_point(self._array.dtype)
+
+    def is_complex(self) -> bool:
+        return self._array.dtype.kind == "c"
+
+    def is_inference(self) -> bool:
+        return False
+
+    # ---- its place in the graph -------------------------------------------------------------------------------------------
+
+    @property
+    def meta(self) -> Meta:
+        if self._meta is None:
+            self._meta = Meta()
+        return self._meta
+
+    @property
+    def version(self) -> Version:
+        """The version counter of the storage, made on first use and made known to the node that may have saved this output."""
+        counter = self._version_slot
+        if counter is None:
+            counter = self._version_slot = Version()
+            node = self._node
+            if isinstance(node, Output):
+                node.parent.extras.output_versions[node.index] = counter
+            elif node is not None and not isinstance(node, AccumulateGrad):
+                node.extras.output_versions[0] = counter
+        return counter
+
+    @property
+    def _version(self) -> int:
+        """How many times the storage was written in place."""
+        return 0 if self._version_slot is None else self._version_slot.count
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Say whether gradients for this leaf are wanted, in place.
+
+        Returns: this tensor.
+        Raises: RuntimeError for integers and bools, and when switching it off for a tensor that an operation made.
+        Source: torch.Tensor.requires_grad_.
+        """
+        if requires_grad == (self._node is not None):
+            return self
+        if requires_grad:
+            if not dtypes.is_differentiable(self._array.dtype):
+                raise RuntimeError(
+                    "only Tensors of floating point and complex dtype can require gradients, "
+                    f"got dtype {self._array.dtype}; convert it first, for example with .float()"
+                )
+            self._node = AccumulateGrad(self)
+        elif not self.is_leaf:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
+                "doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        else:
+            self._node = None
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._node is None or isinstance(self._node, AccumulateGrad)
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that made this tensor; None for a leaf."""
+        node = self._node
+        if isinstance(node, Output):
+            return node.parent
+        return None if isinstance(node, AccumulateGrad) else node
+
+    @property
+    def output_nr(self) -> int:
+        return self._node.index if isinstance(self._node, Output) else 0
+
+    @property
+    def retains_grad(self) -> bool:
+        return not self.is_leaf and self._meta is not None and self._meta.retains_grad
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf, or of a tensor that called ``retain_grad``. Source: torch.Tensor.grad."""
+        meta = self._meta
+        if meta is not None and (meta.grad is not None or meta.retains_grad):
+            return meta.grad
+        if not self.is_leaf:
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
+                "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+                ".retain_grad() on the non-leaf Tensor.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+            if value is self:
+                raise RuntimeError("can't assign Variable as its own grad")
+            mine, its = self._array, value._array
+            if mine.shape != its.shape or mine.dtype != its.dtype or self.device != value.device:
+                raise RuntimeError(
+                    f"assigned grad has shape {list(its.shape)}, dtype {its.dtype} on {value.device}, but the tensor has shape "
+                    f"{list(mine.shape)}, dtype {mine.dtype} on {self.device}"
+                )
+        self.meta.grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory, outside the graph and without a shared version counter. Prefer ``detach()``. Source: torch.Tensor.data."""
+        return wrap(self._array)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        self._array = value._array
+        if isinstance(self._node, AccumulateGrad):
+            self._node.array = value._array
+            self._node.shape, self._node.dtype = value._array.shape, value._array.dtype
+
+    def detach(self) -> Tensor:
+        """A tensor of the same memory that is not part of the graph; writing one writes the other, and both know it.
+
+        Source: torch.Tensor.detach.
+        """
+        result = wrap(self._array)
+        result._version_slot = self.version
+        return result
+
+    def detach_(self) -> Tensor:
+        """Take this tensor out of the graph that made it, in place; it becomes a leaf that wants no gradient."""
+        if self._base is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self._node = None
+        if self._meta is not None:
+            self._meta.retains_grad = False
+        return self
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor whose storage this one is a view of."""
+        return None if self._meta is None or self._meta.view is None else self._meta.view.base
+
+    def _is_view(self) -> bool:
+        return self._base is not None
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf tensor in ``.grad`` too. Source: torch.Tensor.retain_grad."""
+        if self._node is None:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self.is_leaf or self.meta.retains_grad:
+            return
+        self.meta.retains_grad = True
+        self._node.extras.retain = self.meta
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call ``hook(grad)`` whenever the gradient with respect to this tensor is computed; a returned Tensor replaces it.
+
+        Args:
+            hook: takes the gradient (this tensor's shape and dtype), must not write it, may return a new one.
+        Returns: a handle whose ``remove()`` takes the hook away.
+        Raises: RuntimeError when the tensor does not require a gradient.
+        Source: torch.Tensor.register_hook.
+        """
+        if self._node is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        return add_hook(self._node.extras.gradient_hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call ``hook(leaf)`` after backward has added to this leaf's ``.grad``.
+
+        Source: torch.Tensor.register_post_accumulate_grad_hook.
+        """
+        if self._node is None:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if not self.is_leaf:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        return add_hook(self.meta.accumulated_hooks, hook)
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Add the gradient of this tensor with respect to the graph's leaves to their ``.grad``.
+
+        Args:
+            gradient: the cotangent, of this tensor's shape; may be left out for a scalar.
+            retain_graph: keep saved values for another backward; defaults to create_graph.
+            create_graph: record the backward itself, for higher derivatives.
+            inputs: accumulate into these tensors only.
+        Raises: RuntimeError when nothing requires a gradient, when the graph was freed, or when shapes do not fit.
+        Source: torch.Tensor.backward.
+        """
+        from gradlib.core.engine import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    # ---- leaving for Python and NumPy -------------------------------------------------------------------------------------
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a NumPy array that shares this memory.
+
+        Args:
+            force: also detach and copy from a CUDA device.
+        Raises: RuntimeError for a tensor that requires a gradient, TypeError for one on a CUDA device, unless forced.
+        Source: torch.Tensor.numpy.
+        """
+        if self._node is not None and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self.is_cuda and not force:
+            raise TypeError(f"can't convert {self.device} tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        return arrays.move(self._array, None)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def item(self) -> Any:
+        """The only element as a Python number. Raises: RuntimeError when there is not exactly one."""
+        if self._array.size != 1:
+            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
+        return self._array.item() if self._array.dtype.kind != "V" else float(self._array.reshape(()))
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists, or a number for a 0-d tensor."""
+        host = arrays.move(self._array, None)
+        return (host.astype(np.float32) if host.dtype.kind == "V" else host).tolist()
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            kind = "no values" if self._array.size == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
+        return bool(self._array.reshape(()))
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub" or self._array.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if self._array.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self._array.ndim == 0 and spec else object.__format__(self, spec)
+
+    def __repr__(self) -> str:
+        from gradlib.core.show import describe
+
+        return describe(self)
+
+    # ---- copies of the object ---------------------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+                "Use x.detach().clone() for a copy outside the graph."
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        result = fill(object.__new__(type(self)), arrays.copy(self._array))
+        memo[id(self)] = result
+        result.requires_grad_(self.requires_grad)
+        if self._meta is not None and self._meta.grad is not None:
+            result.grad = copying.deepcopy(self._meta.grad, memo)
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError("only leaf tensors can be pickled; use x.detach() for one outside the graph")
+        return _unpickle, (type(self), arrays.move(self._array, None), str(self.device), self.requires_grad)
+
+
+class InferenceTensor(Tensor):
+    """A tensor made in inference mode. Its own class, so that the plain path, which serves exactly ``Tensor``, never meets one."""
+
+    __slots__ = ()
+
+    @property
+    def _version(self) -> int:
+        raise RuntimeError("Inference tensors do not track version counter.")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        if requires_grad and not local.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        return super().requires_grad_(requires_grad)
+
+    def is_inference(self) -> bool:
+        return True
+
+
+def _unpickle(cls: type[Tensor], array: np.ndarray, place: str, requires_grad: bool) -> Tensor:
+    from gradlib.backend.device import resolve
+
+    return fill(object.__new__(cls), arrays.move(array, resolve(place))).requires_grad_(requires_grad)
+
+
+def fill(tensor: Tensor, array: Array) -> Tensor:
+    """Set up a new tensor object around an array, outside any graph."""
+    tensor._array = array
+    tensor._node = None
+    tensor._meta = None
+    tensor._version_slot = None
+    return tensor
+
+
+_new = object.__new__
+
+
+def wrap(array: Array) -> Tensor:
+    """A Tensor around an array (not copied), outside any graph. NumPy's scalars become 0-d arrays."""
+    tensor = _new(InferenceTensor if watch.active and local.inference else Tensor)
+    tensor._array = array if type(array) is np.ndarray else as_array(array)
+    tensor._node = None
+    tensor._meta = None
+    tensor._version_slot = None
+    return tensor
+
+
+def as_array(value: Any) -> Array:
+    """A 0-d array for the scalar that NumPy returns where an operation gives a single number; any array as it is."""
+    return value if arrays.is_array(value) else np.asarray(value)
+
+
+def raw(value: Any) -> Any:
+    """The array inside a Tensor; anything else as it is."""
+    return value._array if isinstance(value, Tensor) else value
+
+
+def refuse(name: str, value: Any) -> NoReturn:
+    raise TypeError(f"{name}: expected a Tensor, an array or a number, got {type(value).__name__}")
