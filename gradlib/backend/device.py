@@ -15,7 +15,7 @@ class _Default(threading.local):
 _default = _Default()
 
 
-class device:  # noqa: N801  (torch's spelling)
+class device:
     """A place for arrays; as a context (``with device("cuda"):``) the default place for new ones.
 
     Args:

@@ -119,7 +119,7 @@ def promote_types(a: Any, b: Any) -> np.dtype:
     if category(high) == 2:
         if category(low) < 2:
             return high
-        return float32 if is_bfloat16(low) and high == float16 or is_bfloat16(high) and low == float16 else np.promote_types(low, high)
+        return float32 if (is_bfloat16(low) and high == float16) or (is_bfloat16(high) and low == float16) else np.promote_types(low, high)
     return np.promote_types(low, high)
 
 

@@ -7,7 +7,6 @@ unusual is active. It does no look-up by name, no loop over inputs and no call b
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +53,7 @@ def _build(name: str, source: str, names: dict[str, Any]) -> Any:
 def compile_call(op: Op) -> Any:
     """The public function of an operation."""
     defaults = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
-    function = _build(op.name, source_of_call(op), {"op": op, "host_value": host_value(op), "Node": op.node, **defaults})
+    function = _build(op.name, source_of_call(op), {"op": op, "value": op.value, "direct": op.direct, "Node": op.node, **defaults})
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
     function.__qualname__ = op.name
@@ -62,8 +61,8 @@ def compile_call(op: Op) -> Any:
     return function
 
 
-def host_value(op: Op) -> Any:
-    """The value on NumPy arrays: the very NumPy function when the declared value only hands its arguments to one, saving a call."""
+def direct_function(op: Op) -> str | None:
+    """The name of the NumPy function to which the declared value only hands its arguments, so that it can be called without a detour."""
 
     class Spy:
         def __getattr__(self, name: str) -> Any:
@@ -72,11 +71,9 @@ def host_value(op: Op) -> Any:
     marks = [object() for _ in op.params]
     try:
         name, args, kwargs = op.value(Spy(), *marks)
-        if list(args) == marks and not kwargs:
-            return getattr(np, name)
     except Exception:  # it does more than that, in whatever way the spy does not bear
-        pass
-    return functools.partial(op.value, np)
+        return None
+    return name if list(args) == marks and not kwargs and hasattr(np, name) else None
 
 
 def source_of_call(op: Op) -> str:
@@ -110,6 +107,7 @@ def _signature(op: Op, aliased: bool) -> str:
 def _plain_path(op: Op) -> list[str]:
     first, *others = op.tensors
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
+    value = "direct(" if op.direct is not None else "value(np, "
     dispatched = f"return dispatch(op, ({', '.join(op.params)},))"
     lines = [
         f"    if type({first}) is Tensor and not watch.active:",
@@ -137,13 +135,13 @@ def _plain_path(op: Op) -> list[str]:
         "            try:",
         f"                if ({unwanted}) or (watch.no_grad and not local.grad_enabled):",
         "                    node = None",
-        f"                    out = host_value({passed})",
+        f"                    out = {value}{passed})",
         "                    if type(out) is not ndarray:",
         "                        out = as_array(out)",
         "                else:",
         "                    node = new(Node)",
         "                    node.seq = next_seq()",
-        f"                    out = host_value({passed})",
+        f"                    out = {value}{passed})",
         "                    if type(out) is not ndarray:",
         "                        out = as_array(out)",
         f"                    node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
@@ -163,7 +161,7 @@ def _plain_path(op: Op) -> list[str]:
         lines.append(f"            mark_view(op, {first}, result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
     lines.append("            return result")
     raw = " and ".join([f"type({first}) is ndarray", *(f"not isinstance({other}, Tensor)" for other in others)])
-    return [*lines, f"    elif {raw}:", f"        return host_value({', '.join(op.params)})"]
+    return [*lines, f"    elif {raw}:", f"        return {value}{', '.join(op.params)})"]
 
 
 def _kept(op: Op, name: str) -> str:
@@ -237,7 +235,7 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
     results = []
     for position, tensor in enumerate(op.tensors):
         if tensor not in op.rules:
-            results.append("*[None] * (len(edges) - {0})".format(position) if tensor == op.sequence else "None")
+            results.append(f"*[None] * (len(edges) - {position})" if tensor == op.sequence else "None")
             continue
         call = f"rule_{tensor}({', '.join(op.rule_params[tensor])})"
         if tensor == op.sequence:

@@ -45,6 +45,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     heap: list[tuple[int, Node]] = []
     for node, g in roots:
         _send(node, g, pending, heap)
+    node = g = None  # type: ignore[assignment]
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
     while True:
@@ -286,7 +287,7 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{i}] has a shape of {list(given.shape)} and output[{i}] has a shape of {list(array.shape)}."
         )
-    if given.dtype.kind == "c" and array.dtype.kind != "c" or given.dtype.kind != "c" and array.dtype.kind == "c":
+    if (given.dtype.kind == "c" and array.dtype.kind != "c") or (given.dtype.kind != "c" and array.dtype.kind == "c"):
         raise RuntimeError(
             f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[{i}] has "
             f"{given.dtype} and output[{i}] has {array.dtype}."

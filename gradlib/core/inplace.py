@@ -26,12 +26,44 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     first = op.tensors[0]
     copies_input = first in op.saved_names
 
-    def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:  # noqa: A002
+    def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if op.ufunc is not None and not kwargs and _unrecorded(input, args):
+            values = [a._array if type(a) is Tensor else a for a in args]
+            getattr(namespace(input._array), op.ufunc)(input._array, *values, out=input._array)
+            input.version.bump()
+            return input
         return write(input, lambda shadow: op.call(shadow, *args, **kwargs), f"{op.name}_", copies_input)
 
     call.__name__ = call.__qualname__ = f"{op.name}_"
     call.__doc__ = f"``{op.name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
     return call
+
+
+def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a write is the optimiser's kind, a float tensor changed by its like or by numbers outside any graph: one call does it."""
+    if type(target) is not Tensor or (watch.active and local.inference):
+        return False
+    recording = local.grad_enabled or not watch.no_grad
+    if recording and target._node is not None:
+        return False
+    array = target._array
+    if array.dtype.kind != "f" or is_overlapping(array):
+        return False
+    for arg in args:
+        if type(arg) is Tensor:
+            other = arg._array
+            if (recording and arg._node is not None) or other.dtype != array.dtype or type(other) is not type(array):
+                return False
+            if other.shape != array.shape and other.shape != ():
+                return False
+        elif type(arg) is not float and type(arg) is not int:
+            return False
+    return not (recording and target._meta is not None and target._meta.view is not None)
+
+
+def is_overlapping(array: Array) -> bool:
+    """Whether some elements of the array are one place in memory, as after ``expand``."""
+    return 0 in array.strides and any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
 
 
 def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies_input: bool = True) -> Tensor:
@@ -98,7 +130,7 @@ def check_fits(target: Tensor, values: Array, name: str) -> None:
     padded = (1,) * (len(want) - len(have)) + tuple(have)
     if len(padded) != len(want) or any(h not in (1, w) for h, w in zip(padded, want, strict=True)):
         raise RuntimeError(f"{name}: output with shape {list(want)} doesn't match the broadcast shape {list(have)}")
-    if any(step == 0 and size > 1 for step, size in zip(target._array.strides, want, strict=True)):
+    if is_overlapping(target._array):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."

@@ -128,19 +128,19 @@ class _GradMode(ContextDecorator):
         _set_grad(self.previous.pop())
 
 
-class no_grad(_GradMode):  # noqa: N801
+class no_grad(_GradMode):
     """Operations inside record nothing. Context manager and decorator (``@no_grad`` or ``@no_grad()``). Source: torch.no_grad."""
 
     enabled = False
 
 
-class enable_grad(_GradMode):  # noqa: N801
+class enable_grad(_GradMode):
     """Operations inside record again, also within ``no_grad``. Source: torch.enable_grad."""
 
     enabled = True
 
 
-class set_grad_enabled(ContextDecorator):  # noqa: N801
+class set_grad_enabled(ContextDecorator):
     """Switch recording on or off at once; as a context manager, put it back on leaving. Source: torch.set_grad_enabled."""
 
     def __init__(self, mode: bool) -> None:
@@ -164,7 +164,7 @@ class set_grad_enabled(ContextDecorator):  # noqa: N801
         _set_grad(self.previous.pop())
 
 
-class inference_mode(ContextDecorator):  # noqa: N801
+class inference_mode(ContextDecorator):
     """Like ``no_grad``, and what is made inside can never join a graph later. Source: torch.inference_mode."""
 
     def __new__(cls, mode: Any = True) -> Any:

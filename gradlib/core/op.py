@@ -19,7 +19,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradlib.core.compile import compile_call, compile_node
+import numpy as np
+
+from gradlib.core.compile import compile_call, compile_node, direct_function
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
 
@@ -69,6 +71,9 @@ class Op:
         self.needed_by = {
             need: tuple(i for i, name in enumerate(self.tensors) if need in self.rule_params.get(name, ())) for need in self.saved_names
         }
+        named = direct_function(self)
+        self.direct: Callable[..., Any] | None = getattr(np, named) if named else None
+        self.ufunc: str | None = named if isinstance(self.direct, np.ufunc) else None
         self.node: type[Node] = compile_node(self)
         self.complex_node: type[Node] = compile_node(self, conjugate=True) if self.complex == "holomorphic" else self.node
         self.call: Callable[..., Any] = compile_call(self)
@@ -98,7 +103,7 @@ def op(
     inplace: bool = False,
     method: bool = True,
     aliases: Sequence[str] = (),
-    complex: str = "holomorphic",  # noqa: A002
+    complex: str = "holomorphic",
     jvp: Callable[..., Any] | None = None,
     name: str | None = None,
     **rules: Callable[..., Any],

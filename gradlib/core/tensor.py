@@ -12,8 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradlib.backend import array as arrays
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import array as arrays, dtype as dtypes
 from gradlib.backend.array import Array
 from gradlib.backend.device import device, device_of
 from gradlib.core.modes import local, watch
