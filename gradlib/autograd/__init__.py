@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from gradlib.core.engine import backward as backward, grad as grad
+from gradlib.core.backward import backward as backward, grad as grad
 from gradlib.core.modes import enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad, set_grad_enabled as set_grad_enabled

@@ -33,7 +33,9 @@ class device:
             return
         kind, _, number = f"cuda:{type}".partition(":") if isinstance(type, int) else str(type).partition(":")
         if kind not in ("cpu", "cuda") or (number and not number.isdigit()) or (number and index is not None):
-            raise RuntimeError(f'a device is "cpu", "cuda" or "cuda:N", got {type!r}' + (f" with index {index}" if index is not None else ""))
+            raise RuntimeError(
+                f'a device is "cpu", "cuda" or "cuda:N", got {type!r}' + (f" with index {index}" if index is not None else "")
+            )
         self.type: str = kind
         self.index: int | None = int(number) if number else index
         if kind == "cuda":

@@ -222,7 +222,12 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
     """The Python text that unpacks what a node saved, checks versions and applies the rules."""
     lines = [f"def {method}(self, g):"]
     if op.saved_names:
-        lines += ["    saved = self.saved", "    if saved is None:", "        raise freed(self)", f"    {', '.join(op.saved_names)}, = saved"]
+        lines += [
+            "    saved = self.saved",
+            "    if saved is None:",
+            "        raise freed(self)",
+            f"    {', '.join(op.saved_names)}, = saved",
+        ]
     if any(name in op.outputs for name in op.saved_names):
         lines += ["    if self.rare is not None:", "        check_outputs(self)"]
     shared = [name for name in op.saved_names if len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]

@@ -266,7 +266,9 @@ def _into(name: str, out: Any, result: Any) -> Any:
     if not isinstance(out, Tensor) or not isinstance(result, Tensor):
         raise TypeError(f"{name}: out= takes a Tensor, got {type(out).__name__}")
     if result._node is not None or out._node is not None:
-        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+        )
     if out._array.shape != result._array.shape:
         raise RuntimeError(f"{name}: out= has shape {list(out._array.shape)}, the result {list(result._array.shape)}")
     if not dtypes.can_cast(result._array.dtype, out._array.dtype):

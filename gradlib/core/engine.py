@@ -8,13 +8,11 @@ heap; deep graphs cost no recursion, threads share nothing but the leaves' gradi
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of
-from gradlib.core.modes import enable_grad, no_grad
+from gradlib.backend.array import Array
 from gradlib.core.node import AccumulateGrad, Node, Output
 from gradlib.core.tensor import Tensor, as_array, wrap
 
@@ -94,7 +92,9 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
                 heappush(heap, (-target.seq, target))
 
 
-def walk_recorded(roots: Iterable[tuple[Node, Any]], needed: Needed | None = None, captures: Captures | None = None, keep: bool = True) -> None:
+def walk_recorded(
+    roots: Iterable[tuple[Node, Any]], needed: Needed | None = None, captures: Captures | None = None, keep: bool = True
+) -> None:
     """The same walk on Tensors, which records itself: for ``create_graph=True``."""
     pending: dict[Node, Any] = {}
     heap: list[tuple[int, Node]] = []
@@ -204,7 +204,9 @@ def _replaced(answer: Any, g: Any, node: Node, recorded: bool) -> Any:
     if answer is None:
         return g
     if not isinstance(answer, Tensor):
-        raise TypeError(f"a hook of {node.name()} returned {type(answer).__name__}; return a Tensor, or None to leave the gradient as it is")
+        raise TypeError(
+            f"a hook of {node.name()} returned {type(answer).__name__}; return a Tensor, or None to leave the gradient as it is"
+        )
     old = g._array if isinstance(g, Tensor) else g
     if old is not None and answer._array.shape != old.shape:
         raise RuntimeError(f"a hook of {node.name()} changed the gradient's shape from {list(old.shape)} to {list(answer._array.shape)}")
@@ -241,196 +243,8 @@ def unbroadcast(d: Any, have: tuple[int, ...], want: tuple[int, ...], source: No
     kept = have[extra:] if extra >= 0 else ()
     if extra < 0 or any(w not in (1, h) for h, w in zip(kept, want, strict=True)):
         raise RuntimeError(
-            f"{source.name()} (seq {source.seq}) returned an invalid gradient - got shape {list(have)} but expected a shape that reduces to "
+            f"{source.name()} (seq {source.seq}) returned an invalid gradient: got shape {list(have)} but expected a shape that reduces to "
             f"{list(want)}, the shape of the input"
         )
     d = d.sum(grown)
     return d if isinstance(d, Tensor) and d._array.shape == want else d.reshape(want)
-
-
-# ---- the public entry points ------------------------------------------------------------------------------------------------------
-
-
-def as_tuple(value: Any) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, Tensor) else (value,)
-
-
-def _cotangents(outputs: tuple[Tensor, ...], given: tuple[Any, ...], recorded: bool) -> list[tuple[Node, Any]]:
-    """Each output's node with its cotangent: as given and checked, or ones for a scalar."""
-    if given and len(given) != len(outputs):
-        raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
-    roots = []
-    for i, output in enumerate(outputs):
-        if output._node is None:
-            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
-        g = given[i] if given else None
-        array = output._array
-        if g is None:
-            if array.size != 1:
-                raise RuntimeError(f"grad can be implicitly created only for scalar outputs, got shape {list(array.shape)}; pass gradient=")
-            if not dtypes.is_differentiable(array.dtype) or array.dtype.kind == "c":
-                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {array.dtype}")
-            with on_device_of(array):
-                g = namespace(array).ones(array.shape, array.dtype)
-        roots.append((output._node, _checked(g, output, i, recorded)))
-    return roots
-
-
-def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
-    array = output._array
-    if not isinstance(g, Tensor) and not is_array(g):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    given = g._array if isinstance(g, Tensor) else g
-    if given.shape != array.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[{i}] has a shape of {list(given.shape)} and output[{i}] has a shape of {list(array.shape)}."
-        )
-    if (given.dtype.kind == "c" and array.dtype.kind != "c") or (given.dtype.kind != "c" and array.dtype.kind == "c"):
-        raise RuntimeError(
-            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[{i}] has "
-            f"{given.dtype} and output[{i}] has {array.dtype}."
-        )
-    if device_index(given) != device_index(array):
-        raise RuntimeError(f"grad_output[{i}] is on another device than output[{i}], which is on {output.device}")
-    if given.dtype != array.dtype:
-        g = given = given.astype(array.dtype)
-    if recorded:
-        return g if isinstance(g, Tensor) else wrap(given)
-    return given
-
-
-def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
-    with on_device_of(_array_of(roots[0][1])):
-        if create_graph:
-            with enable_grad():
-                walk_recorded(roots, needed, captures, keep)
-        else:
-            with no_grad():
-                walk(_handed_over(roots), keep, needed, captures)
-
-
-def _handed_over(roots: list[tuple[Node, Any]]) -> Iterable[tuple[Node, Any]]:
-    """Give the roots away one by one, so that the walk alone holds the cotangents it may take over."""
-    while roots:
-        yield roots.pop(0)
-
-
-def _array_of(g: Any) -> Array:
-    return g._array if isinstance(g, Tensor) else g
-
-
-def backward(
-    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, *, inputs: Any = None
-) -> None:
-    """Add the gradients of the given tensors with respect to the graph's leaves to the leaves' ``.grad``.
-
-    Args:
-        tensors: a Tensor or a sequence of them.
-        grad_tensors: a cotangent for each (its shape), or None for scalars.
-        retain_graph: keep saved values for another backward; defaults to create_graph.
-        create_graph: record the backward itself.
-        inputs: accumulate into these only.
-    Raises: RuntimeError for tensors outside any graph, shapes that do not fit, a graph already freed.
-    Source: torch.autograd.backward.
-    """
-    outputs = as_tuple(tensors)
-    roots = _cotangents(outputs, as_tuple(grad_tensors), create_graph)
-    keep = create_graph if retain_graph is None else retain_graph
-    if inputs is None:
-        _run(roots, keep, create_graph, None, None)
-        return
-    wanted = as_tuple(inputs)
-    if not wanted:
-        raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
-    for tensor, g in zip(wanted, _captured(roots, wanted, keep, create_graph), strict=True):
-        if g is None:
-            continue
-        if isinstance(tensor._node, AccumulateGrad):
-            tensor._node.accumulate_recorded(g) if create_graph else tensor._node.accumulate(g, False)
-        else:
-            meta = tensor.meta
-            shown = g if isinstance(g, Tensor) else wrap(as_array(g))
-            meta.grad = shown if meta.grad is None else meta.grad + shown
-
-
-def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    only_inputs: bool = True,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
-    materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """The gradients of outputs with respect to inputs, returned rather than accumulated.
-
-    Args:
-        outputs, inputs: a Tensor or a sequence of them.
-        grad_outputs: a cotangent for each output, or None for scalars.
-        retain_graph, create_graph: as in ``backward``.
-        allow_unused: give None for an input that the outputs do not depend on, instead of an error.
-        materialize_grads: give zeros for such an input.
-    Returns: a gradient for each input, with its shape and dtype.
-    Raises: RuntimeError for an unused input unless allowed, and as ``backward`` does.
-    Source: torch.autograd.grad.
-    """
-    if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    if not only_inputs:
-        raise ValueError("only_inputs=False is no longer supported; use backward() to accumulate into every leaf")
-    if is_grads_batched:
-        raise ValueError("is_grads_batched=True needs vmap, which gradlib does not have yet; call grad once per row")
-    wanted = as_tuple(inputs)
-    if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
-    for i, tensor in enumerate(wanted):
-        if tensor._node is None:
-            raise RuntimeError(f"One of the differentiated Tensors does not require grad (input {i})")
-    roots = _cotangents(as_tuple(outputs), as_tuple(grad_outputs), create_graph)
-    keep = create_graph if retain_graph is None else retain_graph
-    found = _captured(roots, wanted, keep, create_graph)
-    results: list[Tensor | None] = []
-    for tensor, g in zip(wanted, found, strict=True):
-        if g is None and materialize_grads:
-            with on_device_of(tensor._array):
-                g = namespace(tensor._array).zeros_like(tensor._array)
-        if g is None and not (allow_unused or materialize_grads):
-            raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
-                "desired behavior."
-            )
-        results.append(g if g is None or isinstance(g, Tensor) else wrap(as_array(g)))
-    return tuple(results)
-
-
-def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: bool, create_graph: bool) -> list[Any]:
-    """Walk only where the wanted tensors are reached, and return the gradient that arrived at each (None where none did)."""
-    targets = [t._node for t in wanted]
-    captures: Captures = {node: None for node in targets if node is not None}
-    needed = _leading_to([node for node, _ in roots], captures)
-    roots = [(node, g) for node, g in roots if node in needed]
-    if roots:
-        _run(roots, keep, create_graph, needed, captures)
-    return [captures[node] if node is not None else None for node in targets]
-
-
-def _leading_to(starts: list[Node], captures: Captures) -> Needed:
-    """The nodes between starts and captures; True for those that must run, False for captures beyond which nothing is wanted."""
-    oldest = min(node.seq for node in captures)
-    reached = set(starts)
-    stack = list(reached)
-    while stack:
-        for edge in stack.pop().edges:
-            if edge is not None and edge not in reached and edge.seq >= oldest:
-                reached.add(edge)
-                stack.append(edge)
-    needed: Needed = {}
-    for node in sorted(reached, key=lambda n: n.seq):
-        runs = any(edge in needed for edge in node.edges)
-        if runs or node in captures:
-            needed[node] = runs
-    return needed

@@ -103,7 +103,9 @@ def refuse_leaf(target: Tensor, name: str) -> None:
     """Refuse to write a leaf that requires a gradient, or a view that could not be recorded."""
     view = target._meta.view if target._meta is not None else None
     if target._node is not None and target.is_leaf:
-        raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation ({name}). Use no_grad() to update it.")
+        raise RuntimeError(
+            f"a leaf Variable that requires grad is being used in an in-place operation ({name}). Use no_grad() to update it."
+        )
     if view is None:
         return
     if view.base._node is not None and view.base.is_leaf:
@@ -223,5 +225,3 @@ class CopySlices(Node):
         rest = g.clone()
         self.view.replay(rest).zero_()
         return rest, self.view.replay(g)
-
-

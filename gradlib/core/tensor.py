@@ -14,25 +14,12 @@ import numpy as np
 
 from gradlib.backend import array as arrays, dtype as dtypes
 from gradlib.backend.array import Array
-from gradlib.backend.device import device, device_of
 from gradlib.core.modes import local, watch
 from gradlib.core.node import AccumulateGrad, Meta, Node, Output, RemovableHandle, Version, add_hook
+from gradlib.core.readout import Readout, Size as Size
 
 
-class Size(tuple[int, ...]):
-    """A shape: a tuple of sizes that also counts elements. Source: torch.Size."""
-
-    def numel(self) -> int:
-        count = 1
-        for size in self:
-            count *= size
-        return count
-
-    def __repr__(self) -> str:
-        return f"gradlib.Size({list(self)})"
-
-
-class Tensor:
+class Tensor(Readout):
     """An n-dimensional array that records what is computed from it. Made by ``gradlib.tensor`` and friends.
 
     Source: torch.Tensor.
@@ -54,79 +41,12 @@ class Tensor:
         fill(self, array)
         return self
 
-    # ---- what it is -------------------------------------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> Size:
-        return Size(self._array.shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self._array.dtype
-
-    @property
-    def device(self) -> device:
-        return device_of(self._array)
-
-    @property
-    def is_cuda(self) -> bool:
-        return arrays.device_index(self._array) is not None
-
-    @property
-    def ndim(self) -> int:
-        return self._array.ndim
-
-    @property
-    def itemsize(self) -> int:
-        return self._array.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        return self._array.size * self._array.itemsize
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size along ``dim``."""
-        return self.shape if dim is None else self._array.shape[dim]
-
-    def dim(self) -> int:
-        return self._array.ndim
-
-    ndimension = dim
-
-    def numel(self) -> int:
-        """How many elements there are."""
-        return int(self._array.size)
-
-    nelement = numel
-
-    def element_size(self) -> int:
-        return self._array.itemsize
-
-    def stride(self, dim: int | None = None) -> Any:
-        """The steps between neighbours along each dimension, in elements (torch's unit; NumPy counts bytes)."""
-        strides = tuple(step // self._array.itemsize for step in self._array.strides)
-        return strides if dim is None else strides[dim]
-
-    def data_ptr(self) -> int:
-        """The address of the first element."""
-        array = self._array
-        return array.data.ptr if arrays.is_cupy(array) else array.__array_interface__["data"][0]
-
     def storage_offset(self) -> int:
         """How many elements into its base a view begins."""
         meta = self._meta
         if meta is None or meta.view is None:
             return 0
         return (self.data_ptr() - meta.view.base.data_ptr()) // self._array.itemsize
-
-    def is_contiguous(self) -> bool:
-        return bool(self._array.flags.c_contiguous)
-
-    def is_floating_point(self) -> bool:
-        return dtypes.is_floating_point(self._array.dtype)
-
-    def is_complex(self) -> bool:
-        return self._array.dtype.kind == "c"
 
     def is_inference(self) -> bool:
         return False
@@ -318,9 +238,7 @@ class Tensor:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return add_hook(self.meta.accumulated_hooks, hook)
 
-    def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
-    ) -> None:
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
         """Add the gradient of this tensor with respect to the graph's leaves to their ``.grad``.
 
         Args:
@@ -331,70 +249,12 @@ class Tensor:
         Raises: RuntimeError when nothing requires a gradient, when the graph was freed, or when shapes do not fit.
         Source: torch.Tensor.backward.
         """
-        from gradlib.core.engine import backward
+        from gradlib.core.backward import backward
 
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
-    # ---- leaving for Python and NumPy -------------------------------------------------------------------------------------
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values as a NumPy array that shares this memory.
-
-        Args:
-            force: also detach and copy from a CUDA device.
-        Raises: RuntimeError for a tensor that requires a gradient, TypeError for one on a CUDA device, unless forced.
-        Source: torch.Tensor.numpy.
-        """
-        if self._node is not None and not force:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        if self.is_cuda and not force:
-            raise TypeError(f"can't convert {self.device} tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
-        return arrays.move(self._array, None)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.numpy(), dtype=dtype, copy=copy)
-
-    def item(self) -> Any:
-        """The only element as a Python number. Raises: RuntimeError when there is not exactly one."""
-        if self._array.size != 1:
-            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
-        return self._array.item() if self._array.dtype.kind != "V" else float(self._array.reshape(()))
-
-    def tolist(self) -> Any:
-        """The values as nested Python lists, or a number for a 0-d tensor."""
-        host = arrays.move(self._array, None)
-        return (host.astype(np.float32) if host.dtype.kind == "V" else host).tolist()
-
-    def __bool__(self) -> bool:
-        if self._array.size != 1:
-            kind = "no values" if self._array.size == 0 else "more than one value"
-            raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
-        return bool(self._array.reshape(()))
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        if self._array.dtype.kind not in "iub" or self._array.size != 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
-
-    def __len__(self) -> int:
-        if self._array.ndim == 0:
-            raise TypeError("len() of a 0-d tensor")
-        return self._array.shape[0]
-
     def __hash__(self) -> int:
         return id(self)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self._array.ndim == 0 and spec else object.__format__(self, spec)
 
     def __repr__(self) -> str:
         from gradlib.core.show import describe
