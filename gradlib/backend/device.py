@@ -27,6 +27,9 @@ class device:
 
     __slots__ = ("index", "type")
 
+    type: str
+    index: int | None
+
     def __init__(self, type: str | int | device = "cpu", index: int | None = None) -> None:
         if isinstance(type, device):
             self.type, self.index = type.type, type.index
@@ -36,8 +39,8 @@ class device:
             raise RuntimeError(
                 f'a device is "cpu", "cuda" or "cuda:N", got {type!r}' + (f" with index {index}" if index is not None else "")
             )
-        self.type: str = kind
-        self.index: int | None = int(number) if number else index
+        self.type = kind
+        self.index = int(number) if number else index
         if kind == "cuda":
             require_cuda(self.index)
 

@@ -24,8 +24,8 @@ complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
 
 _default = float32
-_COMPLEX_OF = {float16: complex64, float32: complex64, float64: complex128}
-_REAL_OF = {complex64: float32, complex128: float64}
+_COMPLEX_OF: dict[np.dtype, np.dtype] = {float16: complex64, float32: complex64, float64: complex128}
+_REAL_OF: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}
 
 
 def bfloat16() -> np.dtype:
