@@ -1,0 +1,85 @@
+"""Promotion is torch's: the table below was read off torch.promote_types, the rules off torch.result_type."""
+
+from __future__ import annotations
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.backend import dtype as dtypes
+
+NAMES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
+B, U8, I8, I16, I32, I64, F16, BF, F32, F64, C64, C128 = range(12)
+TABLE = [
+    [B, U8, I8, I16, I32, I64, F16, BF, F32, F64, C64, C128],
+    [U8, U8, I16, I16, I32, I64, F16, BF, F32, F64, C64, C128],
+    [I8, I16, I8, I16, I32, I64, F16, BF, F32, F64, C64, C128],
+    [I16, I16, I16, I16, I32, I64, F16, BF, F32, F64, C64, C128],
+    [I32, I32, I32, I32, I32, I64, F16, BF, F32, F64, C64, C128],
+    [I64, I64, I64, I64, I64, I64, F16, BF, F32, F64, C64, C128],
+    [F16, F16, F16, F16, F16, F16, F16, F32, F32, F64, C64, C128],
+    [BF, BF, BF, BF, BF, BF, F32, BF, F32, F64, C64, C128],
+    [F32, F32, F32, F32, F32, F32, F32, F32, F32, F64, C64, C128],
+    [F64, F64, F64, F64, F64, F64, F64, F64, F64, F64, C128, C128],
+    [C64, C64, C64, C64, C64, C64, C64, C64, C64, C128, C64, C128],
+    [C128, C128, C128, C128, C128, C128, C128, C128, C128, C128, C128, C128],
+]
+
+
+def dtype(name: str) -> np.dtype:
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+def test_promote_types_is_torchs_table() -> None:
+    for i, j in itertools.product(range(12), repeat=2):
+        assert dtypes.promote_types(dtype(NAMES[i]), dtype(NAMES[j])).name == NAMES[TABLE[i][j]]
+
+
+@pytest.mark.parametrize(
+    ("operands", "expected"),
+    [
+        ((np.zeros(2, "float32"), np.zeros((), "float64")), "float32"),  # a 0-d tensor does not promote within a category
+        ((np.zeros(2, "int64"), np.zeros((), "float64")), "float64"),
+        ((np.zeros(2, "int8"), np.zeros((), "int64")), "int8"),
+        ((np.zeros(2, "bool"), np.zeros((), "int16")), "int16"),
+        ((np.zeros(2, "int64"), np.zeros(2, "float16")), "float16"),
+        ((np.zeros(2, "float16"), 3.5), "float16"),
+        ((np.zeros(2, "int32"), 3.5), "float32"),  # a Python float is of the default dtype
+        ((np.zeros(2, "int32"), 3), "int32"),
+        ((np.zeros(2, "bool"), 3), "int64"),
+        ((np.zeros(2, "bool"), True), "bool"),
+        ((np.zeros(2, "float64"), 1j), "complex128"),
+        ((np.zeros(2, "float32"), np.zeros((), "complex128")), "complex64"),
+        ((np.zeros((), "float32"), np.zeros((), "float64")), "float64"),
+    ],
+)
+def test_result_type_puts_dimensions_before_scalars(operands: tuple[object, ...], expected: str) -> None:
+    assert dtypes.result_type(*operands).name == expected
+    assert dtypes.result_type(*reversed(operands)).name == expected
+
+
+def test_default_dtype_decides_python_floats() -> None:
+    gradlib.set_default_dtype(gradlib.float64)
+    assert dtypes.result_type(np.zeros(2, "int32"), 3.5) == gradlib.float64
+    gradlib.set_default_dtype(gradlib.float32)
+    with pytest.raises(TypeError, match="floating-point"):
+        gradlib.set_default_dtype(gradlib.int64)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [("int64", "uint8", True), ("float64", "float32", True), ("float32", "int64", False), ("complex64", "float64", False), ("int8", "bool", False)],
+)
+def test_can_cast_never_goes_down_a_category(source: str, target: str, expected: bool) -> None:
+    assert dtypes.can_cast(source, target) is expected
+
+
+def test_dtype_arguments() -> None:
+    assert dtypes.as_dtype(float) == np.float64
+    assert dtypes.as_dtype("float32") is dtypes.float32
+    assert dtypes.as_dtype(">f4") is dtypes.float32
+    with pytest.raises(TypeError, match="object"):
+        dtypes.as_dtype(object)
