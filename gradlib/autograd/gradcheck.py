@@ -1,0 +1,341 @@
+"""``gradcheck`` and ``gradgradcheck``: backward compared with central differences. Source: torch.autograd.gradcheck."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.autograd import numerical
+from gradlib.backend.array import Array, move, namespace
+from gradlib.core.backward import as_tuple, grad
+from gradlib.core.modes import enable_grad
+from gradlib.core.tensor import Tensor, wrap
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+class GradcheckError(RuntimeError):
+    """What ``gradcheck`` raises when a derivative is wrong. Source: torch.autograd.gradcheck.GradcheckError."""
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-4,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Compare the gradients of a function with central differences.
+
+    Args:
+        func: takes the inputs, returns a Tensor or a tuple of Tensors; outputs that require no gradient are not compared.
+        inputs: a Tensor or a sequence of Tensors and other arguments; those that require a gradient are checked. Use float64 or
+            complex128, in memory whose elements do not overlap: each element is moved by eps in place.
+        eps: half the distance of the two points of the difference.
+        atol, rtol: a pair agrees when ``|analytical - numerical| <= atol + rtol * |numerical|``. The default rtol is a tenth of torch's,
+            so that a rule that is wrong by 0.1 % fails.
+        raise_exception: False returns False where a comparison fails, instead of raising.
+        nondet_tol: how far two backward passes with the same arguments may differ.
+        check_undefined_grad: an output that nothing uses counts as one whose gradient is zero.
+        check_grad_dtypes: gradients have exactly the inputs' dtypes.
+        check_backward_ad: compare backward, the only mode there is so far.
+        fast_mode: compare along random directions only: two evaluations for each pair of an input and an output instead of two for
+            each element.
+        masked: accepted as in torch; it matters for sparse tensors only.
+    Returns: True when all agree.
+    Raises: GradcheckError that names the output, the input, both numbers, the position and the direction; ValueError when no input
+        requires a gradient; NotImplementedError for forward mode and batched gradients, which are not there yet.
+    Source: torch.autograd.gradcheck.
+    """
+    _refuse(check_forward_ad=check_forward_ad, check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad)
+    if not check_backward_ad:
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    given = as_tuple(inputs)
+    _check_inputs(given)
+    try:
+        with enable_grad():
+            _Check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode).run()
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-4,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Compare second derivatives with central differences of first ones, with respect to the inputs and to the cotangents.
+
+    Args:
+        func, inputs: as in ``gradcheck``.
+        grad_outputs: a cotangent for each differentiable output; random ones when left out.
+        gen_non_contig_grad_outputs: make the random ones non-contiguous.
+        check_rev_over_rev: compare backward over backward, the only mode there is so far.
+        eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode, masked: as in ``gradcheck``.
+    Returns: True when all agree.
+    Raises: as ``gradcheck``.
+    Source: torch.autograd.gradgradcheck.
+    """
+    _refuse(check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
+    if not check_rev_over_rev:
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    given = as_tuple(inputs)
+    with enable_grad():
+        if grad_outputs is None:
+            cotangents = _random_cotangents(_differentiable(func(*given)), gen_non_contig_grad_outputs)
+        else:
+            cotangents = as_tuple(grad_outputs)
+
+    def first_derivatives(*args: Any) -> tuple[Tensor, ...]:
+        arguments = args[: len(args) - len(cotangents)]
+        wanted = [x for x in arguments if isinstance(x, Tensor) and x.requires_grad]
+        outputs = _differentiable(func(*arguments))
+        found = grad(outputs, wanted, args[len(args) - len(cotangents) :], create_graph=True, allow_unused=True)
+        return tuple(d for d in found if d is not None)
+
+    return gradcheck(
+        first_derivatives, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, fast_mode=fast_mode, masked=masked,
+    )  # fmt: skip
+
+
+def _refuse(**asked: bool) -> None:
+    for name, wanted in asked.items():
+        if wanted:
+            raise NotImplementedError(f"{name}=True: gradlib has no forward mode and no batched gradients yet; leave {name} out")
+
+
+def _check_inputs(inputs: tuple[Any, ...]) -> None:
+    """Warn of low precision, refuse memory that overlaps itself and inputs of which none requires a gradient."""
+    wanted = False
+    for number, x in enumerate(inputs):
+        if not isinstance(x, Tensor) or not x.requires_grad:
+            continue
+        wanted = True
+        if x.dtype.name not in ("float64", "complex128"):
+            warnings.warn(
+                f"Input #{number} requires gradient and is not a double precision floating point or complex (it is {x.dtype.name}). "
+                "This check will likely fail if all the inputs are not of double precision floating point or complex.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if any(step == 0 and size > 1 for step, size in zip(x._array.strides, x._array.shape, strict=True)):
+            raise RuntimeError(
+                f"The {number}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able "
+                "to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
+            )
+    if not wanted:
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+
+
+def _differentiable(outputs: Any) -> tuple[Tensor, ...]:
+    return tuple(o for o in as_tuple(outputs) if isinstance(o, Tensor) and o.requires_grad)
+
+
+def _random_cotangents(outputs: tuple[Tensor, ...], spaced: bool) -> tuple[Tensor, ...]:
+    rng = np.random.default_rng(20240301)
+    made = []
+    for output in outputs:
+        array = numerical.probe(output._array, rng, signed=True)
+        if spaced and array.ndim:
+            array = array.repeat(2, axis=-1)[..., ::2]
+        made.append(wrap(array).requires_grad_())
+    return tuple(made)
+
+
+class _Check:
+    """One run of ``gradcheck``: the function, its inputs and outputs, and the tolerances."""
+
+    def __init__(
+        self, func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet_tol: float,
+        undefined: bool, dtypes: bool, fast: bool,
+    ) -> None:  # fmt: skip
+        self.func, self.inputs = func, inputs
+        self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
+        self.undefined, self.dtypes, self.fast = undefined, dtypes, fast
+        self.numbers = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+        self.wanted: list[Tensor] = [inputs[i] for i in self.numbers]
+        results = as_tuple(func(*inputs))
+        for result in results:
+            if not isinstance(result, Tensor):
+                raise ValueError(f"gradcheck expects the function to return Tensors, got {type(result).__name__}")
+        self.places = [i for i, o in enumerate(results) if o.requires_grad]
+        self.outputs = [results[i] for i in self.places]
+        self.constants = [o for o in results if not o.requires_grad and o.dtype.kind in "fc"]
+        self.rng = np.random.default_rng(20240229)
+
+    def run(self) -> None:
+        if not self.outputs:
+            self._all_constant()
+            return
+        self._zero_cotangent()
+        self._same_twice()
+        if self.undefined and len(self.outputs) > 1:
+            self._unused_outputs()
+        if self.fast:
+            self._along_random_directions()
+        else:
+            self._every_element()
+
+    def evaluate(self) -> list[Array]:
+        """The differentiable outputs from the inputs' current values."""
+        return [o._array for o in _differentiable(self.func(*self.inputs))]
+
+    # ---- the comparisons ------------------------------------------------------------------------------------------------------
+
+    def _every_element(self) -> None:
+        analytical = [numerical.analytical_jacobian(output, self.wanted) for output in self.outputs]
+        arrays = [o._array for o in self.outputs]
+        for i, x in enumerate(self.wanted):
+            estimated = numerical.numerical_jacobian(self.evaluate, x._array, self.eps, arrays)
+            for k in range(len(arrays)):
+                found, expected = move(analytical[k][i], None), move(estimated[k], None)
+                off = self._off(found, expected)
+                if off.any():
+                    raise GradcheckError(self._mismatch(k, i, found, expected, off))
+
+    def _along_random_directions(self) -> None:
+        """Two probes for each pair: one of positive entries, which nothing cancels, and one of either sign."""
+        for signed in (False, True):
+            cotangents = [numerical.probe(o._array, self.rng, signed) for o in self.outputs]
+            found = [numerical.gradients(o, self.wanted, wrap(u)) for o, u in zip(self.outputs, cotangents, strict=True)]
+            for i, x in enumerate(self.wanted):
+                direction = numerical.probe(x._array, self.rng, signed)
+                moved = numerical.difference(self.evaluate, x._array, ..., direction * self.eps)
+                for k, u in enumerate(cotangents):
+                    estimated = numerical.inner(u, moved[k]) / (2 * self.eps)
+                    analytical = numerical.inner(found[k][i], direction)
+                    if not abs(analytical - estimated) <= self.atol + self.rtol * abs(estimated):
+                        raise GradcheckError(self._projected_mismatch(k, i, analytical, estimated))
+
+    def _off(self, found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            return ~(np.abs(found - expected) <= self.atol + self.rtol * np.abs(expected))
+
+    def _all_constant(self) -> None:
+        """No output requires a gradient: then none may depend on the inputs."""
+        if not self.constants:
+            return
+
+        def evaluate() -> list[Array]:
+            return [o._array for o in as_tuple(self.func(*self.inputs)) if o.dtype.kind in "fc"]
+
+        for i, x in enumerate(self.wanted):
+            for slopes in numerical.numerical_jacobian(evaluate, x._array, self.eps, [o._array for o in self.constants]):
+                if bool((abs(slopes) > self.atol).any()):
+                    raise GradcheckError(
+                        f"Numerical gradient for function expected to be zero: no output requires a gradient, but input {self.numbers[i]} "
+                        f"moves one, with a slope of {float(abs(slopes).max())}"
+                    )
+
+    # ---- what every backward must keep to -------------------------------------------------------------------------------------
+
+    def _zero_cotangent(self) -> None:
+        """A zero cotangent gives zero gradients, of the inputs' shapes and dtypes."""
+        zeros = [wrap(namespace(o._array).zeros_like(o._array)) for o in self.outputs]
+        found = grad(self.outputs, self.wanted, zeros, retain_graph=True, allow_unused=True)
+        for number, x, d in zip(self.numbers, self.wanted, found, strict=True):
+            if d is None:
+                continue
+            if d.shape != x.shape:
+                raise GradcheckError(f"grad is incorrect size: input {number} has shape {list(x.shape)}, its gradient {list(d.shape)}")
+            if d.dtype.kind != x.dtype.kind or (self.dtypes and d.dtype != x.dtype):
+                raise GradcheckError(f"grad has incorrect type: input {number} is {x.dtype}, its gradient {d.dtype}")
+            if d.device != x.device:
+                raise GradcheckError(f"grad is on a different device: input {number} is on {x.device}, its gradient on {d.device}")
+            if bool((d._array != 0).any()):
+                raise GradcheckError(f"backward not multiplied by grad_output: a zero cotangent gives input {number} a nonzero gradient")
+
+    def _same_twice(self) -> None:
+        """Two passes with the same cotangents give the same gradients."""
+        cotangents = [wrap(numerical.probe(o._array, self.rng, signed=True)) for o in self.outputs]
+        first, second = (numerical.gradients(self.outputs, self.wanted, cotangents) for _ in range(2))
+        for number, a, b in zip(self.numbers, first, second, strict=True):
+            apart = float(abs(a - b).max()) if a.size else 0.0
+            if not apart <= self.nondet_tol:
+                raise GradcheckError(
+                    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different "
+                    f"values. The gradient for input {number} differs by {apart}; the tolerance for nondeterminism was {self.nondet_tol}."
+                )
+
+    def _unused_outputs(self) -> None:
+        """Leaving an output out gives what a zero cotangent for it gives."""
+        for k, output in enumerate(self.outputs):
+            cotangents = [wrap(namespace(o._array).zeros_like(o._array)) for o in self.outputs]
+            cotangents[k] = wrap(numerical.probe(output._array, self.rng, signed=True))
+            alone = numerical.gradients(output, self.wanted, cotangents[k])
+            together = numerical.gradients(self.outputs, self.wanted, cotangents)
+            for number, a, b in zip(self.numbers, alone, together, strict=True):
+                if not np.allclose(move(a, None), move(b, None), rtol=1e-9, atol=1e-12):
+                    raise GradcheckError(
+                        f"Expected backward function to handle undefined output grads: with every output but {self.places[k]} unused, the "
+                        f"gradient for input {number} is not the one that zero cotangents give. Treat None as zeros."
+                    )
+
+    # ---- what to say ----------------------------------------------------------------------------------------------------------
+
+    def _head(self, k: int, i: int, analytical: Any, estimated: Any) -> str:
+        return (
+            f"Jacobian mismatch for output {self.places[k]} with respect to input {self.numbers[i]},\n"
+            f"numerical: {estimated}\nanalytical: {analytical}\n"
+        )
+
+    def _mismatch(self, k: int, i: int, found: np.ndarray, expected: np.ndarray, off: np.ndarray) -> str:
+        apart = np.where(off, np.nan_to_num(np.abs(found - expected), nan=np.inf), -1.0)
+        part, row, column = (int(p) for p in np.unravel_index(int(apart.argmax()), apart.shape))
+        out, x = self.outputs[k], self.wanted[i]
+        a, n = found[part, row, column], expected[part, row, column]
+        along = "imaginary" if x.is_complex() and abs((a - n).imag) > abs((a - n).real) else "real"
+        of = ("real", "imaginary")[part]
+        return self._head(k, i, a, n) + (
+            f"at element {_index(row, out.shape)} of the output and {_index(column, x.shape)} of the input; direction: the {of} part of "
+            f"the output along the {along} axis of the input. Difference {abs(a - n)}, allowed {self.atol + self.rtol * abs(n)} "
+            f"(atol {self.atol}, rtol {self.rtol}); {int(off.sum())} of {off.size} entries are off, this one most."
+        )
+
+    def _projected_mismatch(self, k: int, i: int, analytical: float, estimated: float) -> str:
+        text = self._head(k, i, analytical, estimated) + "direction: random, over all elements at once (fast_mode)."
+        out, x = self.outputs[k], self.wanted[i]
+        if out.numel() * x.numel() > 10_000:
+            return text + " Run without fast_mode on smaller inputs to see where."
+        found = move(numerical.analytical_jacobian(out, [x])[0], None)
+        expected = move(numerical.numerical_jacobian(self.evaluate, x._array, self.eps, [o._array for o in self.outputs])[k], None)
+        off = self._off(found, expected)
+        if not off.any():
+            return text + " Element by element the differences are within tolerance; they add up along this direction."
+        return text + "\nElement by element:\n" + self._mismatch(k, i, found, expected, off)
+
+
+def _index(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(flat, tuple(shape)))

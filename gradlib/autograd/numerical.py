@@ -1,0 +1,113 @@
+"""Derivatives by central differences and by backward, laid out alike so that ``gradcheck`` can compare them.
+
+Everything is seen as real: a complex input has two directions per element (real and imaginary), a complex output two parts. The entry for
+output element k and input element i is the gradient of that part of the output in torch's convention: the derivative along the real
+direction, plus 1j times the one along the imaginary direction when the input is complex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, copy, namespace, on_device_of
+from gradlib.core.backward import grad
+from gradlib.core.tensor import Tensor, wrap
+
+Evaluate = Callable[[], Sequence[Array]]
+
+
+def units(array: Array) -> tuple[complex, ...]:
+    """The directions of one element: 1, and 1j as well for complex numbers."""
+    return (1.0, 1j) if array.dtype.kind == "c" else (1.0,)
+
+
+def parts(array: Array) -> tuple[Array, ...]:
+    """The real array itself, or the real and the imaginary part."""
+    return (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+
+
+def difference(evaluate: Evaluate, array: Array, place: Any, step: Any) -> list[Array]:
+    """The change of each output from ``array[place] - step`` to ``+ step``; the array's own memory is written and put back."""
+    before = copy(array[place]) if place is ... else array[place]
+    try:
+        array[place] = before + step
+        above = [copy(out) for out in evaluate()]
+        array[place] = before - step
+        below = evaluate()
+        if [a.shape for a in above] != [b.shape for b in below]:
+            raise RuntimeError("gradcheck: the function gives outputs of another number or shape when its input moves a little")
+        return [a - b for a, b in zip(above, below, strict=True)]
+    finally:
+        array[place] = before
+
+
+def numerical_jacobian(evaluate: Evaluate, array: Array, eps: float, outputs: Sequence[Array]) -> list[Array]:
+    """The derivatives of all outputs with respect to each element of one input, by central differences.
+
+    Args:
+        evaluate: computes the outputs anew from the current values of array.
+        array: the input's memory, which is moved by eps one element at a time.
+        eps: half the distance between the two points.
+        outputs: the outputs, for their shapes and dtypes.
+    Returns: for each output an array (parts of the output, its elements, elements of the input).
+    """
+    directions = units(array)
+    moved = []
+    for place in np.ndindex(array.shape):
+        for unit in directions:
+            step = eps if unit == 1.0 else eps * unit
+            moved.append(difference(evaluate, array, place, step))
+    result = []
+    for number, output in enumerate(outputs):
+        xp = namespace(output)
+        if not moved:
+            result.append(xp.zeros((len(units(output)), output.size, 0)))
+            continue
+        slopes = xp.stack([m[number].ravel() for m in moved]) / (2 * eps)
+        kept = [part.reshape(array.size, len(directions), output.size) for part in parts(slopes)]
+        result.append(xp.stack([(k[:, 0] + 1j * k[:, 1] if len(directions) == 2 else k[:, 0]).T for k in kept]))
+    return result
+
+
+def gradients(output: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], g: Any) -> list[Array]:
+    """The gradients of one backward pass as raw arrays; zeros for an input that was not used."""
+    found = grad(output, inputs, g, retain_graph=True, allow_unused=True)
+    return [namespace(x._array).zeros_like(x._array) if d is None else d._array for d, x in zip(found, inputs, strict=True)]
+
+
+def analytical_jacobian(output: Tensor, inputs: Sequence[Tensor]) -> list[Array]:
+    """The same derivatives by backward, one pass for each element (and part) of the output.
+
+    Returns: for each input an array (parts of the output, its elements, elements of the input).
+    """
+    array = output._array
+    directions = units(array)
+    xp = namespace(array)
+    with on_device_of(array):
+        result = [xp.zeros((len(directions), array.size, x._array.size), np.complex128 if x.is_complex() else np.float64) for x in inputs]
+        for part, unit in enumerate(directions):
+            for element in range(array.size):
+                g = xp.zeros(array.size, array.dtype)
+                g[element] = unit
+                for rows, d in zip(result, gradients(output, inputs, wrap(g.reshape(array.shape))), strict=True):
+                    rows[part, element] = d.ravel()
+    return result
+
+
+def probe(like: Array, rng: np.random.Generator, signed: bool) -> Array:
+    """A random direction of the array's shape and dtype, every entry between 0.5 and 1 in size (in both parts when complex)."""
+    shape = (len(units(like)), *like.shape)
+    drawn = rng.uniform(0.5, 1.0, shape)
+    if signed:
+        drawn *= rng.choice([-1.0, 1.0], shape)
+    full = drawn[0] + 1j * drawn[1] if len(drawn) == 2 else drawn[0]
+    with on_device_of(like):
+        return namespace(like).asarray(full).astype(like.dtype)
+
+
+def inner(u: Array, v: Array) -> float:
+    """The real inner product Re sum(conj(u) v)."""
+    return float((u.conj() * v).real.sum())
