@@ -139,7 +139,7 @@ def _plain_path(op: Op) -> list[str]:
         "                    if type(out) is not ndarray:",
         "                        out = as_array(out)",
         "                else:",
-        "                    node = new(Node)",
+        "                    node = Node()",
         "                    node.seq = next_seq()",
         f"                    out = {value}{passed})",
         "                    if type(out) is not ndarray:",

@@ -143,7 +143,7 @@ def _new_node(op: Op, inputs: list[Any], values: list[Any]) -> Node | None:
     is_complex = any(getattr(getattr(v, "dtype", None), "kind", "") == "c" or isinstance(v, complex) for v in values)
     if is_complex and op.complex == "none":
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
-    node = (op.complex_node if is_complex else op.node).__new__(op.complex_node if is_complex else op.node)
+    node = op.complex_node() if is_complex else op.node()
     node.seq = next_seq()
     node.edges = tuple(edges)
     node.rare = None
