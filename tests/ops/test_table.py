@@ -12,6 +12,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import gradcheck, gradgradcheck
+from gradlib.core import modes
 from gradlib.core.op import COMPOSITES, REGISTRY
 from tests.ops.case import Case, as_tensors, results
 
@@ -81,6 +82,27 @@ def test_memory_layout_does_not_matter(case: Case, rng: np.random.Generator, dev
         spaced.append(tensor)
     for got, want in zip(results(case.call(*spaced)), plain, strict=True):
         np.testing.assert_allclose(got.cpu().numpy(), want.cpu().numpy(), rtol=1e-12, atol=1e-12)
+
+
+@each
+def test_plain_path_is_the_general_path(case: Case, rng: np.random.Generator) -> None:
+    """What `core/compile.py` wrote does exactly what `dispatch` does: same values, same first-order gradients."""
+    arrays = list(case.inputs(rng))
+    found = []
+    for general in (0, 1):
+        modes.activate(general)
+        try:
+            inputs = as_tensors(arrays, "float64", "cpu", requires_grad=True)
+            outputs = results(case.call(*inputs))
+            wanted = [x for x in inputs if isinstance(x, gradlib.Tensor) and x.requires_grad]
+            live = [y for y in outputs if y.requires_grad]
+            ones = [np.ones_like(y.numpy(force=True)) for y in live]
+            grads = gradlib.autograd.grad(live, wanted, ones, allow_unused=True) if live else ()
+        finally:
+            modes.activate(-general)
+        found.append([None if x is None else x.numpy(force=True) for x in (*outputs, *grads)])
+    for plain, dispatched in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, dispatched)
 
 
 @each

@@ -1,0 +1,101 @@
+"""The declaration: what it refuses, what it keeps, what it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.autograd import gradcheck
+from gradlib.core.compile import node_name, source_of_call
+from gradlib.core.op import REGISTRY, Op
+
+
+def cubed(xp: Any, input: Any, scale: float = 1.0) -> Any:
+    """input cubed, times scale."""
+    return scale * input * input * input
+
+
+def declare(**rules: Any) -> Op:
+    return Op(cubed, "elementwise", rules)
+
+
+def test_a_rule_that_names_what_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the rule for 'input' names \['weight'\]"):
+        declare(input=lambda g, weight: g * weight)
+    with pytest.raises(ValueError, match="the rule for 'other'"):
+        declare(other=lambda g: g)
+    with pytest.raises(ValueError, match="kind is one of"):
+        Op(cubed, "wavy", {})
+
+
+def test_a_node_keeps_what_its_rule_names_and_nothing_else() -> None:
+    op = declare(input=lambda g, input, scale: g * input * input * (3 * scale))
+    x = gradlib.tensor([1.0, 2.0], dtype=gradlib.float64, requires_grad=True)
+    y = op.call(x, 2.0)
+    assert y.grad_fn.name() == "CubedBackward0"
+    assert y.grad_fn.saved_names == ("input", "scale")
+    assert y.grad_fn._saved_input is x
+    assert y.grad_fn._saved_self is x
+    assert y.grad_fn._saved_scale == 2.0
+    with pytest.raises(AttributeError, match="saves input, scale"):
+        _ = y.grad_fn._saved_other
+    assert gradcheck(lambda x: op.call(x, 2.0), [x])
+
+
+def test_an_input_is_kept_only_when_another_needs_it() -> None:
+    a = gradlib.ones(3, requires_grad=True)
+    b = gradlib.ones(3)
+    node = (a * b).grad_fn
+    assert node._saved_other is b
+    assert node._saved_input is None
+    assert (a + b).grad_fn.saved == ()
+
+
+def test_shapes_and_dtypes_can_be_kept_without_the_array() -> None:
+    op = declare(input=lambda g, input_shape, input_dtype: g * float(len(input_shape)))
+    y = op.call(gradlib.ones(2, 3, requires_grad=True))
+    assert y.grad_fn._saved_input_shape == (2, 3)
+    assert y.grad_fn._saved_input_dtype == gradlib.float32
+
+
+def test_every_operation_has_a_docstring_and_a_kind() -> None:
+    assert not [name for name, op in REGISTRY.items() if not op.call.__doc__]
+    assert all(op.kind != "none" for op in REGISTRY.values() if op.rules)
+
+
+def test_node_names_are_torchs() -> None:
+    assert node_name("mul") == "MulBackward0"
+    assert node_name("log_softmax") == "LogSoftmaxBackward0"
+
+
+def test_the_written_code_can_be_read() -> None:
+    text = source_of_call(REGISTRY["mul"])
+    assert text.startswith("def mul(input, other, *, out=None):")
+    assert "direct(a_input, a_other)" in text
+
+
+def test_errors_come_from_the_general_path() -> None:
+    with pytest.raises(TypeError, match="mul: expected a Tensor, an array or a number, got str"):
+        gradlib.ones(2) * "a"
+    with pytest.raises((RuntimeError, ValueError), match=r"2.*3"):
+        gradlib.ones(2) * gradlib.ones(3)
+
+
+def test_out_receives_the_result_outside_any_graph() -> None:
+    out = gradlib.empty(2)
+    assert gradlib.mul(gradlib.ones(2), 3.0, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), [3.0, 3.0])
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        gradlib.mul(gradlib.ones(2, requires_grad=True), 3.0, out=out)
+    with pytest.raises(RuntimeError, match=r"shape \[2\]"):
+        gradlib.mul(gradlib.ones(3), 3.0, out=out)
+
+
+def test_numpys_argument_names() -> None:
+    x = gradlib.arange(6.0).reshape(2, 3)
+    assert x.sum(axis=1, keepdims=True).shape == (2, 1)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        x.sum(axes=1)
