@@ -1,0 +1,1 @@
+"""CUDA: where the kernels lie and how they are launched."""

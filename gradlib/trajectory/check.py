@@ -1,0 +1,157 @@
+"""What a step function asks of its arguments, checked at the call: the rule, what was received, what to do.
+
+Checks of values (dt, indices) read arrays in host memory only; on a GPU they would copy to the host and wait, so they run there on
+request (``check=True``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Array, device_index, is_array, namespace
+from gradlib.core.tensor import Tensor
+
+LAYOUTS = ("bhd", "bdh")
+
+
+class Sizes(NamedTuple):
+    """The sizes of a call: trajectories, steps, joints, and whether time is the last axis."""
+
+    batch: int
+    horizon: int
+    joints: int
+    time_last: bool
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.batch, self.joints, self.horizon) if self.time_last else (self.batch, self.horizon, self.joints)
+
+
+def raw(value: Any) -> Any:
+    """The array of a Tensor; anything else as it is."""
+    return value._array if isinstance(value, Tensor) else value
+
+
+def describe(value: Any) -> str:
+    """A value as an error names it: kind, shape, dtype, device."""
+    array = raw(value)
+    if not is_array(array):
+        return f"{type(value).__name__} {value!r}"
+    place = device_index(array)
+    return f"{type(value).__name__} of shape {tuple(array.shape)}, {array.dtype}, on {'cpu' if place is None else f'cuda:{place}'}"
+
+
+def control(name: str, u: Any, layout: str, shortest: int, what: str = "u") -> Sizes:
+    """Sizes of a control sequence.
+
+    Raises: TypeError unless it is a float Tensor or array; ValueError for another layout, rank, no elements or too few steps.
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f'{name}: layout is "bhd" (trajectory, step, joint) or "bdh" (trajectory, joint, step), got {layout!r}')
+    array = raw(u)
+    if not is_array(array) or not dtypes.is_floating_point(array.dtype):
+        raise TypeError(f"{name}: {what} is a Tensor or array of a floating dtype, got {describe(u)}; convert it with gradlib.tensor or .to(dtype)")
+    axes = "(B, H, D)" if layout == "bhd" else "(B, D, H)"
+    if array.ndim != 3:
+        raise ValueError(f"{name}: {what} has shape {axes}, got {describe(u)}; give a single trajectory as {what}[None]")
+    batch, first, second = array.shape
+    horizon, joints = (first, second) if layout == "bhd" else (second, first)
+    if horizon < shortest:
+        raise ValueError(f"{name}: the horizon is at least {shortest} steps, got {describe(u)}, {horizon} steps in layout {layout!r}; give more steps")
+    if joints == 0:
+        raise ValueError(f"{name}: there is at least one joint, got {describe(u)} in layout {layout!r}")
+    return Sizes(batch, horizon, joints, layout == "bdh")
+
+
+def start_part(name: str, part: str, value: Any, u: Any, sizes: Sizes, start_idx: Any) -> Any:
+    """One part of a start or goal state, checked.
+
+    Raises: TypeError for another dtype or no array; ValueError for a shape that is not (S, D), with S = B where nothing chooses rows.
+    """
+    if value is None:
+        return None
+    array, like = raw(value), raw(u)
+    if not is_array(array):
+        raise TypeError(f"{name}: {part} is a Tensor or array of shape (S, {sizes.joints}), got {describe(value)}")
+    if array.dtype != like.dtype:
+        raise TypeError(f"{name}: {part} has the dtype of u, {like.dtype}, got {describe(value)}; convert one with .to(dtype)")
+    if device_index(array) != device_index(like):
+        raise ValueError(f"{name}: {part} lives where u does, got {describe(value)} and u {describe(u)}; move one with .to(device)")
+    rows = array.shape[0] if array.ndim == 2 else 1
+    fits = array.ndim in (1, 2) and array.shape[-1] == sizes.joints
+    if not fits or (start_idx is None and rows not in (1, sizes.batch)):
+        need = f"(S, {sizes.joints})" if start_idx is not None else f"({sizes.batch}, {sizes.joints}) or ({sizes.joints},)"
+        raise ValueError(
+            f"{name}: {part} has shape {need}, one row for each trajectory, got {describe(value)}; "
+            "pass start_idx to choose a row for each trajectory"
+        )
+    return value
+
+
+def row_index(name: str, start_idx: Any, rows: int, sizes: Sizes, check: bool) -> Array:
+    """start_idx as int64 (B,). Raises: TypeError or ValueError unless it is integers (B,), each in 0 .. rows - 1."""
+    array = raw(start_idx)
+    if not is_array(array):
+        array = np.asarray(array)
+    if dtypes.category(array.dtype) != 1 or array.shape != (sizes.batch,):
+        raise (TypeError if dtypes.category(array.dtype) != 1 else ValueError)(
+            f"{name}: start_idx is integers of shape ({sizes.batch},), one for each trajectory, got {describe(start_idx)}"
+        )
+    if array.size and (isinstance(array, np.ndarray) or check):
+        low, high = int(array.min()), int(array.max())
+        if low < 0 or high >= rows:
+            raise ValueError(f"{name}: start_idx chooses among the {rows} start rows 0 .. {rows - 1}, got values from {low} to {high}")
+    return namespace(array).ascontiguousarray(array, dtype=np.int64)
+
+
+def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool = False) -> Any:
+    """dt, checked: a number, a Tensor or an array that broadcasts to (B, H), or to (B, 1) when there is ``one`` for a trajectory.
+
+    Raises: TypeError for integers or no number; ValueError for a shape that does not broadcast, and for a used value that is not
+    finite and positive.
+    """
+    array = raw(dt)
+    if not is_array(array):
+        array = dt = np.asarray(array, dtype=np.float64)
+    if not dtypes.is_floating_point(array.dtype):
+        raise TypeError(f"{name}: dt is seconds in a floating dtype, got {describe(dt)}; convert it with .to(dtype)")
+    target = (sizes.batch, 1 if one else sizes.horizon)
+    if array.ndim > 2 or any(n not in (1, m) for n, m in zip(array.shape[::-1], target[::-1], strict=False)):
+        rule = "one step length for each trajectory" if one else "dt[b, h] from step h-1 to h"
+        raise ValueError(f"{name}: dt broadcasts to {target}, {rule}, got {describe(dt)}")
+    if device_index(array) != device_index(raw(u)) and array.ndim:
+        raise ValueError(f"{name}: dt lives where u does, got {describe(dt)} and u {describe(u)}; move it with .to(device)")
+    if isinstance(array, np.ndarray) or check:
+        used = array if one or array.ndim == 0 or array.shape[-1] == 1 else array[..., 1:]
+        least = used.min() if used.size else 1.0
+        if not (least > 0 and np.isfinite(float(used.max() if used.size else 1.0))):
+            raise ValueError(f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)} with least value {float(least)}")
+    return dt
+
+
+def outputs(name: str, out: Any, u: Any, sizes: Sizes) -> list[Array] | None:
+    """The four arrays to fill.
+
+    Raises: TypeError or ValueError unless they are four C-contiguous, aligned, writable arrays of u's dtype, device and shape that
+    share no memory with each other.
+    """
+    if out is None:
+        return None
+    like = raw(u)
+    arrays = [raw(x) for x in out]
+    if len(arrays) != 4 or not all(is_array(x) for x in arrays):
+        raise TypeError(f"{name}: out is four Tensors or arrays (position, velocity, acceleration, jerk), got {len(arrays)}: {[type(x).__name__ for x in out]}")
+    for part, array in zip(("position", "velocity", "acceleration", "jerk"), arrays, strict=True):
+        if array.shape != sizes.shape or array.dtype != like.dtype or device_index(array) != device_index(like):
+            raise ValueError(f"{name}: out's {part} has u's shape, dtype and device, {describe(u)}, got {describe(array)}")
+        flags = array.flags
+        if not flags.c_contiguous or not getattr(flags, "aligned", True) or not getattr(flags, "writeable", True):
+            raise ValueError(f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; give a fresh array from empty_like")
+    if isinstance(like, np.ndarray) and any(np.may_share_memory(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
+        raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
+    if isinstance(like, np.ndarray) and any(np.may_share_memory(x, like) for x in arrays):
+        raise ValueError(f"{name}: out lies apart from u, got arrays that overlap; give fresh arrays")
+    return arrays

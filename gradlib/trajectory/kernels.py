@@ -1,0 +1,176 @@
+"""The trajectory kernels' launches: tile sizes, index type, and one function for each map on CuPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from gradlib.backend.array import Array
+from gradlib.cuda.launch import C_TYPES, Call, launch
+
+_THREADS = 128
+_SHARED = 32 * 1024  # bytes a block stages at most, within what every GPU gives without asking: several blocks fit a multiprocessor
+_STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
+
+
+class Plan(NamedTuple):
+    """How a kernel of kernels/tile.cuh splits its work."""
+
+    tile_batch: int
+    tile_joints: int
+    steps: int
+    row: int
+    vector: int
+    grid: tuple[int, int]
+    shared: int
+
+
+def _conflicts(row: int, joints: int, itemsize: int) -> int:
+    """The most words of one bank that the 32 threads of a warp touch at one step."""
+    words = [{((lane // joints * row + lane % joints) * itemsize + byte) // 4 for byte in range(0, itemsize, 4)} for lane in range(32)]
+    banks: dict[int, set[int]] = {}
+    for word in set().union(*words):
+        banks.setdefault(word % 32, set()).add(word)
+    return max(len(held) for held in banks.values())
+
+
+@lru_cache(maxsize=256)
+def tile_sizes(batch: int, horizon: int, joints: int, itemsize: int, areas: int) -> tuple[int, int, int, int]:
+    """(tile_batch, tile_joints, steps, row) for a block of at most 128 series and about 32 KiB.
+
+    ``row``, the elements from one trajectory to the next in shared memory, holds whole 16-byte vectors and is chosen so that a warp's
+    threads meet in as few banks as can be.
+    """
+    unit = 16 // itemsize
+    tile_joints = min(joints, _THREADS)
+    tile_batch = max(1, min(batch, _THREADS // tile_joints))
+    steps = _SHARED // (areas * tile_batch * tile_joints * itemsize)
+    steps = horizon if horizon <= steps else max(8, steps // 8 * 8)
+    length = -(-steps * tile_joints // unit) * unit
+    row = min((length + pad * unit for pad in range(9)), key=lambda r: (_conflicts(r, tile_joints, itemsize), r))
+    return tile_batch, tile_joints, steps, row
+
+
+def _aligned(arrays: Sequence[Array | None]) -> bool:
+    return all(address(a) % 16 == 0 for a in arrays if a is not None)
+
+
+def address(array: Array) -> int:
+    """The address of an array's first element, in host or device memory."""
+    return int(array.data.ptr if hasattr(array.data, "ptr") else array.ctypes.data)
+
+
+def plan(shape: tuple[int, ...], itemsize: int, areas: int, arrays: Sequence[Array | None], shift: int = 0) -> Plan:
+    """Tile sizes, and whether 16 bytes can move at a time: every run of every array then starts and ends on 16 bytes.
+
+    Args:
+        shape: (series, H, joints); itemsize: bytes of an element; areas: arrays staged at a time.
+        arrays: what is staged; shift: by how many steps a chunk written differs from the chunk read.
+    """
+    batch, horizon, joints = shape
+    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon, joints, itemsize, areas)
+    runs = (horizon * joints, steps * joints, shift * joints) if tile_joints == joints else (joints,)
+    vector = _aligned(arrays) and all(run * itemsize % 16 == 0 for run in runs)
+    grid = (-(-batch // tile_batch), -(-joints // tile_joints))
+    return Plan(tile_batch, tile_joints, steps, row, int(vector), grid, areas * tile_batch * row * itemsize)
+
+
+def options(array: Array, elements: int, **names: int) -> tuple[tuple[str, str], ...]:
+    """The compile-time options every kernel takes, and those of this one: 64-bit indices where 32 bits could overflow."""
+    index = "int" if elements < 1 << 30 else "long long"
+    given = tuple((name, str(int(value))) for name, value in names.items())
+    return (("STORAGE", _STORAGE[array.dtype.name]), ("INDEX", index), *given)
+
+
+def times(xp: Any, dt: Array, array: Array) -> tuple[Array, int, int]:
+    """dt (1 or B, 1 or H) as the kernels read it: in the arithmetic's type, with the strides by trajectory and by step."""
+    real = "float64" if array.dtype.name == "float64" else "float32"
+    ready = xp.ascontiguousarray(dt, dtype=real)
+    return ready, ready.shape[1] if ready.shape[0] > 1 else 0, 1 if ready.shape[1] > 1 else 0
+
+
+def ready(xp: Any, array: Array | None) -> Array | None:
+    """The array as a kernel reads it: contiguous."""
+    return None if array is None else xp.ascontiguousarray(array)
+
+
+def chain_forward_call(
+    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, order: int, exact: bool, sources: Any, out: Sequence[Array], group: int
+) -> Call:
+    """The launch of ``chain_forward``; arguments as `chain_forward`."""
+    begin = [ready(xp, x) for x in start]
+    extra = [ready(xp, x) for x in sources or (None, None, None)]
+    control = ready(xp, u)
+    seconds, dt_b, dt_h = times(xp, dt, u)
+    tiles = plan(u.shape, u.itemsize, 4, [control, *extra, *out])
+    chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None)
+    args = (control, *begin, *extra, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles[:5])
+    return Call("chain.cu", "chain_forward", chosen, tiles.grid, _THREADS, args, tiles.shared)
+
+
+def chain_forward(
+    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, order: int, exact: bool, sources: Any, out: Sequence[Array] | None, group: int
+) -> tuple[Array, ...]:
+    """`gradlib.trajectory.chain.forward` on the GPU; ``group`` series share a start row's place and a dt."""
+    made = tuple(xp.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
+    launch(chain_forward_call(xp, u, start, dt, order, exact, sources, made, group))
+    return made
+
+
+def chain_adjoint_call(
+    xp: Any, grads: Sequence[Array | None], dt: Array, order: int, exact: bool, made: Sequence[Array | None], group: int
+) -> Call:
+    """The launch of ``chain_adjoint``; ``made`` are the seven arrays to fill, the last three None without sources."""
+    given = [ready(xp, g) for g in grads]
+    shape = made[0].shape  # type: ignore[union-attr]
+    seconds, dt_b, dt_h = times(xp, dt, made[0])
+    tiles = plan(shape, made[0].itemsize, 4, [*given, made[0], *made[4:]])  # type: ignore[union-attr]
+    chosen = options(made[0], made[0].size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None)  # type: ignore[union-attr]
+    args = (*given, seconds, *made, *shape, group, dt_b, dt_h, *tiles[:5])
+    return Call("chain.cu", "chain_adjoint", chosen, tiles.grid, _THREADS, args, tiles.shared)
+
+
+def chain_adjoint(
+    xp: Any, grads: Sequence[Array | None], dt: Array, order: int, exact: bool, with_sources: bool, group: int
+) -> tuple[Array | None, ...]:
+    """`gradlib.trajectory.chain.adjoint` on the GPU."""
+    like = next(g for g in grads if g is not None)
+    full = [xp.empty(like.shape, like.dtype) for _ in range(4 if with_sources else 1)]
+    starts = [xp.empty((like.shape[0], like.shape[2]), like.dtype) for _ in range(3)]
+    made = (full[0], *starts, *(full[1:] or (None, None, None)))
+    launch(chain_adjoint_call(xp, grads, dt, order, exact, made, group))
+    return made
+
+
+def _pointwise_grid(elements: int) -> tuple[int, int]:
+    """Blocks of 256 threads for one element a thread, at most 2^20 of them: a thread of a larger array takes several elements."""
+    return min(-(-elements // 256), 1 << 20), 1
+
+
+def rows_gather_call(xp: Any, rows: Array, index: Array, out: Array) -> Call:
+    """The launch of ``rows_gather``."""
+    args = (ready(xp, rows), index, out, *out.shape)
+    return Call("rows.cu", "rows_gather", options(out, max(out.size, rows.size)), _pointwise_grid(out.size), 256, args)
+
+
+def rows_gather(xp: Any, rows: Array, index: Array) -> Array:
+    """``rows[index]`` on the GPU."""
+    out = xp.empty((len(index), rows.shape[1]), rows.dtype)
+    launch(rows_gather_call(xp, rows, index, out))
+    return out
+
+
+def rows_scatter_call(xp: Any, grad: Array, order: Array, bounds: Array, out: Array) -> Call:
+    """The launch of ``rows_scatter``."""
+    args = (ready(xp, grad), ready(xp, order), ready(xp, bounds), out, out.shape[1])
+    real = 8 if grad.dtype.name == "float64" else 4
+    grid = (out.shape[0], min(out.shape[1], 65535))
+    return Call("rows.cu", "rows_scatter", options(out, max(out.size, grad.size)), grid, 64, args, 64 * real)
+
+
+def rows_scatter(xp: Any, grad: Array, order: Array, bounds: Array, number: int) -> Array:
+    """The transpose of `rows_gather` on the GPU, with the entries of each row listed by ``order`` and ``bounds``."""
+    out = xp.empty((number, grad.shape[1]), grad.dtype)
+    launch(rows_scatter_call(xp, grad, order.astype("int64"), bounds.astype("int64"), out))
+    return out

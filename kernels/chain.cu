@@ -1,0 +1,214 @@
+// The chain position - velocity - acceleration - jerk: integration of a control and its transpose.
+//
+// Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
+//           ORDER    which one is the control: 0 position, 1 velocity, 2 acceleration, 3 jerk
+//           EXACT    1: hold the control constant over a step (orders 2 and 3); 0: backward differences and Euler steps
+//           SOURCES  1: with the three source arrays, which the derivative by dt needs
+// Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D); dt[b / group * dt_b + h * dt_h] in seconds.
+//           An array that is null counts as zeros when read and is not written. (B, D, H) arrays are B * D trajectories of one
+//           joint, group = D.
+// Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
+//               p_h = p_{h-1} + t v_h + r_h     v_h = v_{h-1} + t a_h + s_h     a_h = a_{h-1} + t j_h + q_h
+//           EXACT: the Taylor sums with the states of step h-1 and the control of step h. Step 0 is the start, j_0 = 0.
+// Threads   a block has `tile_batch` trajectories (grid x) and `tile_joints` joints (grid y), one thread for each series; it walks
+//           chunks of `steps` steps, staged through shared memory (tile.cuh), with the state carried in registers.
+// Bytes     forward reads u and writes p, v, a, j; adjoint reads four and writes one: 5 B H D elements. SOURCES adds three.
+// Shared    4 * tile_batch * row elements.
+// Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
+#include "common.cuh"
+#include "tile.cuh"
+
+typedef Arithmetic<STORAGE>::type real;
+
+// The step times of one series.
+struct StepTimes {
+    const real* series;
+    INDEX stride;
+    __device__ __forceinline__ real operator[](INDEX h) const { return series[h * stride]; }
+};
+
+// State after a step of t seconds, from the state before it and the sources; next[ORDER] holds the control.
+__device__ __forceinline__ void chain_step(const real (&before)[4], const real (&source)[3], real t, real (&next)[4]) {
+#pragma unroll
+    for (int i = ORDER; i < 3; ++i) next[i + 1] = (next[i] - before[i] - source[i]) * (1 / t);
+#pragma unroll
+    for (int i = ORDER - 1; i >= 0; --i) {
+        real growth = next[EXACT ? ORDER : i + 1] * (EXACT ? t * (real(1) / (ORDER - i)) : t);
+        if (EXACT) {
+#pragma unroll
+            for (int k = ORDER - 1; k > i; --k) growth = (growth + before[k]) * (t * (real(1) / (k - i)));
+        }
+        next[i] = before[i] + growth + source[i];
+    }
+}
+
+// Where source i, or its gradient, is staged: the three areas that the control does not use.
+__device__ __forceinline__ constexpr int source_area(int i) { return i < ORDER ? i : i + 1; }
+
+extern "C" __global__ void __launch_bounds__(128, 8)
+    chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* source_p,
+                  const STORAGE* source_v, const STORAGE* source_a, const real* dt, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j,
+                  INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints,
+                  int steps, int row, int vector) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const int area = tile_batch * row;
+    const bool active = (int)threadIdx.x < tile.trajectories * tile.joints;
+    const int trajectory = (int)threadIdx.x / tile.joints;
+    const int joint = (int)threadIdx.x - trajectory * tile.joints;
+    const INDEX series = (tile.first_trajectory + trajectory) * joints + tile.first_joint + joint;
+    const StepTimes times = {dt + (active ? (tile.first_trajectory + trajectory) / group * dt_b : 0), dt_h};
+
+    const STORAGE* inputs[4] = {0, 0, 0, 0};
+    inputs[ORDER] = u;
+    if (SOURCES) {
+        inputs[source_area(0)] = source_p;
+        inputs[source_area(1)] = source_v;
+        inputs[source_area(2)] = source_a;
+    }
+    const STORAGE* const control_only[1] = {u};
+    STORAGE* const outputs[4] = {p, v, a, j};
+
+    real state[4] = {0, 0, 0, 0};
+    real control = 0;
+    for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
+        const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
+        if (SOURCES)
+            tile_read<4>(tile, inputs, h0, 0, n, shared, area);
+        else
+            tile_read<1>(tile, control_only, h0, 0, n, shared + ORDER * area, area);
+        __syncthreads();
+        if (active) {
+            STORAGE* at = shared + trajectory * tile.row + joint;
+#pragma unroll 4
+            for (int k = 0; k < n; ++k, at += tile.joints) {
+                const real following = load(at[ORDER * area]);
+                real next[4] = {0, 0, 0, 0};
+                if (h0 + k == 0) {
+                    next[0] = load_or_zero(start_p, series);
+                    next[1] = load_or_zero(start_v, series);
+                    next[2] = load_or_zero(start_a, series);
+                } else {
+                    real source[3] = {0, 0, 0};
+                    if (SOURCES) {
+#pragma unroll
+                        for (int i = 0; i < 3; ++i) source[i] = load(at[source_area(i) * area]);
+                    }
+                    next[ORDER] = control;
+                    chain_step(state, source, times[h0 + k], next);
+                }
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    state[i] = next[i];
+                    store(at[i * area], next[i]);
+                }
+                control = following;
+            }
+        }
+        __syncthreads();
+        tile_write<4>(tile, outputs, h0, 0, n, shared, area);
+        __syncthreads();
+    }
+}
+
+// What one step hands to the one before it: total gradients of the states, the differenced ones over their t, and that t.
+struct Carried {
+    real bar[4];
+    real rate[4];
+    real t;
+};
+
+// t b_last + t^2/2 b_{last-1} + ... over the totals of the states below `upto`; without EXACT only the first term.
+__device__ __forceinline__ real driven(const real (&bar)[4], int upto, real t) {
+    if (!EXACT) return t * bar[upto - 1];
+    real sum = bar[0] * (t * (real(1) / upto));
+#pragma unroll
+    for (int k = 1; k < upto; ++k) sum = (sum + bar[k]) * (t * (real(1) / (upto - k)));
+    return sum;
+}
+
+// Total gradients at one step from its own and from what the step after it handed over. `first` says that it is step 0.
+__device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const Carried& after, bool first, real t, Carried& now) {
+    now.t = t;
+#pragma unroll
+    for (int i = 0; i < ORDER; ++i) {
+        now.bar[i] = grad[i] + after.bar[i];
+        if (i > 0) {
+            if (EXACT)
+                now.bar[i] += driven(after.bar, i, after.t);
+            else if (!first)
+                now.bar[i] += driven(now.bar, i, t);
+        }
+    }
+    const real per_second = first ? real(0) : 1 / t;
+#pragma unroll
+    for (int i = 3; i >= ORDER; --i) {
+        real bar = i == 3 && first ? real(0) : grad[i];
+        if (i == ORDER && i > 0 && !first) bar += driven(now.bar, i, t);
+        if (i < 3) bar += now.rate[i + 1] - after.rate[i + 1];
+        now.bar[i] = bar;
+        now.rate[i] = first ? real(0) : bar * per_second;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128, 8)
+    chain_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
+                  STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a, STORAGE* grad_source_p,
+                  STORAGE* grad_source_v, STORAGE* grad_source_a, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b,
+                  INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const int area = tile_batch * row;
+    const bool active = (int)threadIdx.x < tile.trajectories * tile.joints;
+    const int trajectory = (int)threadIdx.x / tile.joints;
+    const int joint = (int)threadIdx.x - trajectory * tile.joints;
+    const INDEX series = (tile.first_trajectory + trajectory) * joints + tile.first_joint + joint;
+    const StepTimes times = {dt + (active ? (tile.first_trajectory + trajectory) / group * dt_b : 0), dt_h};
+
+    const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
+    STORAGE* outputs[4] = {0, 0, 0, 0};
+    outputs[ORDER] = grad_u;
+    outputs[source_area(0)] = grad_source_p;
+    outputs[source_area(1)] = grad_source_v;
+    outputs[source_area(2)] = grad_source_a;
+    STORAGE* const control_only[1] = {grad_u};
+
+    Carried after = {{0, 0, 0, 0}, {0, 0, 0, 0}, 0};
+    for (INDEX h0 = (horizon - 1) / steps * steps; h0 >= 0; h0 -= steps) {
+        const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
+        tile_read<4>(tile, inputs, h0, 0, n, shared, area);
+        __syncthreads();
+        if (active) {
+            STORAGE* at = shared + trajectory * tile.row + (n - 1) * tile.joints + joint;
+#pragma unroll 2
+            for (int k = n - 1; k >= 0; --k, at -= tile.joints) {
+                const bool first = h0 + k == 0;
+                real grad[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) grad[i] = load(at[i * area]);
+                Carried now = {{0, 0, 0, 0}, {0, 0, 0, 0}, 0};
+                chain_step_adjoint(grad, after, first, first ? real(0) : times[h0 + k], now);
+                store(at[ORDER * area], after.bar[ORDER]);  // u_h drives step h + 1; after the last step nothing
+                if (SOURCES) {
+#pragma unroll
+                    for (int i = 0; i < 3; ++i)
+                        store(at[source_area(i) * area], first ? real(0) : i < ORDER ? now.bar[i] : -now.rate[i + 1]);
+                }
+                after = now;
+            }
+        }
+        __syncthreads();
+        if (SOURCES)
+            tile_write<4>(tile, outputs, h0, 0, n, shared, area);
+        else
+            tile_write<1>(tile, control_only, h0, 0, n, shared + ORDER * area, area);
+        __syncthreads();
+    }
+    if (active) {
+        if (grad_start_p) store(grad_start_p[series], after.bar[0]);
+        if (grad_start_v) store(grad_start_v[series], after.bar[1]);
+        if (grad_start_a) store(grad_start_a[series], after.bar[2]);
+    }
+}

@@ -1,0 +1,64 @@
+// Storage types and their arithmetic. float and double compute in themselves; half_t and bfloat16_t are stored in 16 bits and
+// compute in float. The 16-bit types are written out here so that a kernel needs no CUDA header.
+#pragma once
+
+struct half_t {
+    unsigned short bits;
+};
+
+struct bfloat16_t {
+    unsigned short bits;
+};
+
+template <typename S>
+struct Arithmetic {
+    typedef float type;
+};
+
+template <>
+struct Arithmetic<double> {
+    typedef double type;
+};
+
+__device__ __forceinline__ float load(float x) { return x; }
+
+__device__ __forceinline__ double load(double x) { return x; }
+
+__device__ __forceinline__ float load(half_t x) {
+#ifdef __CUDACC__
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+#else
+    return host_half_to_float(x.bits);
+#endif
+}
+
+__device__ __forceinline__ float load(bfloat16_t x) { return __uint_as_float((unsigned int)x.bits << 16); }
+
+__device__ __forceinline__ void store(float& to, float x) { to = x; }
+
+__device__ __forceinline__ void store(double& to, double x) { to = x; }
+
+__device__ __forceinline__ void store(half_t& to, float x) {
+#ifdef __CUDACC__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x));
+#else
+    to.bits = host_float_to_half(x);
+#endif
+}
+
+// Rounds to nearest, ties to even; a NaN stays a NaN.
+__device__ __forceinline__ void store(bfloat16_t& to, float x) {
+    const unsigned int bits = __float_as_uint(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        to.bits = (unsigned short)((bits >> 16) | 0x40u);
+    else
+        to.bits = (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+// The value at an index of an array that may be absent (null), which counts as zeros.
+template <typename S, typename I>
+__device__ __forceinline__ typename Arithmetic<S>::type load_or_zero(const S* array, I index) {
+    return array ? load(array[index]) : typename Arithmetic<S>::type(0);
+}
