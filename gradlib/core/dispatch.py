@@ -38,8 +38,13 @@ def dispatch(op: Op, args: tuple[Any, ...]) -> Any:
     values = _promoted(op, _in_one_place(op.name, [_unwrapped(op.name, x) for x in inputs]))
     node = _new_node(op, inputs, values)
     reference = next(v for v in values if is_array(v))
-    with on_device_of(reference):
-        made = op.value(namespace(reference), *_arguments(op, args, values))
+    try:
+        with on_device_of(reference):
+            made = op.value(namespace(reference), *_arguments(op, args, values))
+    except ValueError as error:
+        if not any(word in str(error) for word in ("broadcast", "core dimension", "not aligned")):
+            raise
+        raise RuntimeError(_misfit(op, values)) from error
     if len(op.outputs) == 1:
         result = wrap(as_array(made))
         outputs = [result._array]
@@ -53,6 +58,12 @@ def dispatch(op: Op, args: tuple[Any, ...]) -> Any:
     if node is not None:
         node.saved = _saved(op, args, inputs, values, outputs)
     return result
+
+
+def _misfit(op: Op, values: list[Any]) -> str:
+    """The error text for shapes that do not go together."""
+    shapes = ", ".join(f"{name} {list(v.shape)}" for name, v in zip(op.tensors, values, strict=False) if is_array(v))
+    return f"{op.name}: the shapes of the arguments do not fit together: {shapes}. Sizes must match, or be 1 where they are broadcast."
 
 
 def _on_raw(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> Any:
