@@ -31,5 +31,7 @@ from gradlib.core.modes import (
 )
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
 from gradlib.ops.elementwise import *  # noqa: F403
+from gradlib.ops.reduce import *  # noqa: F403
+from gradlib.ops.extreme import *  # noqa: F403
 
 __version__ = "0.1.0"
