@@ -8,7 +8,8 @@ from gradlib.core import modes
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor
 from gradlib.trajectory import check as checks
-from gradlib.trajectory.maps import chain, chain_timed
+from gradlib.trajectory.maps import chain
+from gradlib.trajectory.pair import Pair
 from gradlib.trajectory.rows import rows
 from gradlib.trajectory.state import JointState, JointTrajectory
 
@@ -122,13 +123,18 @@ def _step(
     which = (0, *(i + 1 for i, x in enumerate(begin) if x is not None))
     parts = [u, *(x for x in begin if x is not None)]
     static = (order, exact, sizes.shape, sizes.time_last)
-    made = chain_timed(static, which, targets, [times, *parts]) if differentiated(times) else chain(times, static, which, targets, parts)
+    made = apply(chain, times, static, which, targets, parts)
     return delivered(made, out)
 
 
 def differentiated(dt: Any) -> bool:
     """Whether a derivative by dt may be asked for."""
     return isinstance(dt, Tensor) and (dt._node is not None or modes.watch.active != 0)
+
+
+def apply(pair: Pair, dt: Any, static: Any, which: tuple[int, ...], out: Any, parts: list[Any]) -> Any:
+    """A map on its parts, with dt as a differentiable input where that may be asked for."""
+    return pair.forward_timed(static, which, out, [dt, *parts]) if differentiated(dt) else pair.forward(dt, static, which, out, parts)
 
 
 def start_parts(name: str, start: Any, u: Any, sizes: checks.Sizes, start_idx: Any, check: bool) -> list[Any]:
