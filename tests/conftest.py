@@ -72,7 +72,7 @@ def _modes() -> dict[str, object]:
         "grad mode": gradlib.is_grad_enabled(),
         "inference mode": gradlib.is_inference_mode_enabled(),
         "default dtype": gradlib.get_default_dtype(),
-        "default device": gradlib.get_default_device(),
+        "default device": str(gradlib.zeros(0).device),
     }
 
 
