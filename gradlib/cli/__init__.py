@@ -1,0 +1,42 @@
+"""The `gradlib` command and its subcommands."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from gradlib import __version__
+from gradlib.cli import trajopt
+
+COMMANDS = (trajopt,)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of `gradlib`: one subparser for each subcommand, whose function it leaves in ``run``."""
+    result = argparse.ArgumentParser(prog="gradlib", description="Autograd on NumPy and CuPy arrays: its ready-made jobs.")
+    result.add_argument("--version", action="version", version=f"gradlib {__version__}")
+    commands = result.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the `gradlib` command.
+
+    Args:
+        argv: the arguments after the program's name; None takes them from the process.
+    Returns: the exit status: 0 for success, 1 when the job ran but not all of it succeeded, 2 for input that cannot be used,
+        130 when it was interrupted.
+    """
+    args = parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except KeyboardInterrupt:
+        print("\ninterrupted; nothing was written", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of the output went away, as `| head` does: say nothing more, now or at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

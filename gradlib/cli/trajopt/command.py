@@ -1,0 +1,167 @@
+"""`gradlib trajopt`, from its arguments to its exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from gradlib.cli.trajopt import limits, motion, output, plot, problems, report, robot, solve, urdf
+from gradlib.cli.trajopt.check import Trajectories, faults
+from gradlib.cli.trajopt.errors import InputError
+
+_DESCRIPTION = """\
+Plan smooth, fast joint motions from rest to rest for many start and goal configurations at once, inside the limits of position,
+velocity, acceleration and jerk, by differentiating through the robot's chain of motion. With no options: 256 problems sampled for the
+Franka Emika Panda. Radians (metres for prismatic joints) and seconds throughout."""
+
+_EPILOG = """\
+Writes trajectories.npz, trajectories.csv and, with matplotlib, trajectories.png. Exit status: 0 when every problem is solved, 1 when
+some are not (they are named, and hold NaN in the files), 2 when the input cannot be used (nothing is written)."""
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    """Add `trajopt` to the command line of `gradlib`."""
+    parser = commands.add_parser("trajopt", help="plan robot joint motions", description=_DESCRIPTION, epilog=_EPILOG)
+    who = parser.add_argument_group("robot")
+    who.add_argument("--urdf", metavar="FILE", help="the robot; position and velocity limits are in it (default: Franka Emika Panda)")
+    who.add_argument("--acceleration", nargs="+", metavar="A", help="acceleration limit, one number or one per joint")
+    who.add_argument("--jerk", nargs="+", metavar="J", help="jerk limit, one number or one per joint")
+    who.add_argument("--limits", metavar="FILE.yaml", help="limits of any kind, put over those of the robot")
+    what = parser.add_argument_group("problems")
+    what.add_argument("--problems", metavar="FILE", help="CSV with columns start_<joint>, goal_<joint>; or NPZ with start, goal (N, D)")
+    what.add_argument("--samples", type=_whole(1), metavar="N", help="draw N problems within the limits (default: 256)")
+    what.add_argument("--seed", type=_whole(0), metavar="S", help="seed of the draw (default: 0)")
+    how = parser.add_argument_group("planning")
+    how.add_argument("--horizon", type=_whole(motion.SHORTEST), default=64, metavar="H", help="steps of a motion (default: 64)")
+    how.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    how.add_argument("--dtype", choices=("float32", "float64"), default="float64", help="(default: float64)")
+    how.add_argument("--out", default="trajopt", metavar="DIR", help="folder for the results (default: trajopt)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do the job that the arguments describe.
+
+    Args:
+        args: as `add_parser` defines them.
+    Returns: the exit status, as the help text says.
+    """
+    began = time.perf_counter()
+    try:
+        machine = _robot(args)
+        asked = _problems(args, machine)
+        _check_device(args.device)
+        folder = output.prepare(args.out)
+        moves, reasons = _plan(args, machine, asked)
+        solved = np.array([not reason for reason in reasons])
+        drawn = _write(folder, moves, solved, reasons, machine)
+    except InputError as error:
+        print(f"gradlib trajopt: {error}", file=sys.stderr)
+        return 2
+    print(f"{machine.name}: {len(machine.joints)} joints, horizon {args.horizon}, {args.dtype} on {args.device}")
+    if not solved.all():
+        print(report.unsolved(reasons))
+    print(report.table(moves, solved, machine, time.perf_counter() - began))
+    print("written: " + ", ".join(str(folder / name) for name in output.NAMES if drawn or not name.endswith(".png")))
+    if not drawn:
+        print("no trajectories.png: matplotlib is not installed; get it with: pip install 'gradlib[plot]'")
+    return 0 if solved.all() else 1
+
+
+def _robot(args: argparse.Namespace) -> robot.Robot:
+    """The robot that the arguments describe, every limit known."""
+    content = limits.read(args.limits) if args.limits else {}
+    named = limits.joints_named(content)
+    if args.urdf:
+        name, joints, notes = urdf.read(args.urdf)
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+    else:
+        name, joints = robot.panda()
+        if named and not {joint.name for joint in joints}.intersection(named):
+            name, joints = Path(args.limits).stem, [robot.Joint(joint) for joint in named]  # the file describes a robot by itself
+    tables = [(str(args.limits), limits.table(content, joints, args.limits))] if content else []
+    for quantity in ("acceleration", "jerk"):
+        values = getattr(args, quantity)
+        if values is not None:
+            option = f"--{quantity}"
+            tables.append((option, limits.spread(quantity, _floats(values, option), joints, option)))
+    return robot.assemble(name, limits.apply(joints, tables))
+
+
+def _problems(args: argparse.Namespace, machine: robot.Robot) -> problems.Problems:
+    """The problems that the arguments describe."""
+    dtype = np.dtype(args.dtype)
+    if args.problems is None:
+        return problems.sample(256 if args.samples is None else args.samples, args.seed or 0, machine, dtype)
+    if args.samples is not None or args.seed is not None:
+        raise InputError("--problems gives the problems, so --samples and --seed have nothing to draw; leave them out")
+    return problems.read(args.problems, machine, dtype)
+
+
+def _check_device(name: str) -> None:
+    """Refuse a device that is not there, now."""
+    import gradlib
+
+    try:
+        gradlib.zeros(1, device=name)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise InputError(f"--device {name}: {error}") from error
+
+
+def _plan(args: argparse.Namespace, machine: robot.Robot, asked: problems.Problems) -> tuple[Trajectories, list[str]]:
+    """Trajectories for all problems, NaN for those that are not solved, and the reasons why they are not."""
+    rows = np.array([not reason for reason in asked.reasons])
+    start, goal = asked.start[rows], asked.goal[rows]
+    bar = report.Progress(f"planning {len(start)} problems")
+    found = solve.plan(start, goal, machine, args.horizon, np.dtype(args.dtype), args.device, bar)
+    bar.finish()
+    reasons = np.array(asked.reasons, dtype=object)
+    reasons[rows] = [text and f"the trajectory found {text}" for text in faults(found, start, goal, machine)]
+    whole = []
+    for name in ("position", "velocity", "acceleration", "jerk", "dt"):
+        part = getattr(found, name)
+        full = np.full((len(rows), *part.shape[1:]), np.nan, part.dtype)
+        full[rows] = part
+        full[reasons != ""] = np.nan
+        whole.append(full)
+    return Trajectories(*whole), reasons.tolist()
+
+
+def _write(folder: Path, moves: Trajectories, solved: np.ndarray, reasons: list[str], machine: robot.Robot) -> bool:
+    """Write all results, or none. Returns: whether the picture is among them."""
+    drawn = plot.available()
+    try:
+        with output.replacing(folder) as place:
+            output.write_npz(place("trajectories.npz"), moves, solved, reasons, machine.joints)
+            output.write_csv(place("trajectories.csv"), moves, solved, machine.joints)
+            if drawn:
+                plot.write_png(place("trajectories.png"), moves, solved, machine)
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}; no result there was changed") from error
+    return drawn
+
+
+def _floats(values: list[str], option: str) -> list[float]:
+    """Numbers given as separate arguments or joined by commas."""
+    try:
+        return [float(text) for value in values for text in value.split(",") if text.strip()]
+    except ValueError as error:
+        raise InputError(f"{option} takes numbers, got {' '.join(values)}") from error
+
+
+def _whole(least: int):  # noqa: ANN202
+    """An argument type: a whole number no less than this."""
+
+    def whole(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, got {value}")
+        return value
+
+    whole.__name__ = "whole number"
+    return whole

@@ -1,0 +1,154 @@
+"""Limits from the command line and from YAML files, put over those that a robot already has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gradlib.cli.trajopt.errors import InputError
+from gradlib.cli.trajopt.robot import QUANTITIES, Joint
+
+Table = dict[str, dict[str, float]]
+"""quantity -> joint -> value"""
+
+_NAMES = {**{q: q for q in QUANTITIES}, "min_position": "lower", "max_position": "upper"}
+_NAMES |= {f"max_{q}": q for q in QUANTITIES[2:]}
+_SWITCHES = {"has_position_limits": QUANTITIES[:2], **{f"has_{q}_limits": (q,) for q in QUANTITIES[2:]}}
+_IGNORED = ("angle_wraparound", "default_velocity_scaling_factor", "default_acceleration_scaling_factor", "name", "source", "units")
+_BLOCKS = ("joints", "joint_limits")
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """What a YAML (or JSON, which is YAML) file of limits says, with no joint twice in it.
+
+    The file holds ``lower``, ``upper``, ``velocity``, ``acceleration``, ``jerk``, each one number, a list with one per joint, or a
+    mapping by joint name; or a block ``joints:`` that gives them joint by joint; or both. MoveIt's ``joint_limits.yaml`` (its names
+    ``max_velocity``, ``min_position``, ``has_jerk_limits``, ...) is such a file.
+
+    Args:
+        path: the file.
+    Returns: its top-level mapping.
+    Raises: InputError when PyYAML is missing, when the file cannot be read, or when it is no mapping.
+    Source: MoveIt's joint_limits.yaml, such as https://github.com/moveit/moveit_resources/blob/ros2/panda_moveit_config/config/joint_limits.yaml.
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        raise InputError("--limits reads YAML, which needs PyYAML; install it with: pip install 'gradlib[yaml]'") from error
+
+    class Loader(yaml.SafeLoader):
+        """SafeLoader that refuses a key given twice, which PyYAML would let the last one win."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            for key in keys:
+                if keys.count(key) > 1:
+                    raise InputError(f"contradictory limits: {path} gives {key!r} twice, near line {node.start_mark.line + 1}")
+            return super().construct_mapping(node, deep)
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = yaml.load(file, Loader)
+    except OSError as error:
+        raise InputError(f"cannot read the limits {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+        raise InputError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} must hold a mapping such as 'acceleration: 10', got {type(content).__name__}")
+    return content
+
+
+def joints_named(content: Mapping[str, Any]) -> list[str]:
+    """The joints that a file of limits gives joint by joint, in its order."""
+    return [str(name) for block in _BLOCKS if isinstance(content.get(block), dict) for name in content[block]]
+
+
+def table(content: Mapping[str, Any], joints: list[Joint], path: str | Path) -> Table:
+    """The limits that a file gives, by quantity and joint.
+
+    Args:
+        content: what `read` returned; joints: of the whole robot; path: for error texts.
+    Returns: quantity -> joint -> value, for those that are given.
+    Raises: InputError for an unknown key or joint, a value that is no number, a list of the wrong length, or a limit given twice.
+    """
+    result: Table = {}
+    known = [joint.name for joint in joints]
+    for quantity, joint, value in _entries(content, joints, path):
+        if joint not in known:
+            raise InputError(f"{path} names joint {joint}, which this robot does not have; it has {', '.join(known)}")
+        if joint in result.setdefault(quantity, {}):
+            raise InputError(f"contradictory limits: {path} gives the {quantity} of joint {joint} twice")
+        result[quantity][joint] = value
+    return result
+
+
+def spread(quantity: str, values: float | list[float], joints: list[Joint], what: str) -> Table:
+    """One number for every joint, or one for each joint that is planned for (mimic joints follow), as a table."""
+    if not isinstance(values, list):
+        return {quantity: {joint.name: _number(values, what) for joint in joints}}
+    planned = [joint.name for joint in joints if joint.mimic is None]
+    if len(values) == 1:
+        return spread(quantity, values[0], joints, what)
+    if len(values) != len(planned):
+        raise InputError(f"{what}: give one number, or one for each of the {len(planned)} joints ({', '.join(planned)}); got {len(values)}")
+    return {quantity: {name: _number(value, f"{what} of {name}") for name, value in zip(planned, values, strict=True)}}
+
+
+def apply(joints: list[Joint], tables: list[tuple[str, Table]]) -> list[Joint]:
+    """The joints with tables of limits put over what they had.
+
+    Args:
+        joints: of the whole robot; tables: (where it comes from, table), no two of which may give the same limit.
+    Returns: new joints.
+    Raises: InputError when two tables give the same limit of the same joint.
+    """
+    origin: dict[tuple[str, str], str] = {}
+    given: dict[str, dict[str, float]] = {joint.name: {} for joint in joints}
+    for source, entries in tables:
+        for quantity, values in entries.items():
+            for joint, value in values.items():
+                before = origin.setdefault((quantity, joint), source)
+                if before != source:
+                    raise InputError(f"contradictory limits: both {before} and {source} give the {quantity} of joint {joint}; keep one")
+                given[joint][quantity] = value
+    return [replace(joint, **given[joint.name]) for joint in joints]
+
+
+def _entries(content: Mapping[str, Any], joints: list[Joint], path: str | Path) -> Iterator[tuple[str, str, float]]:
+    """(quantity, joint, value) for everything that a file gives."""
+    for key, value in content.items():
+        if key in _IGNORED:
+            continue
+        if key in _BLOCKS:
+            yield from _by_joint(value, key, path)
+        elif key not in _NAMES:
+            raise InputError(f"{path}: unknown key {key!r}; the keys are {', '.join(QUANTITIES)} and joints")
+        elif isinstance(value, dict):
+            yield from ((_NAMES[key], str(joint), _number(number, f"{path}: {key} of {joint}")) for joint, number in value.items())
+        else:
+            for quantity, values in spread(_NAMES[key], value, joints, f"{path}: {key}").items():
+                yield from ((quantity, joint, number) for joint, number in values.items())
+
+
+def _by_joint(block: Any, key: str, path: str | Path) -> Iterator[tuple[str, str, float]]:
+    """(quantity, joint, value) for a block that gives limits joint by joint."""
+    if not isinstance(block, dict) or not all(isinstance(entry, dict) for entry in block.values()):
+        raise InputError(f"{path}: {key} must map each joint's name to a mapping of its limits, such as 'elbow: {{velocity: 2.0}}'")
+    for joint, entry in block.items():
+        off = {quantity for switch, quantities in _SWITCHES.items() if entry.get(switch) is False for quantity in quantities}
+        for name, value in entry.items():
+            if name in _SWITCHES or name in _IGNORED:
+                continue
+            if name not in _NAMES:
+                raise InputError(f"{path}: joint {joint} has an unknown limit {name!r}; the limits are {', '.join(QUANTITIES)}")
+            if _NAMES[name] not in off:
+                yield _NAMES[name], str(joint), _number(value, f"{path}: {name} of {joint}")
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InputError(f"{what} must be a finite number, got {value!r}")
+    return float(value)

@@ -1,0 +1,104 @@
+"""The picture of the results: every joint's position, velocity, acceleration and jerk against its limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradlib.cli.trajopt.check import Trajectories
+from gradlib.cli.trajopt.robot import Robot
+
+JOINTS = 16  # more columns than this cannot be read
+LINES = 128  # more lines than this only make the picture slow
+_ROWS = (("position", 0, "#3b6fb6"), ("velocity", 1, "#2a9d8f"), ("acceleration", 2, "#c77d1f"), ("jerk", 3, "#8e5aa8"))
+_LIMIT = "#b3261e"
+
+
+def available() -> bool:
+    """Whether matplotlib is installed."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def write_png(path: Path, motion: Trajectories, solved: np.ndarray, robot: Robot) -> None:
+    """Draw a grid, a column for each joint (the first 16) and a row for each of position, velocity, acceleration, jerk.
+
+    The solved problems are drawn thin (the first 128) over time in seconds, the one of median duration thick, the limits dashed; each
+    panel says how much of its limit is used at most.
+
+    Args:
+        path: the file; motion: N trajectories; solved: (N,) bool; robot: whose limits.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    shown = min(len(robot.joints), JOINTS)
+    figure = Figure(figsize=(2.2 * max(shown, 3) + 1.0, 8.4), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(4, shown, sharex=True, squeeze=False)
+    good = np.flatnonzero(solved)
+    rows = good[:LINES]
+    typical = good[np.argsort(motion.dt[good])[len(good) // 2]] if len(good) else None
+    for column in range(shown):
+        grid[0, column].set_title(robot.joints[column], fontsize=9, color="#222222")
+        for (part, order, color), axes in zip(_ROWS, grid[:, column], strict=True):
+            _panel(axes, motion, part, rows, typical, column, color)
+            _limits(axes, robot, part, column, motion, good)
+            if column == 0 or (order == 0 and robot.units[column] != robot.units[column - 1]):
+                unit = robot.units[column] + ("", "/s", "/s²", "/s³")[order]
+                axes.set_ylabel(f"{part}\n{unit}" if column == 0 else unit, fontsize=9)
+    figure.supxlabel("time in seconds", fontsize=9)
+    figure.suptitle(_title(robot, len(solved), len(good), shown, len(rows)), fontsize=11)
+    figure.savefig(path, format="png")
+
+
+def _title(robot: Robot, problems: int, good: int, shown: int, drawn: int) -> str:
+    text = f"{robot.name}: {good} of {problems} problems solved"
+    if drawn < good:
+        text += f", {drawn} drawn"
+    if shown < len(robot.joints):
+        text += f", the first {shown} of {len(robot.joints)} joints"
+    return text + "; thick: median duration; dashed: limits"
+
+
+def _panel(axes: Any, motion: Trajectories, part: str, rows: np.ndarray, typical: int | None, column: int, color: str) -> None:
+    """The lines of one panel."""
+    from matplotlib.collections import LineCollection
+
+    values = getattr(motion, part)
+    steps = np.arange(values.shape[1])
+    lines = [np.column_stack([steps * float(motion.dt[row]), values[row, :, column]]) for row in rows]
+    axes.add_collection(LineCollection(lines, colors=color, linewidths=0.5, alpha=0.22))
+    if typical is not None:
+        axes.plot(steps * float(motion.dt[typical]), values[typical, :, column], color=color, linewidth=1.8)
+    axes.tick_params(labelsize=7, length=2, color="#999999")
+    axes.grid(True, color="#eeeeee", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in axes.spines.values():
+        side.set_color("#bbbbbb")
+
+
+def _limits(axes: Any, robot: Robot, part: str, column: int, motion: Trajectories, good: np.ndarray) -> None:
+    """The limits of one panel, the range that shows them, and how much of them is used."""
+    if part == "position":
+        low, high = robot.lower[column], robot.upper[column]
+    else:
+        high = getattr(robot, part)[column]
+        low = -high
+    values = getattr(motion, part)[good, :, column]
+    if not np.isfinite(high - low):
+        axes.autoscale_view()
+        axes.text(0.96, 0.95, "no limit", transform=axes.transAxes, ha="right", va="top", fontsize=7, color="#555555")
+        return
+    margin = 0.16 * (high - low) or 1.0
+    axes.set_ylim(low - margin, high + margin)
+    for limit in (low, high):
+        axes.axhline(limit, color=_LIMIT, linewidth=0.9, linestyle=(0, (4, 3)))
+    if values.size and high > low:
+        used = np.abs(values - (low + high) / 2).max() / ((high - low) / 2)
+        axes.text(0.97, 0.975, f"{100 * used:.3g} %", transform=axes.transAxes, ha="right", va="top", fontsize=7, color="#555555")

@@ -1,0 +1,213 @@
+"""What every optimiser shares: parameter groups, state and its saving, and writing parameters outside the graph.
+
+Updates are computed on raw arrays and written once into the parameter's memory, which counts as one in-place change: a graph that saved
+the old value says so when its backward comes too late.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from gradlib.backend.array import Array, namespace
+from gradlib.core.modes import enable_grad, no_grad
+from gradlib.core.node import RemovableHandle, add_hook
+from gradlib.core.tensor import Tensor, wrap
+
+Closure = Callable[[], Any]
+Group = dict[str, Any]
+
+
+class Optimizer:
+    """The base of all optimisers; a subclass implements ``_update(parameter, gradient, group)`` or its own ``_step(closure)``.
+
+    Args:
+        params: Tensors, or (name, Tensor) pairs, or dicts each with "params" and the options of that group.
+        defaults: options for groups that do not give them.
+    Raises: TypeError or ValueError for parameters that are none, are empty, repeat, or were made by an operation.
+    Source: torch.optim.Optimizer.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got a Tensor; wrap it in a list")
+        self.defaults = defaults
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self.param_groups: list[Group] = []
+        self._pre_hooks: dict[int, Callable[..., Any]] = {}
+        self._post_hooks: dict[int, Callable[..., Any]] = {}
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Optimise further parameters, such as those of a layer that is no longer frozen.
+
+        Args:
+            param_group: a dict with "params" and any options that differ from the defaults.
+        Raises: TypeError or ValueError for parameters that cannot be optimised or already are.
+        Source: torch.optim.Optimizer.add_param_group.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group).__name__}")
+        group = dict(param_group)
+        given = group["params"]
+        if isinstance(given, set):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs; use a list")
+        entries = [given] if isinstance(given, Tensor) else list(given)
+        if entries and all(isinstance(entry, tuple) for entry in entries):
+            group["param_names"] = [name for name, _ in entries]
+            entries = [value for _, value in entries]
+        group["params"] = entries
+        for value in entries:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(value).__name__}")
+            if not (value.is_leaf or value.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor; detach it and call requires_grad_()")
+        if len({id(value) for value in entries}) != len(entries):
+            warnings.warn("optimizer contains a parameter group with duplicate parameters", UserWarning, stacklevel=3)
+        taken = {id(value) for other in self.param_groups for value in other["params"]}
+        if any(id(value) in taken for value in entries):
+            raise ValueError("some parameters appear in more than one parameter group")
+        for name, default in self.defaults.items():
+            group.setdefault(name, default)
+        self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters.
+
+        Args:
+            set_to_none: drop them, so that the next backward allocates; otherwise fill them with zeros in place.
+        Source: torch.optim.Optimizer.zero_grad.
+        """
+        for value in self._all_params():
+            if set_to_none or value.grad is None:
+                value.grad = None
+            else:
+                write(value.grad, value.grad._array * 0)
+
+    def step(self, closure: Closure | None = None) -> Any:
+        """Update the parameters once from their gradients.
+
+        Args:
+            closure: clears the gradients, evaluates the loss, calls backward and returns the loss; optional for most optimisers.
+        Returns: the loss that the closure returned first, or None.
+        Source: torch.optim.Optimizer.step.
+        """
+        for hook in tuple(self._pre_hooks.values()):
+            hook(self, (closure,), {})
+        loss = self._step(closure)
+        for hook in tuple(self._post_hooks.values()):
+            hook(self, (closure,), {})
+        return loss
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step. Source: torch.optim.Optimizer.register_step_pre_hook."""
+        return add_hook(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step. Source: torch.optim.Optimizer.register_step_post_hook."""
+        return add_hook(self._post_hooks, hook)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state by number of the parameter, and the groups with numbers for parameters.
+
+        Returns: {"state": {number: state}, "param_groups": [group]}, sharing the state's tensors.
+        Source: torch.optim.Optimizer.state_dict.
+        """
+        numbers = {id(value): i for i, value in enumerate(self._all_params())}
+        groups = [{**group, "params": [numbers[id(value)] for value in group["params"]]} for group in self.param_groups]
+        state = {numbers[id(value)]: entry for value, entry in self.state.items()}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a saved state; tensors in it are copied to each parameter's dtype and device.
+
+        Args:
+            state_dict: what `state_dict` returned, for parameters in the same groups and order.
+        Raises: ValueError when the groups do not match.
+        Source: torch.optim.Optimizer.load_state_dict.
+        """
+        saved = copy.deepcopy(state_dict)
+        groups = saved["param_groups"]
+        if len(groups) != len(self.param_groups):
+            raise ValueError(f"loaded state dict has a different number of parameter groups: {len(groups)}, here {len(self.param_groups)}")
+        values: dict[int, Tensor] = {}
+        for group, own in zip(groups, self.param_groups, strict=True):
+            if len(group["params"]) != len(own["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+                    f"{len(group['params'])}, here {len(own['params'])}"
+                )
+            values.update(zip(group["params"], own["params"], strict=True))
+            group["params"] = own["params"]
+        self.param_groups = groups
+        self.state = defaultdict(dict)
+        for number, entry in saved["state"].items():
+            self.state[values[number]] = {name: _fitted(item, values[number]) for name, item in entry.items()}
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines += [f"Parameter Group {i}", *(f"    {name}: {group[name]}" for name in sorted(group) if name != "params")]
+        return "\n".join([*lines, ")"])
+
+    def _all_params(self) -> Iterator[Tensor]:
+        return (value for group in self.param_groups for value in group["params"])
+
+    def _step(self, closure: Closure | None) -> Any:
+        """One step of an optimiser that treats each parameter by itself."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                for value in group["params"]:
+                    if value.grad is not None:
+                        self._update(value, value.grad._array, group)
+        return loss
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _update(value, gradient, group) or _step(closure)")
+
+
+def write(target: Tensor, array: Array) -> None:
+    """Put new values into a tensor's memory, outside the graph, as one in-place change."""
+    target._array[...] = array
+    target.version.bump()
+
+
+def real(array: Array) -> Array:
+    """The array itself, or a complex one seen as twice as many real numbers; it shares memory where the last dimension is dense."""
+    if array.dtype.kind != "c":
+        return array
+    return namespace(array).ascontiguousarray(array).view(array.real.dtype)
+
+
+def check_options(**least: float) -> None:
+    """Refuse options below zero, with torch's words."""
+    words = {"lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value", "momentum": "momentum value"}
+    for name, value in least.items():
+        if not float(value) >= 0.0:
+            raise ValueError(f"Invalid {words[name]}: {value}")
+
+
+def _fitted(item: Any, value: Tensor) -> Any:
+    """A saved state entry for this parameter: tensors cast as it is, counts and numbers as they are."""
+    if isinstance(item, Tensor):
+        array = real(value._array) if item.is_floating_point() else value._array
+        return item.to(device=value.device, dtype=array.dtype)
+    if isinstance(item, list):
+        return [_fitted(each, value) for each in item]
+    return item
+
+
+def zeros_like(array: Array) -> Tensor:
+    """A Tensor of zeros for state."""
+    return wrap(namespace(array).zeros(array.shape, array.dtype))

@@ -1,0 +1,57 @@
+"""Stochastic gradient descent with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradlib.backend.array import Array, copy
+from gradlib.core.tensor import Tensor, wrap
+from gradlib.optim.optimizer import Group, Optimizer, check_options, write
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum, Nesterov's variant and weight decay: the plain choice for noisy gradients.
+
+        buf = momentum buf + (1 - dampening) g        p = p - lr (g + momentum buf  if nesterov else  buf)
+
+    with g the gradient plus weight_decay p, and buf = g at the first step.
+
+    Args:
+        params: Tensors, or groups of them.
+        lr: step size; momentum, dampening, weight_decay, nesterov: as above; maximize: climb instead.
+    Raises: ValueError for a negative option, or Nesterov without momentum or with dampening.
+    Source: torch.optim.SGD.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_options(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
+        super().__init__(params, defaults)
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        momentum = group["momentum"]
+        g = -gradient if group["maximize"] else gradient
+        if group["weight_decay"]:
+            g = g + group["weight_decay"] * value._array
+        if momentum:
+            state = self.state[value]
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = wrap(copy(g))
+            else:
+                write(buffer, momentum * buffer._array + (1 - group["dampening"]) * g)
+            g = g + momentum * buffer._array if group["nesterov"] else buffer._array
+        write(value, value._array - float(group["lr"]) * g)
