@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 from gradlib import autograd as autograd
-from gradlib.backend.device import device as device
+from gradlib.backend.device import device as device, get_default_device as get_default_device, set_default_device as set_default_device
 from gradlib.backend.dtype import (
+    bool_ as bool,
+    bool_ as bool_,
     can_cast as can_cast,
+    complex64 as cfloat,
     complex64 as complex64,
+    complex128 as cdouble,
     complex128 as complex128,
     float16 as float16,
+    float16 as half,
+    float32 as float,
     float32 as float32,
+    float64 as double,
     float64 as float64,
     get_default_dtype as get_default_dtype,
     int8 as int8,
     int16 as int16,
+    int16 as short,
+    int32 as int,
     int32 as int32,
     int64 as int64,
+    int64 as long,
     promote_types as promote_types,
     result_type as result_type,
     set_default_dtype as set_default_dtype,
     uint8 as uint8,
+)
+from gradlib.backend.random import (
+    Generator as Generator,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
 )
 from gradlib.core.modes import (
     enable_grad as enable_grad,
@@ -31,7 +49,22 @@ from gradlib.core.modes import (
 )
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
 from gradlib.ops.elementwise import *  # noqa: F403
+from gradlib.ops.create import *  # noqa: F403
+from gradlib.ops.random import *  # noqa: F403
+from gradlib.ops.shape import *  # noqa: F403
+from gradlib.ops.convert import *  # noqa: F403
 from gradlib.ops.reduce import *  # noqa: F403
 from gradlib.ops.extreme import *  # noqa: F403
+from gradlib.ops.index import *  # noqa: F403
+from gradlib.ops.product import *  # noqa: F403
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """``gradlib.bfloat16``, whose package is looked for only when it is asked for."""
+    if name == "bfloat16":
+        from gradlib.backend.dtype import bfloat16
+
+        return bfloat16()
+    raise AttributeError(f"module 'gradlib' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from gradlib.backend.array import Array, cupy, device_index
 
 
 class _Default(threading.local):
+    chosen: device | None = None
     stack: tuple[device, ...] = ()
 
 
@@ -85,7 +86,19 @@ def require_cuda(index: int | None) -> None:
 
 def default_index() -> int | None:
     """The CUDA device number on which new arrays are made by default, or None for the host."""
-    return resolve(_default.stack[-1]) if _default.stack else None
+    if not _default.stack and _default.chosen is None:
+        return None
+    return resolve(get_default_device())
+
+
+def get_default_device() -> device:
+    """Where this thread makes new tensors when no ``device=`` is given. Source: torch.get_default_device."""
+    return _default.stack[-1] if _default.stack else _default.chosen or _CPU
+
+
+def set_default_device(device: Any) -> None:
+    """Choose where this thread makes new tensors when no ``device=`` is given; None is the CPU. Source: torch.set_default_device."""
+    _default.chosen = None if device is None else _device(device)
 
 
 def resolve(place: Any) -> int | None:
@@ -98,6 +111,7 @@ def resolve(place: Any) -> int | None:
     return chosen.index if chosen.index is not None else int(cupy().cuda.runtime.getDevice())
 
 
+_device = device
 _CPU = device("cpu")
 
 

@@ -1,0 +1,214 @@
+"""Streams of random numbers: one per device, or as many as a program makes; the same seed and device give the same stream.
+
+The host draws from NumPy's PCG64. A CUDA device draws from cuRAND's Philox, keyed anew for every draw by the seed and the number of
+draws before it, so that the whole state is two integers.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.device import device as Device, resolve
+from gradlib.backend.dtype import float16, float64, is_bfloat16
+
+_BITS = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Generator:
+    """A stream of random numbers on one device.
+
+    Args:
+        device: where the numbers are made; tensors drawn from it live there.
+    Source: torch.Generator.
+    """
+
+    def __init__(self, device: Any = "cpu") -> None:
+        index = resolve(device)
+        self.device = Device("cpu") if index is None else Device("cuda", index)
+        self._lock = threading.Lock()
+        self.manual_seed(67280421310721)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream that belongs to this seed. Returns: this generator."""
+        self._seed = _as_seed(seed)
+        self._drawn = 0
+        if self.device.type == "cpu":
+            self._host = np.random.Generator(np.random.PCG64(self._seed))
+        else:
+            self._states = threading.local()
+        return self
+
+    def seed(self) -> int:
+        """Start a stream from a seed that the operating system gives, and return that seed."""
+        self.manual_seed(secrets.randbits(63))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """The seed that this stream began with."""
+        return self._seed
+
+    def get_state(self) -> Any:
+        """Where the stream stands, as a uint8 tensor on the CPU for ``set_state``."""
+        from gradlib.core.tensor import wrap
+
+        state: dict[str, Any] = {"device": self.device.type, "seed": self._seed, "drawn": self._drawn}
+        if self.device.type == "cpu":
+            state["host"] = self._host.bit_generator.state
+        return wrap(np.frombuffer(json.dumps(state).encode(), dtype=np.uint8).copy())
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Continue from where ``get_state`` was called.
+
+        Raises: TypeError for what is no such state, RuntimeError for the state of another kind of device.
+        """
+        try:
+            state = json.loads(new_state.numpy().tobytes())
+            kind = state["device"]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise TypeError(f"expected a state from Generator.get_state(), got {type(new_state).__name__}") from None
+        if kind != self.device.type:
+            raise RuntimeError(f"this is the state of a {kind} generator; this generator is on {self.device}")
+        self.manual_seed(state["seed"])
+        self._drawn = state["drawn"]
+        if kind == "cpu":
+            self._host.bit_generator.state = state["host"]
+        return self
+
+    def clone_state(self) -> Generator:
+        """A new generator at the same place of the same stream."""
+        return Generator(self.device).set_state(self.get_state())
+
+    # ---- the draws ----------------------------------------------------------------------------------------------------------------
+
+    def _source(self) -> Any:
+        """NumPy's generator, or CuPy's keyed for the next draw; the caller is on the device."""
+        if self.device.type == "cpu":
+            return self._host
+        with self._lock:
+            number = self._drawn
+            self._drawn += 1
+        key = _mixed((self._seed + 0x9E37_79B9_7F4A_7C15 * number) & _BITS)
+        source = getattr(self._states, "source", None)
+        if source is None:
+            library = cupy()
+            source = self._states.source = library.random.RandomState(key, method=library.cuda.curand.CURAND_RNG_PSEUDO_PHILOX4_32_10)
+        else:
+            source.seed(key)
+        return source
+
+    def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+        """Uniform in [0, 1): as many equally likely values as the dtype can tell apart there."""
+        if dtype == float16 or is_bfloat16(dtype):
+            levels = 2048 if dtype == float16 else 256
+            return (self.integers(0, levels, shape).astype(np.float32) / np.float32(levels)).astype(dtype)
+        if dtype.kind == "c":
+            return self._complex(self.uniform, shape, dtype)
+        with self._place():
+            source = self._source()
+            return source.random(shape, dtype=dtype) if self.device.type == "cpu" else source.random_sample(shape, dtype=dtype)
+
+    def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+        """Normal with mean 0 and variance 1; for complex dtypes each part has variance 1/2."""
+        if dtype.kind == "c":
+            return self._complex(self.normal, shape, dtype) * dtype.type(np.sqrt(0.5))
+        work = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+        with self._place():
+            return self._source().standard_normal(shape, dtype=work).astype(dtype, copy=False)
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:
+        """Integers from low up to but not including high, as int64."""
+        with self._place():
+            source = self._source()
+            if self.device.type == "cpu":
+                return source.integers(low, high, shape, dtype=np.int64)
+            return low + source.randint(0, high - low, shape, dtype=np.int64)
+
+    def permutation(self, n: int) -> Array:
+        """The integers from 0 to n - 1 in random order, as int64."""
+        with self._place():
+            source = self._source()
+            return source.permutation(n).astype(np.int64, copy=False)
+
+    def _complex(self, draw: Any, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+        part = np.dtype(np.float32) if dtype.itemsize == 8 else float64
+        return draw((*shape, 2), part).view(dtype)[..., 0]
+
+    def _place(self) -> Any:
+        return _here if self.device.type == "cpu" else cupy().cuda.Device(self.device.index)
+
+
+class _Here:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+_here = _Here()
+
+
+def _as_seed(seed: Any) -> int:
+    number = int(seed)
+    if not -(1 << 63) <= number <= _BITS:
+        raise RuntimeError(f"Overflow when unpacking long: a seed lies in [-2**63, 2**64 - 1], got {number}")
+    return number & _BITS
+
+
+def _mixed(x: int) -> int:
+    """Spread neighbouring numbers over 64 bits. Source: the finaliser of splitmix64 (Steele, Lea and Flood, 2014)."""
+    x = ((x ^ (x >> 30)) * 0xBF58_476D_1CE4_E5B9) & _BITS
+    x = ((x ^ (x >> 27)) * 0x94D0_49BB_1331_11EB) & _BITS
+    return x ^ (x >> 31)
+
+
+# ---- the default stream of each device ----------------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_defaults: dict[int | None, Generator] = {}
+_first_seed = secrets.randbits(63)
+
+
+def default_generator(index: int | None) -> Generator:
+    """The stream that functions use on a device when no generator is given."""
+    made = _defaults.get(index)
+    if made is None:
+        with _lock:
+            made = _defaults.setdefault(index, Generator(Device("cpu") if index is None else Device("cuda", index)).manual_seed(_first_seed))
+    return made
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default streams of every device from this seed. Returns: the CPU's generator. Source: torch.manual_seed."""
+    global _first_seed
+    with _lock:
+        _first_seed = _as_seed(seed)
+        for made in _defaults.values():
+            made.manual_seed(seed)
+    return default_generator(None)
+
+
+def seed() -> int:
+    """Start the default streams from a seed that the operating system gives, and return it. Source: torch.seed."""
+    drawn = secrets.randbits(63)
+    manual_seed(drawn)
+    return drawn
+
+
+def initial_seed() -> int:
+    """The seed with which the CPU's default stream began. Source: torch.initial_seed."""
+    return default_generator(None).initial_seed()
+
+
+def get_rng_state() -> Any:
+    """Where the CPU's default stream stands. Source: torch.get_rng_state."""
+    return default_generator(None).get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Continue the CPU's default stream from a saved place. Source: torch.set_rng_state."""
+    default_generator(None).set_state(new_state)

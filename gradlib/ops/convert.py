@@ -1,0 +1,209 @@
+"""Other dtypes and devices: ``to`` and its short forms; copies, fills and new tensors that take after an existing one."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Namespace, device_index, is_array, move
+from gradlib.backend.device import device as Device, resolve
+from gradlib.core.op import op, publish
+from gradlib.core.tensor import Tensor
+from gradlib.ops import create
+from gradlib.ops.shape import expand
+
+__all__ = ["contiguous", "fill", "to", "zero_"]
+
+
+# ---- dtype and device -------------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", method=False, complex="explicit", name="to_copy", input=lambda g, source, place: to_copy(g, None, source, place))
+def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None) -> Any:  # noqa: A002
+    """A copy of another dtype (None: the same) on CUDA device ``place`` (None: the host); ``source`` is where the input lies."""
+    if dtype is None or dtype == input.dtype:
+        moved = move(input, place)
+        return moved.copy(order="K") if moved is input else moved
+    if input.dtype.kind == "c" and dtype.kind not in "cb":
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
+        input = input.real  # noqa: A001
+    return move(input.astype(dtype), place)
+
+
+def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None) -> Any:  # noqa: A002
+    """The tensor with another dtype, on another device, or both; itself when nothing changes. Differentiable.
+
+    Args:
+        args: ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, then ``non_blocking`` and ``copy`` as in torch.
+        non_blocking: accepted; copies follow the current stream in any case.
+        copy: make a new tensor even when nothing changes.
+    Source: torch.Tensor.to.
+    """
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+        dtype, device = other.dtype, other.device
+    elif rest and _is_place(rest[0]):
+        device = rest.pop(0)
+        if rest and not isinstance(rest[0], bool):
+            dtype = rest.pop(0)
+    elif rest:
+        dtype = rest.pop(0)
+    flags = dict(zip(("non_blocking", "copy"), rest, strict=False))
+    array = input._array if isinstance(input, Tensor) else input
+    chosen = dtypes.as_dtype(dtype) or array.dtype
+    source = device_index(array)
+    place = source if device is None else _place(device, source)
+    if chosen == array.dtype and place == source and not flags.get("copy", copy):
+        return input
+    return to_copy(input, chosen, place, source)
+
+
+def _is_place(value: Any) -> bool:
+    return value is None or isinstance(value, Device) or (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")
+    )
+
+
+def _place(device: Any, source: int | None) -> int | None:
+    """Where ``device`` is; plain "cuda" is where a CUDA tensor already lies."""
+    chosen = device if isinstance(device, Device) else Device(device)
+    return source if chosen.type == "cuda" and chosen.index is None and source is not None else resolve(chosen)
+
+
+publish(to, "to")
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The tensor in another dtype; without an argument the name of its dtype. Source: torch.Tensor.type."""
+    return self.dtype.name if dtype is None else to(self, dtype=dtype)
+
+
+publish(type_, "type")
+publish(lambda self, other: to(self, dtype=other.dtype), "type_as")
+
+
+def _short_form(name: str, dtype: Any) -> None:
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        return to(self, dtype=dtype() if callable(dtype) and not isinstance(dtype, np.dtype) else dtype)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"The tensor with dtype {getattr(dtype, 'name', name)}. Source: torch.Tensor.{name}."
+    publish(convert, name)
+
+
+for _name, _dtype in {
+    "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32, "long": dtypes.int64,
+    "half": dtypes.float16, "float": dtypes.float32, "double": dtypes.float64, "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
+    "bfloat16": dtypes.bfloat16,
+}.items():  # fmt: skip
+    _short_form(_name, _dtype)
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor in host memory; itself when it is there. Source: torch.Tensor.cpu."""
+    return to(self, device="cpu")
+
+
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """The tensor on a CUDA device (the current one when none is named); itself when it is there. Source: torch.Tensor.cuda."""
+    return to(self, device="cuda" if device is None else device)
+
+
+publish(cpu, "cpu")
+publish(cuda, "cuda")
+
+
+@op("linear", method=False, complex="explicit", name="contiguous", input=lambda g: g)
+def _row_major(xp: Namespace, input: Any) -> Any:  # noqa: A002
+    return xp.ascontiguousarray(input)
+
+
+def contiguous(input: Any, memory_format: Any = None) -> Any:  # noqa: A002
+    """The tensor in row-major memory; itself when it is so. Source: torch.Tensor.contiguous."""
+    array = input._array if isinstance(input, Tensor) else input
+    return input if array.flags.c_contiguous else _row_major(input)
+
+
+publish(contiguous, "contiguous")
+
+
+# ---- written in place ---------------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g), src=lambda g: g)
+def copy(xp: Namespace, input: Any, src: Any) -> Any:  # noqa: A002
+    """The values of src, in input's shape and dtype."""
+    values = src if is_array(src) else xp.asarray(src)
+    if values.dtype.kind == "c" and input.dtype.kind not in "cb":
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
+        values = values.real
+    values = values if values.dtype == input.dtype else values.astype(input.dtype)
+    return expand(values, input.shape)
+
+
+_copy_here = Tensor.copy_
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write src into this tensor, in this tensor's dtype and on its device; gradients flow to src. Returns: this tensor.
+
+    Args:
+        src: a Tensor, array or number of a shape that broadcasts to this one.
+    Source: torch.Tensor.copy_.
+    """
+    array = src._array if isinstance(src, Tensor) else src
+    if is_array(array) and device_index(array) != device_index(self._array):
+        place = device_index(self._array)
+        src = to_copy(src, None, place, device_index(array)) if isinstance(src, Tensor) else move(array, place)
+    return _copy_here(self, src)
+
+
+publish(copy_, "copy_")
+
+
+@op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g), value=lambda g: g)
+def fill(xp: Namespace, input: Any, value: Any) -> Any:  # noqa: A002
+    """A tensor like input with one value everywhere. Source: torch.fill."""
+    if is_array(value) and value.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    made = xp.empty_like(input)
+    made[...] = value
+    return made
+
+
+@op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g))
+def zero(xp: Namespace, input: Any) -> Any:  # noqa: A002
+    """Zeros like input."""
+    return expand(xp.zeros((), input.dtype), input.shape)
+
+
+zero_ = Tensor.zero_
+
+
+# ---- new ones that take after this one ------------------------------------------------------------------------------------------------------
+
+
+def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
+    """A copy of data with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_tensor."""
+    create.ignored("new_tensor", other)
+    return create.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+def _new(name: str) -> None:
+    make = getattr(create, name)
+
+    def new(self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
+        return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad, **other)
+
+    new.__name__ = new.__qualname__ = f"new_{name}"
+    new.__doc__ = f"``{name}`` with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_{name}."
+    publish(new, f"new_{name}")
+
+
+for _name in ("zeros", "ones", "empty", "full"):
+    _new(_name)
+publish(new_tensor, "new_tensor")

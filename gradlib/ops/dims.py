@@ -1,0 +1,37 @@
+"""How ``dim``, ``shape`` and ``*sizes`` arguments are read: negative numbers count from the end, several forms mean the same."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+
+def wrap_dim(dim: Any, ndim: int) -> int:
+    """A dimension counted from the front. A 0-d tensor counts as having one dimension, as in torch.
+
+    Raises: IndexError outside [-ndim, ndim - 1]; TypeError for what is no integer.
+    """
+    number = operator.index(dim)
+    count = ndim or 1
+    if not -count <= number < count:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {number})")
+    return number + count if number < 0 else number
+
+
+def wrap_dims(dims: Any, ndim: int) -> tuple[int, ...]:
+    """Several dimensions counted from the front. Raises: RuntimeError when one appears twice; IndexError outside the range."""
+    wrapped = tuple(wrap_dim(d, ndim) for d in (dims if isinstance(dims, Sequence) else (dims,)))
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError(f"a dimension appears multiple times in the list of dims {tuple(dims)}")
+    return wrapped
+
+
+def sizes_of(arguments: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape meant by ``f(2, 3)``, ``f((2, 3))`` or ``f([2, 3])``. Raises: TypeError for sizes that are no integers."""
+    if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
+        arguments = tuple(arguments[0])
+    try:
+        return tuple(operator.index(size) for size in arguments)
+    except TypeError:
+        raise TypeError(f"a shape must be integers or a tuple of them, got {arguments!r}") from None

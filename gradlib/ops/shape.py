@@ -1,0 +1,323 @@
+"""Views: the same memory under another shape or order of dimensions. ``reshape`` and ``flatten`` copy where no view exists.
+
+A view shares its base's memory and version counter. All of these move numbers about without touching them, so a rule serves real and
+complex numbers alike (``complex="explicit"``), and the inverse movement is the derivative.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, is_view_of
+from gradlib.core.op import composite, op, publish
+from gradlib.core.tensor import Tensor
+from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
+
+__all__ = [
+    "adjoint", "broadcast_to", "expand", "expand_as", "flatten", "moveaxis", "movedim", "permute", "ravel", "reshape", "reshape_as", "squeeze",
+    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze", "view_as",
+]  # fmt: skip
+
+
+# ---- another shape ----------------------------------------------------------------------------------------------------------------
+
+
+def _reshaped(input: Array, shape: Any) -> Array:  # noqa: A002
+    """``input.reshape(shape)`` with torch's errors."""
+    try:
+        return input.reshape(shape)
+    except ValueError:
+        raise RuntimeError(_misshaped(tuple(shape), input.size)) from None
+
+
+def _misshaped(shape: tuple[int, ...], count: int) -> str:
+    if shape.count(-1) > 1:
+        return f"only one dimension can be inferred, got shape {list(shape)}"
+    for i, size in enumerate(shape):
+        if size < -1:
+            return f"invalid shape dimension {size} at index {i} of shape {list(shape)}"
+    if count == 0 and -1 in shape and 0 in shape:
+        return (
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any value "
+            "and is ambiguous"
+        )
+    return f"shape '{list(shape)}' is invalid for input of size {count}"
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
+def reshape(xp: Namespace, input: Any, shape: Any) -> Any:  # noqa: A002
+    """The same elements in row-major order under another shape; a view where the memory allows it, else a copy.
+
+    Args:
+        shape: sizes whose product is the number of elements; one of them may be -1, which stands for what is left.
+    Raises: RuntimeError for a shape of another number of elements.
+    Source: torch.reshape.
+    """
+    return _reshaped(input, shape)
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
+def view(xp: Namespace, input: Any, shape: Any) -> Any:  # noqa: A002
+    """As ``reshape``, but always the same memory. Raises: RuntimeError where that would need a copy. Source: torch.Tensor.view."""
+    result = _reshaped(input, shape)
+    if not is_view_of(result, input):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+            f"subspaces): shape {list(input.shape)}, wanted {list(shape)}. Use .reshape(...) instead."
+        )
+    return result
+
+
+def _reshape_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
+    """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. Source: torch.Tensor.reshape."""
+    return reshape(self, named["shape"] if named else sizes_of(shape))
+
+
+publish(_reshape_method, "reshape")
+
+
+@composite
+def reshape_as(input: Any, other: Any) -> Any:  # noqa: A002
+    """``reshape`` to the shape of another tensor."""
+    return reshape(input, tuple(other.shape))
+
+
+@composite
+def view_as(input: Any, other: Any) -> Any:  # noqa: A002
+    """``view`` with the shape of another tensor."""
+    return view(input, tuple(other.shape))
+
+
+@composite
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:  # noqa: A002
+    """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d. Source: torch.flatten.
+
+    Raises: RuntimeError when start_dim comes after end_dim.
+    """
+    shape = input.shape
+    first, last = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
+    if first > last:
+        raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
+    if first == last and shape:
+        return input
+    return reshape(input, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+@composite
+def ravel(input: Any) -> Any:  # noqa: A002
+    """All elements in one dimension, row-major; a view where the memory allows it. Source: torch.ravel."""
+    return reshape(input, (-1,))
+
+
+@composite
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:  # noqa: A002
+    """One dimension split into several, of which one may be -1. Source: torch.unflatten.
+
+    Raises: RuntimeError when the sizes do not multiply up to the dimension's.
+    """
+    shape = tuple(input.shape)
+    at, inner = wrap_dim(dim, len(shape)), sizes_of((sizes,))
+    if not inner:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    known = math.prod(size for size in inner if size != -1)
+    if inner.count(-1) > 1 or (shape[at] != known if -1 not in inner else known == 0 or shape[at] % known):
+        raise RuntimeError(f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {at} ({shape[at]}) in the input tensor")
+    return view(input, (*shape[:at], *inner, *shape[at + 1 :]))
+
+
+# ---- dimensions of size 1 -----------------------------------------------------------------------------------------------------------
+
+
+@op("linear", view=True, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
+def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:  # noqa: A002
+    """Without the dimensions of size 1: all of them, or those of ``dim`` (an int or a tuple) that have it. Source: torch.squeeze."""
+    shape = input.shape
+    chosen = range(len(shape)) if dim is None else wrap_dims(dim, len(shape))
+    return input.reshape(tuple(n for i, n in enumerate(shape) if n != 1 or i not in chosen))
+
+
+@op("linear", view=True, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
+def unsqueeze(xp: Namespace, input: Any, dim: int) -> Any:  # noqa: A002
+    """With a new dimension of size 1 at ``dim``. Source: torch.unsqueeze."""
+    return xp.expand_dims(input, wrap_dim(dim, input.ndim + 1))
+
+
+# ---- another order ------------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", view=True, aliases=("swapaxes", "swapdims"), complex="explicit", input=lambda g, dim0, dim1: transpose(g, dim0, dim1))
+def transpose(xp: Namespace, input: Any, dim0: int, dim1: int) -> Any:  # noqa: A002
+    """Two dimensions exchanged. Source: torch.transpose."""
+    if not input.ndim:
+        wrap_dims((dim0,), 0), wrap_dims((dim1,), 0)
+        return input[...]
+    return input.swapaxes(wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim))
+
+
+swapaxes = swapdims = transpose
+
+
+def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes this one."""
+    order = [0] * len(dims)
+    for i, dim in enumerate(dims):
+        order[dim] = i
+    return tuple(order)
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g, dims: permute(g, _inverse(dims)))
+def permute(xp: Namespace, input: Any, dims: Any) -> Any:  # noqa: A002
+    """The dimensions in another order. Source: torch.permute.
+
+    Args:
+        dims: for each dimension of the result, which one of the input it is.
+    Raises: RuntimeError unless dims names every dimension once.
+    """
+    if len(dims) != input.ndim:
+        raise RuntimeError(f"permute(): the tensor has {input.ndim} dimensions, but the order of {len(dims)} was given: {tuple(dims)}")
+    order = tuple([wrap_dim(d, input.ndim) for d in dims])
+    if len(set(order)) != len(order):
+        raise RuntimeError(f"permute(): duplicate dims are not allowed, got {tuple(dims)}")
+    return input.transpose(order)
+
+
+@composite(aliases=("moveaxis",))
+def movedim(input: Any, source: Any, destination: Any) -> Any:  # noqa: A002
+    """Some dimensions moved to other places, the rest in their order. Source: torch.movedim.
+
+    Args:
+        source, destination: a dimension or a tuple of them, and where each goes.
+    Raises: RuntimeError when the two differ in length or name a dimension twice.
+    """
+    ndim = input.ndim
+    old, new = (tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (source, destination))
+    if len(old) != len(new):
+        raise RuntimeError(f"movedim: source {old} and destination {new} should have the same number of elements")
+    old, new = wrap_dims(old, ndim), wrap_dims(new, ndim)
+    rest = iter([d for d in range(ndim) if d not in old])
+    place = dict(zip(new, old, strict=True))
+    return permute(input, tuple(place[d] if d in place else next(rest) for d in range(ndim)))
+
+
+moveaxis = movedim
+
+
+@op("linear", view=True, complex="explicit", input=lambda g: t(g))
+def t(xp: Namespace, input: Any) -> Any:  # noqa: A002
+    """The transpose of a matrix; a tensor of fewer dimensions as it is. Raises: RuntimeError for more than 2. Source: torch.t."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return input.T
+
+
+def _reversed(self: Tensor) -> Tensor:
+    """The dimensions in reverse order. Source: torch.Tensor.T."""
+    return permute(self, tuple(range(self._array.ndim))[::-1])
+
+
+def _matrices_transposed(self: Tensor) -> Tensor:
+    """The last two dimensions exchanged. Raises: RuntimeError for fewer than 2. Source: torch.Tensor.mT."""
+    if self._array.ndim < 2:
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self._array.ndim}-D tensor.")
+    return transpose(self, -2, -1)
+
+
+def _matrix_adjoint(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix. Raises: RuntimeError unless it has 2 dimensions. Source: torch.Tensor.H."""
+    if self._array.ndim != 2:
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self._array.ndim}-D tensor. For batches of matrices, consider "
+            "using tensor.mH"
+        )
+    return adjoint(self)
+
+
+@composite
+def adjoint(input: Any) -> Any:  # noqa: A002
+    """The conjugate transpose of each matrix. Source: torch.adjoint."""
+    if input.ndim < 2:
+        raise RuntimeError(f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+    turned = transpose(input, -2, -1)
+    return turned.conj() if turned.dtype.kind == "c" else turned
+
+
+publish(property(_reversed), "T")
+publish(property(_matrices_transposed), "mT")
+publish(property(_matrix_adjoint), "H")
+publish(property(lambda self: adjoint(self)), "mH")
+
+
+# ---- stretched ------------------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g: g)
+def expand(xp: Namespace, input: Any, shape: Any) -> Any:  # noqa: A002
+    """Dimensions of size 1 stretched to a larger size, and new ones put in front, without using memory.
+
+    Args:
+        shape: the wanted sizes; -1 keeps a size.
+    Raises: RuntimeError for a size that is neither 1 nor the wanted one.
+    Source: torch.Tensor.expand.
+    """
+    have = input.shape
+    extra = len(shape) - len(have)
+    if -1 in shape and extra >= 0 and -1 not in shape[:extra]:
+        shape = (*shape[:extra], *[h if n == -1 else n for h, n in zip(have, shape[extra:], strict=True)])
+    try:
+        return stretched(input, tuple(shape))
+    except ValueError:
+        raise RuntimeError(_misexpanded(have, tuple(shape))) from None
+
+
+def _misexpanded(have: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    extra = len(shape) - len(have)
+    if extra < 0:
+        return (
+            f"expand(shape {list(have)}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to the "
+            f"number of dimensions in the tensor ({len(have)})"
+        )
+    for i, size in enumerate(shape):
+        if i < extra and size < 0:
+            return f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {i}"
+        if i >= extra and have[i - extra] not in (1, size):
+            return (
+                f"The expanded size of the tensor ({size}) must match the existing size ({have[i - extra]}) at non-singleton dimension {i}.  "
+                f"Target sizes: {list(shape)}.  Tensor sizes: {list(have)}"
+            )
+    return f"expand: sizes must not be negative, got {list(shape)}"
+
+
+@composite
+def broadcast_to(input: Any, size: Any) -> Any:  # noqa: A002
+    """As ``expand``. Source: torch.broadcast_to."""
+    return expand(input, tuple(size))
+
+
+@composite
+def expand_as(input: Any, other: Any) -> Any:  # noqa: A002
+    """``expand`` to the shape of another tensor."""
+    return expand(input, tuple(other.shape))
+
+
+# ---- methods that take their sizes one by one ---------------------------------------------------------------------------------------
+
+
+def _view_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
+    """``x.view(2, 3)`` or ``x.view((2, 3))``. Source: torch.Tensor.view."""
+    return view(self, named.get("size") or sizes_of(shape))
+
+
+def _permute_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
+    """``x.permute(1, 0)`` or ``x.permute((1, 0))``. Source: torch.Tensor.permute."""
+    return permute(self, named.get("dims") or sizes_of(dims))
+
+
+def _expand_method(self: Tensor, *size: Any, **named: Any) -> Tensor:
+    """``x.expand(2, 3)`` or ``x.expand((2, 3))``. Source: torch.Tensor.expand."""
+    return expand(self, named.get("size") or sizes_of(size))
+
+
+publish(_view_method, "view")
+publish(_permute_method, "permute")
+publish(_expand_method, "expand")
