@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlib.backend.dtype import float32, float64
 from gradlib.core import modes
-from gradlib.core.dispatch import conjugate, dispatch, keywords, mark_view
+from gradlib.core.dispatch import conjugate, dispatch, keywords, mark_view, operate
 from gradlib.core.node import Node, check_outputs, freed, output_tensor, stale
 from gradlib.core.tensor import Tensor, as_array
 
@@ -50,10 +50,12 @@ def _build(name: str, source: str, names: dict[str, Any]) -> Any:
 # ---- the call ---------------------------------------------------------------------------------------------------------------
 
 
-def compile_call(op: Op) -> Any:
-    """The public function of an operation."""
-    defaults = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
-    function = _build(op.name, source_of_call(op), {"op": op, "value": op.value, "direct": op.direct, "Node": op.node, **defaults})
+def compile_call(op: Op, operator: bool = False) -> Any:
+    """The public function of an operation; or what stands on Tensor for one of Python's operators, which differs in ``operate``."""
+    names = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
+    if operator:
+        names["dispatch"] = operate
+    function = _build(op.name, source_of_call(op), {"op": op, "value": op.value, "direct": op.direct, "Node": op.node, **names})
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
     function.__qualname__ = op.name
@@ -84,8 +86,9 @@ def source_of_call(op: Op) -> str:
     if aliased:
         lines += ["    if aliases:", f"        return keywords(op, ({arguments},), aliases)"]
     lines += ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"] if "out" not in op.params else []
-    if op.rules and set(op.tensors) == set(op.rules) and op.sequence is None and len(op.outputs) == 1:
-        lines += _plain_path(op)
+    if op.tensors and op.sequence is None and len(op.outputs) == 1:
+        plain = not op.rules or set(op.tensors) == set(op.rules)
+        lines += (_plain_path(op) if plain else []) + _raw_path(op)
     lines.append(f"    return dispatch(op, ({arguments},))")
     return "\n".join(lines)
 
@@ -107,14 +110,13 @@ def _signature(op: Op, aliased: bool) -> str:
 def _plain_path(op: Op) -> list[str]:
     first, *others = op.tensors
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
-    value = "direct(" if op.direct is not None else "value(np, "
     dispatched = f"return dispatch(op, ({', '.join(op.params)},))"
     lines = [
         f"    if type({first}) is Tensor and not watch.active:",
         f"        a_{first} = {first}._array",
         f"        dtype = a_{first}.dtype",
         f"        if (dtype is F32 or dtype is F64) and type(a_{first}) is ndarray:",
-        f"            n_{first} = {first}._node",
+        *([f"            n_{first} = {first}._node"] if op.rules else []),
     ]
     for other in others:
         lines += [
@@ -130,38 +132,50 @@ def _plain_path(op: Op) -> list[str]:
             "            else:",
             f"                {dispatched}",
         ]
-    unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
+    compute = [f"out = {_value(op)}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
+    if op.rules:
+        unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
+        lines += [
+            "            try:",
+            f"                if ({unwanted}) or (watch.no_grad and not local.grad_enabled):",
+            "                    node = None",
+            *(f"                    {line}" for line in compute),
+            "                else:",
+            "                    node = Node()",
+            "                    node.seq = next_seq()",
+            *(f"                    {line}" for line in compute),
+            f"                    node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
+            f"                    node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})",
+            "                    node.shape = out.shape",
+            f"                    node.dtype = {'dtype' if op.promote else 'out.dtype'}",
+            "                    node.rare = None",
+        ]
+    else:
+        lines += ["            try:", *(f"                {line}" for line in compute)]
     lines += [
-        "            try:",
-        f"                if ({unwanted}) or (watch.no_grad and not local.grad_enabled):",
-        "                    node = None",
-        f"                    out = {value}{passed})",
-        "                    if type(out) is not ndarray:",
-        "                        out = as_array(out)",
-        "                else:",
-        "                    node = Node()",
-        "                    node.seq = next_seq()",
-        f"                    out = {value}{passed})",
-        "                    if type(out) is not ndarray:",
-        "                        out = as_array(out)",
-        f"                    node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
-        f"                    node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})",
-        "                    node.shape = out.shape",
-        f"                    node.dtype = {'dtype' if op.promote else 'out.dtype'}",
-        "                    node.rare = None",
         "            except Exception:",
         f"                {dispatched}  # which says what is wrong",
         "            result = new(Tensor)",
         "            result._array = out",
-        "            result._node = node",
+        f"            result._node = {'node' if op.rules else 'None'}",
         "            result._meta = None",
         "            result._version_slot = None",
     ]
     if op.view:
         lines.append(f"            mark_view(op, {first}, result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
-    lines.append("            return result")
+    return [*lines, "            return result"]
+
+
+def _raw_path(op: Op) -> list[str]:
+    """On arrays the value alone: what rules run on in a first-order backward."""
+    first, *others = op.tensors
     raw = " and ".join([f"type({first}) is ndarray", *(f"not isinstance({other}, Tensor)" for other in others)])
-    return [*lines, f"    elif {raw}:", f"        return {value}{', '.join(op.params)})"]
+    return [f"    if {raw}:", f"        return {_value(op)}{', '.join(op.params)})"]
+
+
+def _value(op: Op) -> str:
+    """How the compiled text begins the call of the value on NumPy arrays."""
+    return "direct(" if op.direct is not None else "value(np, "
 
 
 def _kept(op: Op, name: str) -> str:

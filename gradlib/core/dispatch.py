@@ -66,6 +66,14 @@ def _misfit(op: Op, values: list[Any]) -> str:
     return f"{op.name}: the shapes of the arguments do not fit together: {shapes}. Sizes must match, or be 1 where they are broadcast."
 
 
+def operate(op: Op, args: tuple[Any, ...]) -> Any:
+    """``dispatch`` for Python's operators: leaves an operand that no operation takes to that operand's own operator."""
+    for value in args:
+        if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)) and not is_array(value):
+            return NotImplemented
+    return dispatch(op, args)
+
+
 def _on_raw(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> Any:
     """No Tensor among the arguments: the value alone, as NumPy or CuPy gives it."""
     arrays = [x for x in inputs if is_array(x)]

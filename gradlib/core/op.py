@@ -119,7 +119,8 @@ def op(
         outputs, differentiable: names of several results, and which of them carry gradients.
         view: the result may share memory with the first input.
         inplace: also declare ``NAME_``, which writes the result into the first input.
-        method: put it on Tensor; aliases: further names for it.
+        method: put it on Tensor under its own name.
+        aliases: further names on Tensor; Python's operators (``__add__``) leave what they do not understand to the other operand.
         rules: for each differentiable input a function that gives its gradient.
     Returns: a decorator whose result is the public function.
     """
@@ -130,8 +131,9 @@ def op(
             differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name,
         )  # fmt: skip
         REGISTRY[made.name] = made
-        if method:
-            publish(made.call, made.name, *aliases)
+        publish(made.call, *([made.name] if method else []), *(name for name in aliases if not name.startswith("__")))
+        if operators := [name for name in aliases if name.startswith("__")]:
+            publish(compile_call(made, operator=True), *operators)
         if inplace:
             from gradlib.core.inplace import inplace_form
 
@@ -152,13 +154,24 @@ COMPOSITES: dict[str, Callable[..., Any]] = {}
 """Every function that is written in terms of operations, by name."""
 
 
-def composite(function: Callable[..., Any] | None = None, *, method: bool = True, aliases: Sequence[str] = ()) -> Any:
-    """Register a function written in terms of other operations; its derivatives are theirs."""
+def composite(
+    function: Callable[..., Any] | None = None, *, method: bool = True, aliases: Sequence[str] = (), inplace: bool = False
+) -> Any:
+    """Register a function written in terms of other operations; its derivatives are theirs. Arguments as for ``op``."""
     if function is None:
-        return lambda f: composite(f, method=method, aliases=aliases)
-    COMPOSITES[function.__name__] = function
-    if method:
-        publish(function, function.__name__, *aliases)
+        return lambda f: composite(f, method=method, aliases=aliases, inplace=inplace)
+    name = function.__name__
+    COMPOSITES[name] = function
+    publish(function, *([name] if method else []), *aliases)
+    if inplace:
+        from gradlib.core.inplace import write
+
+        def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
+            return write(input, lambda shadow: function(shadow, *args, **kwargs), f"{name}_")
+
+        call.__name__ = call.__qualname__ = f"{name}_"
+        call.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
+        publish(call, *filter(None, map(inplace_name, (name, *aliases))))
     return function
 
 
