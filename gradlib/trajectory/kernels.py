@@ -174,3 +174,44 @@ def rows_scatter(xp: Any, grad: Array, order: Array, bounds: Array, number: int)
     out = xp.empty((number, grad.shape[1]), grad.dtype)
     launch(rows_scatter_call(xp, grad, order.astype("int64"), bounds.astype("int64"), out))
     return out
+
+
+def central_forward_call(
+    xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], time_last: bool
+) -> Call:
+    """The launch of ``central_forward``."""
+    begin = [ready(xp, x) for x in start]
+    seconds, dt_b, _ = times(xp, dt, u)
+    batch, horizon, joints = (u.shape[0], u.shape[2], u.shape[1]) if time_last else u.shape
+    args = (ready(xp, u), *begin, ready(xp, goal), seconds, *out, batch, horizon, joints, dt_b, int(time_last))
+    return Call("central.cu", "central_forward", options(u, u.size), _pointwise_grid(u.size), 256, args)
+
+
+def central_forward(
+    xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], time_last: bool
+) -> None:
+    """`gradlib.trajectory.central.forward` on the GPU, into out."""
+    launch(central_forward_call(xp, u, start, goal, dt, out, time_last))
+
+
+def central_adjoint_call(
+    xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Array], has_goal: bool, time_last: bool
+) -> Call:
+    """The launch of ``central_adjoint``; ``made`` are the gradients to fill, by u, start and goal."""
+    given = [ready(xp, g) for g in grads]
+    by_u = made[0]
+    seconds, dt_b, _ = times(xp, dt, by_u)
+    batch, horizon, joints = (by_u.shape[0], by_u.shape[2], by_u.shape[1]) if time_last else by_u.shape
+    args = (*given, seconds, *made, batch, horizon, joints, dt_b, int(has_goal), int(time_last))
+    return Call("central.cu", "central_adjoint", options(by_u, by_u.size), _pointwise_grid(by_u.size), 256, args)
+
+
+def central_adjoint(
+    xp: Any, grads: Sequence[Array | None], dt: Array, shape: tuple[int, ...], has_goal: bool, time_last: bool
+) -> tuple[Array, ...]:
+    """`gradlib.trajectory.central.adjoint` on the GPU."""
+    dtype = next(g.dtype for g in grads if g is not None)
+    rows = (shape[0], shape[1 if time_last else 2])
+    made = (xp.empty(shape, dtype), *(xp.empty(rows, dtype) for _ in range(3)), xp.zeros(rows, dtype))
+    launch(central_adjoint_call(xp, grads, dt, made, has_goal, time_last))
+    return made

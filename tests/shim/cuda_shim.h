@@ -1,0 +1,56 @@
+// Enough of CUDA for g++ to compile the kernels as they stand: qualifiers, thread numbers, shared memory, barriers and the few device
+// functions they use. The threads of a block are real threads, so a missing barrier is a race that the thread sanitizer sees, and
+// address and undefined-behaviour sanitizers see every access. Blocks run one after another.
+#pragma once
+#include <barrier>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __shared__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+
+struct Dim3 {
+    unsigned int x, y, z;
+};
+
+inline thread_local Dim3 threadIdx, blockIdx;
+inline Dim3 blockDim, gridDim;
+inline std::barrier<>* block_barrier;
+
+inline void __syncthreads() { block_barrier->arrive_and_wait(); }
+
+struct alignas(16) uint4 {
+    unsigned int x, y, z, w;
+};
+
+inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
+
+inline float __uint_as_float(unsigned int bits) {
+    float x;
+    std::memcpy(&x, &bits, 4);
+    return x;
+}
+
+inline unsigned int __float_as_uint(float x) {
+    unsigned int bits;
+    std::memcpy(&bits, &x, 4);
+    return bits;
+}
+
+inline float host_half_to_float(unsigned short bits) {
+    _Float16 x;
+    std::memcpy(&x, &bits, 2);
+    return (float)x;
+}
+
+inline unsigned short host_float_to_half(float x) {
+    const _Float16 h = (_Float16)x;
+    unsigned short bits;
+    std::memcpy(&bits, &h, 2);
+    return bits;
+}
