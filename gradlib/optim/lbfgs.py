@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.modes import enable_grad, no_grad
-from gradlib.core.tensor import Tensor, wrap
+from gradlib.core.tensor import wrap
 from gradlib.optim.line_search import Point, strong_wolfe
 from gradlib.optim.optimizer import Closure, Optimizer, real, write
 
@@ -42,8 +42,9 @@ class LBFGS(Optimizer):
         if not float(lr) >= 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         defaults = {
-            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval, "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change, "history_size": history_size, "line_search_fn": line_search_fn,
+            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
+            "history_size": history_size, "line_search_fn": line_search_fn,
         }  # fmt: skip
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
@@ -64,7 +65,7 @@ class LBFGS(Optimizer):
         loss, gradient, evaluations = float(first_loss), self._gradient(), 1
         state["func_evals"] += 1
         for i in range(1, group["max_iter"] + 1):
-            if _largest(gradient) <= group["tolerance_grad"] or evaluations > 1 and evaluations >= group["max_eval"]:
+            if _largest(gradient) <= group["tolerance_grad"] or (evaluations > 1 and evaluations >= group["max_eval"]):
                 break
             state["n_iter"] += 1
             direction = self._direction(state, gradient, group["history_size"])

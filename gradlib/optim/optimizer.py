@@ -33,7 +33,9 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got a Tensor; wrap it in a list")
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got a Tensor; wrap it in a list"
+            )
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
@@ -58,7 +60,10 @@ class Optimizer:
         group = dict(param_group)
         given = group["params"]
         if isinstance(given, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs; use a list")
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
+                "between runs; use a list"
+            )
         entries = [given] if isinstance(given, Tensor) else list(given)
         if entries and all(isinstance(entry, tuple) for entry in entries):
             group["param_names"] = [name for name, _ in entries]

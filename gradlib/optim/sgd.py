@@ -38,8 +38,8 @@ class SGD(Optimizer):
         check_options(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
-        super().__init__(params, defaults)
+        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov}
+        super().__init__(params, {**defaults, "maximize": maximize})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         momentum = group["momentum"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +155,7 @@ def _floats(values: list[str], option: str) -> list[float]:
         raise InputError(f"{option} takes numbers, got {' '.join(values)}") from error
 
 
-def _whole(least: int):  # noqa: ANN202
+def _whole(least: int) -> Callable[[str], int]:
     """An argument type: a whole number no less than this."""
 
     def whole(text: str) -> int:

@@ -89,7 +89,11 @@ def _check_header(header: list[str], wanted: list[str], path: Path) -> None:
     missing = [name for name in wanted if name not in header]
     extra = [name for name in header if name not in wanted]
     twice = sorted({name for name in header if header.count(name) > 1})
-    faults = [f"{what} {', '.join(map(repr, names))}" for what, names in (("misses", missing), ("has an unknown", extra), ("repeats", twice)) if names]
+    faults = [
+        f"{what} {', '.join(map(repr, names))}"
+        for what, names in (("misses", missing), ("has an unknown", extra), ("repeats", twice))
+        if names
+    ]
     if faults:
         raise InputError(f"the header of {path} {'; '.join(faults)}. It needs exactly start_<joint> and goal_<joint> for {_listed(wanted)}")
 
@@ -127,7 +131,9 @@ def _read_npz(path: Path, robot: Robot) -> tuple[np.ndarray, np.ndarray]:
     joints = len(robot.joints)
     for name, array in (("start", start), ("goal", goal)):
         if array.ndim != 2 or array.shape[1] != joints:
-            raise InputError(f"{path}: {name} must have shape (N, {joints}), a column for each of {', '.join(robot.joints)}; got {array.shape}")
+            raise InputError(
+                f"{path}: {name} must have shape (N, {joints}), a column for each of {', '.join(robot.joints)}; got {array.shape}"
+            )
         if array.dtype.kind not in "iuf":
             raise InputError(f"{path}: {name} must hold real numbers, got dtype {array.dtype}")
     if len(start) != len(goal):

@@ -147,7 +147,9 @@ def _fold(joint: Joint, known: dict[str, Joint], planned: dict[str, Joint]) -> N
     tighter = {q: min(getattr(of, q), getattr(joint, q) / abs(multiplier)) for q in QUANTITIES[2:] if getattr(joint, q) is not None}
     of = replace(of, lower=max(of.lower, ends[0]), upper=min(of.upper, ends[1]), **tighter)  # type: ignore[type-var]
     if of.lower > of.upper:  # type: ignore[operator]
-        raise InputError(f"contradictory limits: no position of joint {leader} keeps both its own limits and those of {joint.name}, its mimic")
+        raise InputError(
+            f"contradictory limits: no position of joint {leader} keeps both its own limits and those of {joint.name}, its mimic"
+        )
     planned[leader] = of
 
 

@@ -79,7 +79,7 @@ def _integrate(path: np.ndarray, dt: np.ndarray, robot: Robot, device: str) -> T
     times = dt.astype(path.dtype)
     with gradlib.no_grad():
         u, begin = _tensor(actions, device), _at_rest(_tensor(path[:, 0], device))
-        for _ in range(4):
+        for attempt in range(8):
             states = trajectory.step_position(u, begin, _tensor(times[:, None], device))
             p, v, a, j = (x.cpu().numpy() for x in states)
             needs = [
@@ -89,7 +89,8 @@ def _integrate(path: np.ndarray, dt: np.ndarray, robot: Robot, device: str) -> T
             need = np.maximum.reduce(needs)
             if (need <= 1).all():
                 break
-            times = np.where(need > 1, times * need * (1 + 4 * np.finfo(path.dtype).eps), times).astype(path.dtype)
+            margin = 1 + 4 ** (attempt + 1) * np.finfo(path.dtype).eps  # rounding differs from one dt to the next
+            times = np.where(need > 1, times * need * margin, times).astype(path.dtype)
     return Trajectories(p, v, a, j, times)
 
 
