@@ -215,3 +215,42 @@ def central_adjoint(
     made = (xp.empty(shape, dtype), *(xp.empty(rows, dtype) for _ in range(3)), xp.zeros(rows, dtype))
     launch(central_adjoint_call(xp, grads, dt, made, has_goal, time_last))
     return made
+
+
+def bspline_forward_call(
+    xp: Any, points: Array, weights: Array, dt: Array, out: Sequence[Array], degree: int, samples: int, time_last: bool
+) -> Call:
+    """The launch of ``bspline_forward``."""
+    seconds, dt_b, _ = times(xp, dt, points)
+    batch, number, joints = (points.shape[0], points.shape[2], points.shape[1]) if time_last else points.shape
+    args = (ready(xp, points), weights, seconds, *out, batch, number, joints, samples, dt_b, int(time_last))
+    largest = max(points.size, out[0].size)
+    return Call("bspline.cu", "bspline_forward", options(points, largest, DEGREE=degree), _pointwise_grid(out[0].size), 256, args)
+
+
+def bspline_forward(
+    xp: Any, points: Array, weights: Array, dt: Array, out: Sequence[Array], degree: int, samples: int, time_last: bool
+) -> None:
+    """`gradlib.trajectory.bspline.forward` on the GPU, into out."""
+    launch(bspline_forward_call(xp, points, weights, dt, out, degree, samples, time_last))
+
+
+def bspline_adjoint_call(
+    xp: Any, grads: Sequence[Array | None], weights: Array, dt: Array, out: Array, degree: int, samples: int, time_last: bool
+) -> Call:
+    """The launch of ``bspline_adjoint``."""
+    given = [ready(xp, g) for g in grads]
+    seconds, dt_b, _ = times(xp, dt, out)
+    batch, number, joints = (out.shape[0], out.shape[2], out.shape[1]) if time_last else out.shape
+    args = (*given, weights, seconds, out, batch, number, joints, samples, dt_b, int(time_last))
+    largest = max(out.size, *(g.size for g in given if g is not None))
+    return Call("bspline.cu", "bspline_adjoint", options(out, largest, DEGREE=degree), _pointwise_grid(out.size), 256, args)
+
+
+def bspline_adjoint(
+    xp: Any, grads: Sequence[Array | None], weights: Array, dt: Array, shape: tuple[int, ...], degree: int, samples: int, time_last: bool
+) -> Array:
+    """`gradlib.trajectory.bspline.adjoint` on the GPU."""
+    out = xp.empty(shape, next(g.dtype for g in grads if g is not None))
+    launch(bspline_adjoint_call(xp, grads, weights, dt, out, degree, samples, time_last))
+    return out
