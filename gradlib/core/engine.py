@@ -7,12 +7,14 @@ heap; deep graphs cost no recursion, threads share nothing but the leaves' gradi
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Any
 
 from gradlib.backend.array import Array
+from gradlib.core.modes import AroundNode, local, watch
 from gradlib.core.node import AccumulateGrad, Node, Output
 from gradlib.core.tensor import Tensor, as_array, wrap
 
@@ -46,6 +48,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     node = g = None  # type: ignore[assignment]
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
+    around = local.around_node if watch.active else ()
     while True:
         if following is not None:
             node, g = following, waiting
@@ -66,7 +69,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
             grads = d = None  # so that nothing but this frame holds g
             node.accumulate(g, sys.getrefcount(g) <= _UNSHARED)
             continue
-        grads = node.run(g)
+        grads = run_around(around, node, g, node.run) if around else node.run(g)
         if not keep:
             node.saved = None
         if node.single:
@@ -112,7 +115,7 @@ def walk_recorded(
         if type(node) is AccumulateGrad:
             node.accumulate_recorded(g)
             continue
-        grads = node.run_recorded(g)
+        grads = run_around(local.around_node, node, g, node.run_recorded)
         if not keep:
             node.saved = None
         if node.single:
@@ -127,6 +130,13 @@ def walk_recorded(
             if d._array.shape != target.shape or d._array.dtype != target.dtype:
                 d = fit(d, target, node)
             _send(target, d, pending, heap)
+
+
+def run_around(around: tuple[AroundNode, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
+    """Run a node inside what wants to stand around it, the last entered outermost."""
+    for wrap_run in around:
+        run = functools.partial(wrap_run, node, run=run)
+    return run(g)
 
 
 def _send(target: Node, d: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:

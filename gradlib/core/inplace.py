@@ -41,7 +41,7 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
 
 def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     """Whether a write is the optimiser's kind, a float tensor changed by its like or by numbers outside any graph: one call does it."""
-    if type(target) is not Tensor or (watch.active and local.inference):
+    if type(target) is not Tensor or (watch.active and (local.inference or local.layers)):
         return False
     recording = local.grad_enabled or not watch.no_grad
     if recording and target._node is not None:
@@ -89,7 +89,8 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     result = compute(shadow)
     values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
     check_fits(target, values, name)
-    target._array[...] = values
+    if values is not target._array:  # else compute has written them there itself
+        target._array[...] = values
     if recording and isinstance(result, Tensor) and result._node is not None:
         rebase(target, _fitted(result, target))
     else:

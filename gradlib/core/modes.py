@@ -30,11 +30,20 @@ class Watch:
         self.active = 0
 
 
+Layer = Callable[[Any, tuple[Any, ...]], Any]
+"""What stands between a call and its operation: takes the op and its arguments, and as a rule calls it ``beneath`` itself."""
+
+AroundNode = Callable[[Any, Any, Callable[[Any], Any]], Any]
+"""What stands around a node's run in backward: takes the node, its cotangent and the run, and returns what the run returned."""
+
+
 class Local(threading.local):
     """The modes of the calling thread."""
 
     grad_enabled = True
     inference = False
+    layers: tuple[Layer, ...] = ()
+    around_node: tuple[AroundNode, ...] = ()
 
 
 watch = Watch()
@@ -53,6 +62,47 @@ def activate(count: int) -> None:
     """Say that the calling thread has entered (+1) or left (-1) something for which every operation takes the general path."""
     with _lock:
         watch.active += count
+
+
+class layer:  # noqa: N801
+    """While entered, every operation on this thread goes through ``intercept(op, args)`` first: forward mode, vmap, observers."""
+
+    def __init__(self, intercept: Layer) -> None:
+        self.intercept = intercept
+
+    def __enter__(self) -> None:
+        local.layers += (self.intercept,)
+        activate(1)
+
+    def __exit__(self, *exc: object) -> None:
+        local.layers = local.layers[:-1]
+        activate(-1)
+
+
+class beneath:  # noqa: N801
+    """While entered, operations on this thread skip the topmost layer: what a layer runs its own operations in."""
+
+    def __enter__(self) -> None:
+        self.layers = local.layers
+        local.layers = self.layers[:-1]
+
+    def __exit__(self, *exc: object) -> None:
+        local.layers = self.layers
+
+
+class around_node:  # noqa: N801
+    """While entered, every node that this thread runs in backward is run through ``wrap(node, g, run)``: ranges, anomaly checks."""
+
+    def __init__(self, wrap: AroundNode) -> None:
+        self.wrap = wrap
+
+    def __enter__(self) -> None:
+        local.around_node += (self.wrap,)
+        activate(1)
+
+    def __exit__(self, *exc: object) -> None:
+        local.around_node = local.around_node[:-1]
+        activate(-1)
 
 
 def is_grad_enabled() -> bool:
