@@ -15,6 +15,7 @@ Broadcasting is undone by the engine; no rule mentions it. README.md beside this
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -161,6 +162,8 @@ def composite(
     if function is None:
         return lambda f: composite(f, method=method, aliases=aliases, inplace=inplace)
     name = function.__name__
+    if "dim" in inspect.signature(function).parameters:
+        function = _with_numpy_names(function)
     COMPOSITES[name] = function
     publish(function, *([name] if method else []), *aliases)
     if inplace:
@@ -173,6 +176,20 @@ def composite(
         call.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
         publish(call, *filter(None, map(inplace_name, (name, *aliases))))
     return function
+
+
+def _with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with ``axis`` and ``keepdims`` understood as ``dim`` and ``keepdim``."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if "axis" in named:
+            named["dim"] = named.pop("axis")
+        if "keepdims" in named:
+            named["keepdim"] = named.pop("keepdims")
+        return function(*args, **named)
+
+    return call
 
 
 def publish(function: Callable[..., Any], *names: str) -> None:
