@@ -63,7 +63,9 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
 
 def is_overlapping(array: Array) -> bool:
     """Whether some elements of the array are one place in memory, as after ``expand``."""
-    return 0 in array.strides and any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
+    if 0 not in array.strides or array.size == 0:
+        return False
+    return any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
 
 
 def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies_input: bool = True) -> Tensor:
