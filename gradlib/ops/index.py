@@ -1,0 +1,284 @@
+"""``x[...]`` and ``x[...] = v``, as torch reads an index.
+
+An index is split in two. Numbers, slices, None and Ellipsis say a *view* of x, and come first; arrays of integers and masks then say
+which elements of that view to *gather* into a copy. (So ``x[:, i, :, 0]`` keeps the dimension of the array ``i`` in its place; NumPy, which
+counts the number among the arrays, would move it to the front.)
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, device_index, is_array, move, namespace, scatter_add
+from gradlib.backend.device import device_of
+from gradlib.core.inplace import is_overlapping, write
+from gradlib.core.modes import local, watch
+from gradlib.core.op import op, publish
+from gradlib.core.tensor import Tensor, raw, wrap
+
+__all__: list[str] = []
+
+_BASIC = frozenset((int, type(None), type(Ellipsis)))
+_BOUNDS = frozenset((int, type(None)))
+_EVERYTHING = slice(None)
+_WRITE = "x[...] = value"
+
+
+# ---- views --------------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape, index: slice_backward(g, input_shape, index))
+def slice_view(xp: Any, input: Any, index: tuple[Any, ...]) -> Any:
+    """``input[index]`` for an index of numbers, slices, None and one Ellipsis (with which a single element is a view too)."""
+    return input[index]
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, index: slice_view(g, index))
+def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+    """Zeros of that shape with input at ``[index]``: the adjoint of ``slice_view``."""
+    result = xp.zeros(shape, input.dtype)
+    result[index] = input
+    return result
+
+
+# ---- gathering ----------------------------------------------------------------------------------------------------------------
+
+
+def _key(indices: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_EVERYTHING if i is None else i for i in indices)
+
+
+@op(
+    "linear", sequence="indices", method=False, complex="explicit",
+    input=lambda g, input_shape, indices: index_backward(g, input_shape, indices),
+)  # fmt: skip
+def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
+    """The elements that integer arrays and masks pick from the leading dimensions; None stands for a whole dimension."""
+    return input[_key(indices)]
+
+
+@op("linear", sequence="indices", method=False, complex="explicit", input=lambda g, indices: index(g, indices))
+def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequence[Any]) -> Any:
+    """Zeros of that shape to which each element of input is added where ``index`` takes it from: the adjoint of ``index``."""
+    result = xp.zeros(shape, input.dtype)
+    add_at(result, indices, input)
+    return result
+
+
+def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
+    """``target[indices] += values`` on raw arrays, where repeats count; a lone mask has none and is quicker."""
+    key = _key(indices)
+    if all(isinstance(i, slice) or i.dtype.kind == "b" for i in key) and sum(not isinstance(i, slice) for i in key) == 1:
+        target[key] += values
+    else:
+        scatter_add(target, key, values)
+
+
+# ---- reading an index -----------------------------------------------------------------------------------------------------------
+
+
+def _settled(part: slice) -> bool:
+    """Whether a slice's bounds are plain numbers (a Tensor there could be written later)."""
+    return type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS
+
+
+def _view_index(item: Any) -> Any:
+    """The part of a view's index that item is, or NotImplemented for an array; what NumPy would only meet later is refused here."""
+    kind = type(item)
+    if kind is int or item is None or item is Ellipsis:
+        return item
+    if kind is slice:
+        return item if _settled(item) else slice(*(b if b is None else operator.index(b) for b in (item.start, item.stop, item.step)))
+    if isinstance(item, (bool, np.bool_, Tensor, Sequence, np.ndarray)) or is_array(item):
+        return NotImplemented
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and integer or bool arrays are valid indices "
+            f"(got {kind.__name__}: {item!r})"
+        ) from None
+
+
+def _array_index(item: Any, like: Array) -> Any:
+    """An array of integers or a mask on the device of the array it indexes; a Tensor stays one, so that a later write to it is noticed."""
+    if isinstance(item, Tensor):
+        values = item._array
+    elif is_array(item):
+        item = values = item.copy()
+    else:
+        values = np.asarray(item)
+        item = values = values.astype(np.int64) if values.size == 0 and values.dtype.kind == "f" else values
+    if values.dtype.kind not in "iub":
+        raise IndexError(f"tensors used as indices must be integers or bools, got {values.dtype} of shape {list(values.shape)}")
+    if values.dtype == np.uint8 and isinstance(item, Tensor):
+        warnings.warn("indexing with dtype uint8 reads it as a mask, as torch does; use bool or int64 instead.", UserWarning, stacklevel=4)
+        item = values = values.astype(np.bool_)
+    if device_index(values) != device_index(like):
+        if device_index(values) is not None:
+            raise IndexError(f"indices are on cuda:{device_index(values)}, the indexed tensor is not; they go to the CPU with .cpu()")
+        item = move(values, device_index(like))
+    return item
+
+
+def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | None]:
+    """An index in its two parts.
+
+    Args:
+        index: what stood between the brackets.
+        x: the array to be indexed.
+    Returns: the index of the view (with one Ellipsis; None when it is the whole of x) and, for the dimensions of that view, the arrays that
+        gather from it (None in a list leaves a dimension whole; None instead of the list: nothing to gather).
+    Raises: IndexError for anything else than torch's and NumPy's indices.
+    """
+    items = index if type(index) is tuple else (index,)
+    read = [(_view_index(item), item) for item in items]
+    view: list[Any] = []
+    gather: list[Any] = []
+    arrays = [_array_index(item, x) if part is NotImplemented else None for part, item in read]
+    taken = sum(
+        (a.ndim if a.dtype.kind == "b" else 1) if a is not None else type(part) is int or type(part) is slice
+        for a, (part, _) in zip(arrays, read, strict=True)
+    )
+    for array, (part, _) in zip(arrays, read, strict=True):
+        if array is None:
+            view.append(part)
+            gather += [] if type(part) is int else [None] * (max(x.ndim - taken, 0) if part is Ellipsis else 1)
+        elif array.ndim == 0:
+            chosen = (array._array if isinstance(array, Tensor) else array).item()
+            view.append(None if array.dtype.kind == "b" else chosen)
+            if array.dtype.kind == "b":
+                gather.append(namespace(x).arange(int(chosen)))
+        else:
+            view += [_EVERYTHING] * (array.ndim if array.dtype.kind == "b" else 1)
+            gather.append(array)
+    if not any(i is Ellipsis for i in view):
+        view.append(Ellipsis)
+    while gather and gather[-1] is None:
+        gather.pop()
+    whole = all(i is Ellipsis or i == _EVERYTHING for i in view)
+    if taken > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}: {taken} given")
+    return (None if whole else tuple(view)), (gather or None)
+
+
+def getitem(input: Tensor, key: Any) -> Tensor:
+    """``input[key]``: a view for numbers, slices, None and Ellipsis, a copy as soon as arrays or masks take part.
+
+    Numbers come before arrays, as in torch. On a CUDA device, arrays of integers are not checked against the size (that would need a copy
+    to the host) and wrap around; a 0-d integer tensor is read by the host, as in torch.
+    Raises: IndexError for positions outside the tensor and for what is no index.
+    """
+    if type(key) is int:
+        return slice_view(input, (key, ...))
+    items = key if type(key) is tuple else (key,)
+    for item in items:
+        if type(item) is slice:
+            if not _settled(item):
+                break
+        elif type(item) not in _BASIC:
+            break
+    else:
+        return slice_view(input, items if ... in items else (*items, ...))
+    view, gather = split(key, input._array)
+    if gather is None:
+        return slice_view(input, view or (...,))
+    return index(input if view is None else slice_view(input, view), gather)
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------------------
+
+
+@op(
+    "linear", sequence="indices", method=False, complex="explicit",
+    input=lambda g, indices, accumulate: g if accumulate else index_assign(g, 0.0, indices),
+    values=lambda g, indices: index(g, indices),
+)  # fmt: skip
+def index_assign(xp: Any, input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False, into: bool = False) -> Any:
+    """A copy of input whose elements at ``indices`` are replaced by values, or added to; ``into`` writes input itself."""
+    result = input if into else xp.array(input, copy=True)
+    if accumulate:
+        add_at(result, indices, values)
+    else:
+        _store(result, _key(indices), values)
+    return result
+
+
+def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
+    """``target[key] = values`` on raw arrays."""
+    try:
+        target[key] = values
+    except (TypeError, ValueError) as error:
+        given, room = getattr(values, "shape", ()), target[key].shape
+        raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(room)}") from error
+
+
+def _gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
+    """How many dimensions ``index`` gives for a tensor of ndim."""
+    arrays = [(i.ndim, i.dtype.kind == "b") for i in indices if i is not None]
+    return ndim - sum(n if mask else 1 for n, mask in arrays) + max(((1 if mask else n) for n, mask in arrays), default=0)
+
+
+def _fitting(value: Any, like: Array, ndim: int) -> Any:
+    """What is to be assigned in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
+    if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
+        return value
+    if isinstance(value, complex):
+        raise RuntimeError(f"a complex number cannot be assigned to elements of dtype {like.dtype}; take its .real")
+    if isinstance(value, Tensor):
+        if value._array.dtype != like.dtype:
+            value = value.to(like.dtype)
+        if device_index(value._array) != device_index(like):
+            value = value.to(device_of(like))
+    elif value is None or isinstance(value, str):
+        raise TypeError(f"can't assign a {type(value).__name__} to elements of dtype {like.dtype}")
+    else:
+        value = namespace(like).asarray(value, dtype=like.dtype)
+    extra = len(value.shape) - ndim
+    return value.reshape(value.shape[extra:]) if extra > 0 and all(n == 1 for n in value.shape[:extra]) else value
+
+
+def _unrecorded(target: Tensor, value: Any) -> bool:
+    """Whether nothing of a write concerns the graph."""
+    if type(target) is not Tensor or watch.active:
+        return False
+    if watch.no_grad and not local.grad_enabled:
+        return True
+    return target._node is None and getattr(value, "_node", None) is None and (target._meta is None or target._meta.view is None)
+
+
+def setitem(input: Tensor, key: Any, value: Any) -> None:
+    """``input[key] = value``, in place: gradients flow to value and to what input keeps.
+
+    Args:
+        input: the tensor to write; refused when it is a leaf that requires a gradient.
+        key: as for reading.
+        value: a tensor, an array or a number that broadcasts to ``input[key]``; it is brought to input's dtype and device. Where an element
+            is named several times, which of its values stays is not defined.
+    Raises: IndexError as for reading, RuntimeError for a shape that does not fit and for what may not be written, TypeError for no values.
+    """
+    array = input._array
+    view, gather = split(key, array)
+    if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype:
+        raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
+    region = array if view is None else array[view]
+    if gather is None and is_overlapping(region):
+        raise RuntimeError("x[...] = value: several elements of x are one place in memory (after expand?); write to a clone() of it")
+    values = _fitting(value, array, region.ndim if gather is None else _gathered_ndim(region.ndim, gather))
+    if _unrecorded(input, value):
+        _store(region, _key([raw(i) for i in gather or ()]), raw(values))
+        input.version.bump()
+    elif gather is None:
+        write(slice_view(input, view or (...,)), lambda shadow: index_assign(wrap(shadow._array), values, [], False, True), _WRITE, False)
+    else:
+        target = input if view is None else slice_view(input, view)
+        write(target, lambda shadow: index_assign(shadow, values, gather, False, True), _WRITE, False)
+
+
+publish(getitem, "__getitem__")
+publish(setitem, "__setitem__")
