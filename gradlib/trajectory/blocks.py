@@ -16,9 +16,9 @@ from gradlib.backend.array import Array
 _BLOCK = 1 << 17  # elements per array in a block: a handful of such arrays fit the cache, and NumPy's cost per call is spread thin
 
 
-def split(trajectories: int, elements_each: int) -> Iterator[tuple[int, int]]:
+def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
     """The bounds (low, high) of consecutive blocks of trajectories."""
-    size = max(1, _BLOCK // max(1, elements_each))
+    size = max(1, block // max(1, elements_each))
     for low in range(0, trajectories, size):
         yield low, min(trajectories, low + size)
 
@@ -71,8 +71,8 @@ class Steps:
             full = np.empty((h, b, d), dt.dtype)
             full[...] = dt.T[:, :, None]
         else:
-            full = np.empty((b, h, d), dt.dtype)
-            full[...] = dt[:, :, None]
+            full = np.empty((b, h * d), dt.dtype)
+            full[...] = dt if dt.shape[1] == 1 else np.repeat(dt, d, axis=1)
         return full.reshape(-1)
 
     def first(self, flat: Array) -> Array:

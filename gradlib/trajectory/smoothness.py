@@ -1,0 +1,133 @@
+"""The smoothness cost of position trajectories and its gradient in one pass on the CPU. CUDA form: kernels/smoothness.cu.
+
+Velocity, acceleration and jerk are backward differences, as `chain.forward` of order 0 gives them. With one step length t and no limits
+everything is done in units of t: d1 = t v, d2 = t^2 a, d3 = t^3 j are plain differences, and w v^2 is (w / t^2) d1^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array
+from gradlib.trajectory.blocks import Steps, compute_dtype, split
+from gradlib.trajectory.chain import _adjoint_block, _deliver_control, _forward_block, _Times
+
+Parts = Sequence[Array | None]
+_BLOCK = 1 << 18  # larger than an integration's: more, shorter passes, whose calls cost more than the cache saves
+Result = tuple[Array, Array | None, Array | None, Array | None, Array | None]
+
+
+def cost_and_gradient(
+    u: Array, start: Parts, dt: Array, weights: Array, limits: Array | None, limit_weight: float, gradient: bool = True
+) -> Result:
+    """Cost of each trajectory and its gradient.
+
+    Args:
+        u: (B, H, D) positions. start: position, velocity, acceleration (B, D) or None. dt: (1 or B, 1 or H) seconds.
+        weights: (3, D) of squared velocity, acceleration and jerk. limits: None, or (8, D): lower and upper of p, v, a, j.
+        limit_weight: of squared excesses over the limits. gradient: whether to compute it.
+    Returns: cost (B,), and gradients by u (B, H, D) and by the start parts (B, D), or None for each.
+    """
+    dtype = compute_dtype(u.dtype)
+    times = np.array(dt, dtype=dtype, ndmin=2)
+    control = np.ascontiguousarray(u, dtype=dtype)
+    begin = [None if x is None else np.ascontiguousarray(x, dtype=dtype) for x in start]
+    cost = np.empty(len(u), dtype)
+    by_u = np.empty(u.shape, dtype) if gradient else None
+    by_start = [np.empty((u.shape[0], u.shape[2]), dtype) if gradient else None for _ in range(3)]
+    shared = _Times(times, dtype, time_order=False)
+    factors: list[Any] = []
+    with np.errstate(all="ignore"):
+        for low, high in split(len(u), u.shape[1] * u.shape[2], _BLOCK):
+            block = control[low:high]
+            part = [None if x is None else x[low:high] for x in begin]
+            views = [None if x is None else x[low:high] for x in (by_u, *by_start)]
+            seconds = times[low:high] if len(times) > 1 else times
+            steps = shared.of(low, block.shape)
+            scaled = limits is None and times.shape[1] == 1
+            if not factors or len(times) > 1:
+                unit = seconds if scaled else np.ones_like(seconds[:1, :1])
+                factors = [_factor(2 * weights[k].astype(dtype), unit, 2 * k + 2, steps) for k in range(3)]
+            fitted = [f if f.ndim == 0 else f[: steps.size] for f in factors]
+            if scaled:
+                cost[low:high] = _scaled_block(block, part, seconds, fitted, steps, views)
+            else:
+                cost[low:high] = _block(block, part, fitted, limits, limit_weight, steps, views)
+        return (cost.astype(u.dtype, copy=False), *(None if x is None else x.astype(u.dtype, copy=False) for x in (by_u, *by_start)))
+
+
+def _factor(weights: Array, seconds: Array, power: int, steps: Steps) -> Array:
+    """``weights / t^power`` for each element of a flat block, or one number as a 0-d array."""
+    table = weights / seconds**power
+    if (table == table[0, 0]).all():
+        return table[0, 0]
+    full = np.empty((steps.rows, steps.horizon * steps.m), weights.dtype)
+    full[...] = np.tile(table, (1, steps.horizon)) if len(table) == 1 or (table != table[:, :1]).any() else table[:, :1]
+    return full.reshape(-1)
+
+
+def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], steps: Steps, views: Parts) -> Array:
+    """Cost of one block with one step length for each trajectory, in units of it; fills the gradients ``views``."""
+    m, rows = steps.m, steps.rows
+    flat = u.reshape(-1)
+    d1, d2, d3, spare = np.empty((4, steps.size), u.dtype)
+    np.subtract(flat[m:-m], flat[: -2 * m], out=d1[2 * m :])
+    first = d1.reshape(rows, -1)
+    first[:, m : 2 * m] = u[:, 0] if start[0] is None else u[:, 0] - start[0]
+    first[:, :m] = 0 if start[1] is None else start[1] * seconds
+    np.subtract(d1[m:], d1[:-m], out=d2[m:])
+    steps.set_first(d2, None if start[2] is None else start[2] * seconds**2)
+    np.subtract(d2[m:], d2[:-m], out=d3[m:])
+    steps.set_first(d3, None)
+    cost = np.zeros(rows, u.dtype)
+    slopes = []
+    for k, d in enumerate((d1, d2, d3)):
+        np.multiply(d, factors[k], out=spare)
+        cost += np.vecdot(spare.reshape(rows, -1), d.reshape(rows, -1))
+        slopes.append(spare)
+        spare = d
+    cost /= 2
+    s1, s2, s3 = slopes
+    if views[0] is None:
+        return cost
+    for s, above, view, power in ((s2, s3, views[3], 2), (s1, s2, views[2], 1)):
+        np.add(s, above, out=s)
+        steps.take_next(s, above)
+        np.multiply(steps.first(s), seconds**power, out=view)
+        steps.set_first(s, None)
+    by_u = views[0].reshape(-1)
+    np.subtract(s1[m:-m], s1[2 * m :], out=by_u[: -2 * m])
+    by_u[-2 * m : -m] = s1[-m:]
+    views[0][:, -1] = 0
+    np.negative(s1.reshape(rows, -1)[:, m : 2 * m], out=views[1])
+    return cost
+
+
+def _block(u: Array, start: Parts, factors: list[Any], limits: Array | None, limit_weight: float, steps: Steps, views: Parts) -> Array:
+    """Cost of one block with any step times and limits; fills the gradients ``views``."""
+    rows = steps.rows
+    states = list(np.empty((4, steps.size), u.dtype))
+    _forward_block(u.reshape(-1), start, (None, None, None), steps, 0, False, states)
+    cost = np.zeros(rows, u.dtype)
+    slopes: list[Array | None] = [None] * 4
+    for k, x in enumerate(states):
+        slope = x * factors[k - 1] if k else None
+        if slope is not None:
+            cost += np.vecdot(slope.reshape(rows, -1), x.reshape(rows, -1)) / 2
+        if limits is not None and np.isfinite(limits[2 * k : 2 * k + 2]).any():
+            lower, upper = (np.tile(row, steps.horizon).astype(u.dtype) for row in limits[2 * k : 2 * k + 2])
+            table = x.reshape(rows, -1)
+            excess = np.maximum(table - upper, 0) - np.maximum(lower - table, 0)
+            cost += u.dtype.type(limit_weight) * np.vecdot(excess, excess)
+            excess *= u.dtype.type(2 * limit_weight)
+            slope = excess.reshape(-1) if slope is None else np.add(slope, excess.reshape(-1), out=slope)
+        slopes[k] = slope
+    if views[0] is not None:
+        control, begin, _ = _adjoint_block(slopes, steps, 0, False, False)
+        _deliver_control(control, views[0], steps)
+        for view, value in zip(views[1:], begin, strict=True):
+            view[...] = value  # type: ignore[index]
+    return cost
