@@ -81,9 +81,18 @@ def _chain_adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: P
 
 
 def _chain_by_time(dt: Any, static: Static, parts: Any, outputs: Any, grads: Any, by_parts: Any) -> Any:
-    """A change of t_h acts as sources (v_h, a_h, j_h) times it: sum over joints of L_p v + L_v a + L_a j, (B, H)."""
-    total = by_parts[4] * outputs[1] + by_parts[5] * outputs[2] + by_parts[6] * outputs[3]
-    return total.sum(1 if static[3] else 2)
+    """A change of t_h acts as sources (v_h, a_h, j_h) times it: sum over joints of L_p v + L_v a + L_a j, (B, H).
+
+    By ``exact`` the speed at which a state moves at the end of a step is the state above without that step's own source.
+    """
+    order, exact, _, time_last = static
+    velocity, acceleration, jerk = outputs[1:]
+    if exact and parts[5] is not None:
+        velocity = velocity - parts[5]
+    if exact and order == 3 and parts[6] is not None:
+        acceleration = acceleration - parts[6]
+    total = by_parts[4] * velocity + by_parts[5] * acceleration + by_parts[6] * jerk
+    return total.sum(1 if time_last else 2)
 
 
 chain = closed_pair(
