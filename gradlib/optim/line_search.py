@@ -63,7 +63,7 @@ def strong_wolfe(
     low, high = _ordered(*(bracket or (start, now)))
     cramped = False
     while steps < max_steps and abs(high.t - low.t) * size >= tolerance:  # algorithm 3.6: close in on it
-        t, cramped = _inside(interpolate(*sorted((low, high), key=lambda point: point.t)), low.t, high.t, cramped)
+        t, cramped = _inside(interpolate(low, high), low.t, high.t, cramped)
         now = evaluate(t)
         steps += 1
         if not falls(now) or now.loss >= low.loss:

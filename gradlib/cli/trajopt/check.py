@@ -41,7 +41,7 @@ def fractions(motion: Trajectories, robot: Robot) -> dict[str, np.ndarray]:
         without position limits uses none, and one whose range is a point uses all of it when it stays there.
     """
     half = (robot.upper - robot.lower) / 2
-    middle = np.where(np.isfinite(half), (robot.upper + robot.lower) / 2, 0.0)
+    middle = np.where(np.isfinite(half), robot.lower, 0.0) + np.where(np.isfinite(half), half, 0.0)
     away = np.abs(motion.position.astype(np.float64) - middle)
     rounding = 4 * np.finfo(motion.position.dtype).eps * np.maximum(1.0, np.abs(middle))
     used = np.where(np.isfinite(half), away / np.where(half > 0, half, 1.0), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -39,7 +40,7 @@ def read(path: str | Path) -> dict[str, Any]:
     except ImportError as error:
         raise InputError("--limits reads YAML, which needs PyYAML; install it with: pip install 'gradlib[yaml]'") from error
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """SafeLoader that refuses a key given twice, which PyYAML would let the last one win."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -114,7 +115,7 @@ def apply(joints: list[Joint], tables: list[tuple[str, Table]]) -> list[Joint]:
                 if before != source:
                     raise InputError(f"contradictory limits: both {before} and {source} give the {quantity} of joint {joint}; keep one")
                 given[joint][quantity] = value
-    return [replace(joint, **given[joint.name]) for joint in joints]
+    return [replace(joint, **given[joint.name]) for joint in joints]  # type: ignore[arg-type]
 
 
 def _entries(content: Mapping[str, Any], joints: list[Joint], path: str | Path) -> Iterator[tuple[str, str, float]]:
@@ -149,6 +150,9 @@ def _by_joint(block: Any, key: str, path: str | Path) -> Iterator[tuple[str, str
 
 
 def _number(value: Any, what: str) -> float:
+    if isinstance(value, str):  # PyYAML follows YAML 1.1, where 1e4 is text; in YAML 1.2 and JSON it is a number
+        with contextlib.suppress(ValueError):
+            value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise InputError(f"{what} must be a finite number, got {value!r}")
     return float(value)

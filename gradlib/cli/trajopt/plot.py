@@ -38,8 +38,10 @@ def write_png(path: Path, motion: Trajectories, solved: np.ndarray, robot: Robot
     from matplotlib.figure import Figure
 
     shown = min(len(robot.joints), JOINTS)
-    figure = Figure(figsize=(2.2 * max(shown, 3) + 1.0, 8.4), dpi=110, layout="constrained")
+    width, height = 2.2 * max(shown, 3) + 1.0, 8.6
+    figure = Figure(figsize=(width, height), dpi=110)
     FigureCanvasAgg(figure)
+    figure.subplots_adjust(left=0.9 / width, right=1 - 0.2 / width, bottom=0.55 / height, top=1 - 0.8 / height, wspace=0.33, hspace=0.1)
     grid = figure.subplots(4, shown, sharex=True, squeeze=False)
     good = np.flatnonzero(solved)
     rows = good[:LINES]
@@ -52,8 +54,8 @@ def write_png(path: Path, motion: Trajectories, solved: np.ndarray, robot: Robot
             if column == 0 or (order == 0 and robot.units[column] != robot.units[column - 1]):
                 unit = robot.units[column] + ("", "/s", "/s²", "/s³")[order]
                 axes.set_ylabel(f"{part}\n{unit}" if column == 0 else unit, fontsize=9)
-    figure.supxlabel("time in seconds", fontsize=9)
-    figure.suptitle(_title(robot, len(solved), len(good), shown, len(rows)), fontsize=11)
+    figure.supxlabel("time in seconds", fontsize=9, y=0.12 / height)
+    figure.suptitle(_title(robot, len(solved), len(good), shown, len(rows)), fontsize=11, y=1 - 0.2 / height)
     figure.savefig(path, format="png")
 
 

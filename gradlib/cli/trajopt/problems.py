@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,16 +118,17 @@ def _numbers(row: list[str], header: list[str], path: Path, line: int) -> list[f
 
 def _read_npz(path: Path, robot: Robot) -> tuple[np.ndarray, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not hasattr(file, "files"):
+        with path.open("rb") as stream:
+            file = np.load(stream, allow_pickle=False)
+            if isinstance(file, np.ndarray):
                 raise InputError(f"{path} is not an NPZ file but a single array; save it with numpy.savez(path, start=..., goal=...)")
             missing = [name for name in ("start", "goal") if name not in file.files]
             if missing:
                 raise InputError(f"{path} has no array {' and no array '.join(missing)}; it has {', '.join(file.files) or 'none'}")
             start, goal = file["start"], file["goal"]
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path} is not an NPZ file of numbers: {error}") from error
     joints = len(robot.joints)
     for name, array in (("start", start), ("goal", goal)):

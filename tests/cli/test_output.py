@@ -1,0 +1,151 @@
+"""Result files: whole or not there, and what they hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+
+import numpy as np
+import pytest
+
+from gradlib.cli.trajopt import output, plot, report
+from gradlib.cli.trajopt.check import Trajectories
+from gradlib.cli.trajopt.errors import InputError
+from gradlib.cli.trajopt.robot import Joint, assemble
+from tests.cli.robots import PANDA, arm
+
+JOINTS = ("a", "b")
+
+
+def moves(n=3, h=6, d=2):
+    rng = np.random.default_rng(0)
+    parts = [rng.standard_normal((n, h, d)) for _ in range(4)]
+    result = Trajectories(*parts, rng.random(n))
+    for part in (*parts, result.dt):
+        part[1] = np.nan
+    return result
+
+
+SOLVED = np.array([True, False, True])
+
+
+def test_npz_holds_every_array(tmp_path):
+    path, made = tmp_path / "x", moves()
+    output.write_npz(path, made, SOLVED, ["", "because", ""], JOINTS)
+    with np.load(path, allow_pickle=False) as file:
+        assert set(file.files) == {"position", "velocity", "acceleration", "jerk", "dt", "solved", "reason", "joint_names"}
+        for name in ("position", "velocity", "acceleration", "jerk", "dt"):
+            np.testing.assert_array_equal(file[name], getattr(made, name))
+        assert file["solved"].tolist() == SOLVED.tolist()
+        assert file["reason"].tolist() == ["", "because", ""]
+        assert file["joint_names"].tolist() == list(JOINTS)
+
+
+def test_csv_holds_a_line_for_each_step(tmp_path):
+    path, made = tmp_path / "x", moves()
+    output.write_csv(path, made, SOLVED, JOINTS)
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 18
+    assert list(rows[0])[:6] == ["problem", "step", "solved", "time", "position_a", "position_b"]
+    row = rows[2 * 6 + 4]
+    assert (row["problem"], row["step"], row["solved"]) == ("2", "4", "1")
+    assert float(row["time"]) == pytest.approx(4 * made.dt[2], rel=1e-11)
+    assert float(row["jerk_b"]) == pytest.approx(made.jerk[2, 4, 1], rel=1e-11)
+    assert rows[6]["solved"] == "0"
+    assert rows[6]["velocity_a"] == "nan"
+
+
+def test_a_failure_half_way_leaves_the_folder_as_it_was(tmp_path):
+    (tmp_path / "trajectories.npz").write_text("before")
+
+    def broken():
+        with output.replacing(tmp_path) as place:
+            place("trajectories.npz").write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+    assert [p.name for p in tmp_path.iterdir()] == ["trajectories.npz"]
+    assert (tmp_path / "trajectories.npz").read_text() == "before"
+
+
+def test_success_replaces_all_and_removes_what_is_not_of_this_run(tmp_path):
+    for name in output.NAMES:
+        (tmp_path / name).write_text("before")
+    (tmp_path / "notes.txt").write_text("mine")
+    with output.replacing(tmp_path) as place:
+        place("trajectories.npz").write_text("now")
+        place("trajectories.csv").write_text("now")
+        assert (tmp_path / "trajectories.csv").read_text() == "before"
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {
+        "trajectories.npz": "now", "trajectories.csv": "now", "notes.txt": "mine",
+    }  # fmt: skip
+
+
+def test_folders_that_cannot_be_written(tmp_path):
+    assert output.prepare(tmp_path / "new" / "deep").is_dir()
+    (tmp_path / "file").write_text("x")
+    for bad in (tmp_path / "file", tmp_path / "file" / "below", "/proc/nothing/here"):
+        with pytest.raises(InputError, match="cannot write into the output folder"):
+            output.prepare(bad)
+    (tmp_path / "trajectories.csv").mkdir()
+    with pytest.raises(InputError, match=r"trajectories.csv: a folder has that name"):
+        output.prepare(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_without_permission(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="Permission denied"):
+        output.prepare(tmp_path)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 20])
+def test_the_picture_is_a_png_for_any_number_of_joints(tmp_path, columns):
+    joints = [Joint(f"j{i}", "prismatic" if i % 3 else "continuous", -5.0, 5.0, 5.0, 5.0, 5.0) for i in range(columns)]
+    robot = assemble("many", joints)
+    plot.write_png(tmp_path / "x", moves(d=columns), SOLVED, robot)
+    content = (tmp_path / "x").read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(content) > 20_000
+    plot.write_png(tmp_path / "none", moves(d=columns), np.zeros(3, bool), robot)
+
+
+def test_table_and_reasons():
+    p = np.zeros((2, 5, 7)) + (PANDA.upper + PANDA.lower) / 2
+    made = Trajectories(p, p * 0 + PANDA.velocity / 2, p * 0, p * 0, np.array([0.1, 0.3]))
+    text = report.table(made, np.array([True, True]), PANDA, 1.25)
+    assert "2 of 2" in text
+    assert "0.800 s  (from 0.400 to 1.200 s)" in text
+    assert "velocity 0.5000" in text
+    assert "1.2 s" in text
+    none = report.table(made, np.array([False, False]), PANDA, 1.0)
+    assert "0 of 2" in none
+    assert "mean" not in none
+    lines = report.unsolved(["", *["bad"] * 20]).splitlines()
+    assert lines[0] == "problem 1 is unsolved: bad"
+    assert len(lines) == 9
+    assert lines[-1] == "... and 12 more; every reason is in trajectories.npz"
+    assert arm().joints == ("q",)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_the_bar_fills_up_on_a_terminal_and_is_one_line_elsewhere():
+    screen, log = Terminal(), io.StringIO()
+    for stream in (screen, log):
+        bar = report.Progress("planning", stream)
+        for fraction in (0.25, 0.1, 0.5):
+            bar.drawn = -1.0
+            bar(fraction)
+        bar.finish()
+    shown = screen.getvalue().split("\r")[1:]
+    assert [line.count("#") for line in shown] == [8, 8, 16, 32]
+    assert screen.getvalue().endswith("\n")
+    assert log.getvalue().count("\n") == 1
+    assert "\r" not in log.getvalue()

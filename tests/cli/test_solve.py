@@ -1,0 +1,155 @@
+"""The planner: feasible, near time-optimal, for any limits, horizon and dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradlib.cli.trajopt import check, motion, robot, solve
+from tests.cli.robots import PANDA, arm, assert_feasible, optimal, pairs
+
+PARTS = ("position", "velocity", "acceleration", "jerk", "dt")
+
+
+def planned(start, goal, machine, **options):
+    found = solve.plan(start, goal, machine, **options)
+    assert check.faults(found, start, goal, machine) == [""] * len(start)
+    assert_feasible(machine, *(getattr(found, name) for name in PARTS), start, goal)
+    return found
+
+
+def scaled(velocity=1.0, acceleration=1.0, jerk=1.0):
+    """The Panda with limits multiplied."""
+    rates = {"velocity": PANDA.velocity * velocity, "acceleration": PANDA.acceleration * acceleration, "jerk": PANDA.jerk * jerk}
+    return robot.Robot("scaled", PANDA.joints, PANDA.units, PANDA.lower, PANDA.upper, **rates)
+
+
+def ratios(start, goal, machine, **options):
+    return planned(start, goal, machine, **options).duration() / optimal(start, goal, machine)
+
+
+def test_256_panda_problems_near_the_time_optimum():
+    found = ratios(*pairs(256, 1), PANDA)
+    assert found.mean() < 1.03  # 1.15 is asked for
+    assert found.max() < 1.05
+    assert found.min() > 1 - 1e-6
+
+
+@pytest.mark.parametrize(("horizon", "reach"), [(8, 1.4), (16, 1.11), (32, 1.05), (128, 1.02), (256, 1.02)])
+def test_longer_horizons_come_closer(horizon, reach):
+    found = ratios(*pairs(24, 2), PANDA, horizon=horizon)
+    assert found.mean() < reach
+    assert found.max() < 1.25 * reach
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"jerk": 1e-2}, {"jerk": 1e-3}, {"acceleration": 0.1}, {"velocity": 10.0}, {"velocity": 10.0, "jerk": 1e-2}, {"velocity": 0.01}],
+)
+def test_whichever_limit_binds(limits):
+    machine = scaled(**limits)
+    found = ratios(*pairs(32, 3), machine)
+    assert found.mean() < 1.04
+    assert found.max() < 1.1
+
+
+@pytest.mark.parametrize("horizon", [4, 5, 6, 7])
+def test_the_shortest_horizons_are_feasible(horizon):
+    planned(*pairs(8, 4), PANDA, horizon=horizon)
+
+
+@pytest.mark.parametrize(("horizon", "jerk"), [(64, 1.0), (256, 1e-3)])
+def test_float32(horizon, jerk):
+    start, goal = (x.astype(np.float32).astype(np.float64) for x in pairs(16, 5))
+    found = planned(start, goal, scaled(jerk=jerk), horizon=horizon, dtype=np.float32)
+    assert all(getattr(found, name).dtype == np.float32 for name in PARTS)
+    assert (found.duration() / optimal(start, goal, scaled(jerk=jerk))).mean() < 1.05
+
+
+def test_awkward_problems_do_not_spoil_their_neighbours():
+    start, goal = pairs(48, 6)
+    goal[:8] = start[:8] + (goal - start)[:8] * 1e-6  # hardly moves
+    goal[8:16, 1:] = start[8:16, 1:]  # one joint only
+    start[16:24], goal[16:24] = PANDA.lower, PANDA.upper  # from limit to limit
+    goal[24:32] = start[24:32] + (goal - start)[24:32] * 10.0 ** -np.arange(7)  # every scale at once
+    found = ratios(start, goal, PANDA)
+    assert found[32:].max() < 1.04
+    assert found.mean() < 1.06
+    assert found.max() < 1.2
+
+
+def test_one_joint_one_problem_and_no_problem():
+    machine = arm()
+    assert ratios(np.array([[-1.0]]), np.array([[2.0]]), machine)[0] < 1.03
+    empty = solve.plan(np.empty((0, 1)), np.empty((0, 1)), machine, horizon=16)
+    assert empty.position.shape == (0, 16, 1)
+
+
+def test_position_limits_hold_where_start_and_goal_lie_on_them():
+    machine = arm(lower=0.0, upper=1.0, jerk=4.0)
+    found = planned(np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]]), machine, horizon=128)
+    assert found.position.min() >= 0
+    assert found.position.max() <= 1
+
+
+def test_continuous_joints_may_turn_several_times():
+    machine = robot.assemble("wheel", [robot.Joint("w", "continuous", velocity=2.0, acceleration=1.0, jerk=1.0)])
+    found = solve.plan(np.array([[0.0]]), np.array([[20.0]]), machine)
+    assert check.faults(found, np.array([[0.0]]), np.array([[20.0]]), machine) == [""]
+    assert found.duration()[0] < 1.03 * optimal(np.array([[0.0]]), np.array([[20.0]]), machine)[0]
+
+
+def test_the_same_problems_give_the_same_bits_and_more_problems_than_a_batch_work(monkeypatch):
+    start, goal = pairs(6, 7)
+    first, second = (solve.plan(start, goal, PANDA, horizon=16) for _ in range(2))
+    monkeypatch.setattr(solve, "BATCH", 4)
+    done = []
+    parts = solve.plan(start, goal, PANDA, horizon=16, progress=done.append)
+    for name in PARTS:
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+        assert getattr(parts, name).shape == getattr(first, name).shape
+    assert (parts.dt / first.dt).max() < 1.02
+    assert done == sorted(done)
+    assert 0 <= done[0] < done[-1] <= 1
+
+
+def test_the_objective_is_the_log_of_the_needed_step_time():
+    start, goal = pairs(5, 8)
+    batch = solve._Batch(start, goal, PANDA, 32, np.dtype(np.float64), "cpu")
+    batch.linearise()
+    np.testing.assert_allclose(batch.smooth_maximum(1e5).detach().numpy(), 0, atol=1e-3)
+    batch.dt = batch.dt * 2  # the objective is relative to the dt at which the chain runs
+    np.testing.assert_allclose(batch.smooth_maximum(1e5).detach().numpy(), -np.log(2), atol=1e-3)
+    loose, tight = (batch.smooth_maximum(p).detach().numpy() for p in (4.0, 64.0))
+    assert (loose > tight).all()
+    assert (tight > -np.log(2)).all()
+
+
+def test_the_objectives_gradient_is_that_of_the_closed_form():
+    start, goal = pairs(3, 9)
+    batch = solve._Batch(start, goal, PANDA, 12, np.dtype(np.float64), "cpu")
+    batch.linearise()
+    batch.smooth_maximum(16.0).sum().backward()
+    gradient, at = batch.coefficients.grad.numpy(), batch.coefficients.detach().numpy().copy()
+    direction = np.random.default_rng(0).standard_normal(at.shape) * np.abs(at).max()
+    values = []
+    for step in (1e-6, -1e-6):
+        batch.coefficients = batch.tensor(at + step * direction)
+        values.append(float(batch.smooth_maximum(16.0).sum()))
+    assert (gradient * direction).sum() == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-6)
+
+
+def test_every_stage_shortens_the_motions():
+    start, goal = pairs(8, 10)
+    batch = solve._Batch(start, goal, PANDA, 32, np.dtype(np.float64), "cpu")
+    before = batch.needed
+    for sharpness in solve.SHARPNESS:
+        batch.linearise()
+        batch.descend(sharpness, 20, lambda fraction: None)
+        assert batch.needed.sum() < before.sum()
+        assert (batch.needed <= before).all()
+        before = batch.needed
+    batch.linearise()
+    batch.polish(solve.SHARPNESS[-1])
+    assert batch.needed.sum() <= before.sum()
+    np.testing.assert_allclose(motion.needed_step(batch.profile, batch.distance, PANDA), batch.needed)

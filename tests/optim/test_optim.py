@@ -1,0 +1,264 @@
+"""Optimisers against the figures of torch.optim, and the parts that they share."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import optim
+
+# Rosenbrock's function from (-1.2, 1) in float64, as torch 2.13's optimisers walk it:
+# (optimiser, options, steps, x after them, loss that the last step returned, closure calls in all)
+TORCH = [
+    ("SGD", {"lr": 0.001}, 25, [-1.0096108620081228, 1.0273050469638234], 4.048101895537351, 25),
+    ("SGD", {"lr": 0.0001, "momentum": 0.9}, 25, [-0.9811582264093099, 1.0122526398053477], 4.00601234359276, 25),
+    (
+        "SGD", {"lr": 0.0001, "momentum": 0.9, "dampening": 0.2, "weight_decay": 0.1}, 25,
+        [-1.0251906838297782, 1.0042814684387302], 4.792996979794245, 25,
+    ),
+    ("SGD", {"lr": 0.0001, "momentum": 0.8, "nesterov": True}, 25, [-1.020629797508115, 1.0495833947351305], 4.091417228448086, 25),
+    ("SGD", {"lr": 1e-06, "maximize": True}, 25, [-1.2054902242624612, 0.9977632033522519], 25.54871241654454, 25),
+    ("Adam", {}, 25, [-1.1754113296627071, 1.0246193895177713], 17.7091482866603, 25),
+    ("Adam", {"lr": 0.05, "betas": (0.8, 0.99), "eps": 0.001}, 25, [-1.039569464335856, 1.0755892405688434], 4.154403971290753, 25),
+    ("Adam", {"lr": 0.05, "weight_decay": 0.3}, 25, [-1.0050259334251659, 1.0894081812343737], 4.451720339455859, 25),
+    ("Adam", {"lr": 0.05, "amsgrad": True, "betas": (0.5, 0.6)}, 25, [-1.0514118946844668, 1.1116775298963697], 4.214348115920915, 25),
+    (
+        "Adam", {"lr": 0.05, "weight_decay": 0.3, "decoupled_weight_decay": True}, 25,
+        [-0.7726593929032626, 0.6447613218488277], 3.291958061575847, 25,
+    ),
+    ("Adam", {"lr": 0.01, "maximize": True}, 25, [-1.4675675106671977, 0.733877558541491], 194.78257405776458, 25),
+    ("LBFGS", {"line_search_fn": "strong_wolfe"}, 1, [0.38062264334648777, 0.12491013187293636], 24.199999999999996, 25),
+    (
+        "LBFGS", {"line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 2}, 5,
+        [0.03203929524385031, -0.0025686396725258034], 1.595630705764671, 25,
+    ),
+    ("LBFGS", {"lr": 0.002, "max_iter": 6}, 3, [-1.1942800250687213, 1.0039296236910078], 23.070625820108113, 18),
+    (
+        "LBFGS", {"lr": 0.001, "history_size": 3, "max_iter": 5, "max_eval": 4}, 2,
+        [-1.1986028061487184, 1.0006553603217803], 23.950312137074206, 8,
+    ),
+]  # fmt: skip
+EACH = [
+    ("SGD", {"lr": 1e-4, "momentum": 0.9}),
+    ("Adam", {"lr": 0.02, "amsgrad": True}),
+    ("LBFGS", {"max_iter": 3, "line_search_fn": "strong_wolfe"}),
+]
+
+
+def rosenbrock(x):
+    return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+
+def leaf(values, dtype="float64", device="cpu"):
+    return gradlib.tensor(values, dtype=getattr(gradlib, dtype), device=device).requires_grad_()
+
+
+def host(x):
+    return x.detach().cpu().numpy()
+
+
+def closure_of(optimiser, x, loss_of=rosenbrock, calls=None):
+    def closure():
+        if calls is not None:
+            calls.append(1)
+        optimiser.zero_grad()
+        loss = loss_of(x)
+        loss.backward()
+        return loss
+
+    return closure
+
+
+@pytest.mark.parametrize(("name", "options", "steps", "x", "loss", "evaluations"), TORCH)
+def test_walks_as_torch(name, options, steps, x, loss, evaluations, device):
+    value, calls = leaf([-1.2, 1.0], device=device), []
+    optimiser = getattr(optim, name)([value], **options)
+    for _ in range(steps):
+        returned = optimiser.step(closure_of(optimiser, value, calls=calls))
+    np.testing.assert_allclose(host(value), x, rtol=1e-9)
+    assert float(returned) == pytest.approx(loss, rel=1e-9)
+    assert len(calls) == evaluations
+
+
+@pytest.mark.parametrize(("name", "options"), EACH)
+def test_one_vector_or_several_parameters_alike(name, options, device):
+    whole, parts = leaf([-1.2, 1.0], device=device), [leaf([-1.2], device=device), leaf([[1.0]], device=device)]
+    one, two = getattr(optim, name)([whole], **options), getattr(optim, name)(parts, **options)
+    for _ in range(4):
+        one.step(closure_of(one, whole))
+        two.step(closure_of(two, parts, lambda p: rosenbrock([p[0].sum(), p[1].sum()])))
+    np.testing.assert_allclose(host(whole), [host(parts[0])[0], host(parts[1])[0, 0]], rtol=1e-7)
+
+
+def test_lbfgs_solves_rosenbrock_in_float32_and_float64():
+    for dtype, tolerance in (("float64", 1e-9), ("float32", 1e-3)):
+        x = leaf([-1.2, 1.0], dtype)
+        optimiser = optim.LBFGS([x], max_iter=100, line_search_fn="strong_wolfe")
+        optimiser.step(closure_of(optimiser, x))
+        np.testing.assert_allclose(host(x), [1, 1], atol=tolerance)
+        assert host(x).dtype == dtype
+
+
+def test_lbfgs_reaches_a_quadratics_minimum_in_as_many_steps_as_it_has_curvatures():
+    curvatures = gradlib.tensor([1.0, 1e2, 1e4], dtype=gradlib.float64)
+    x = leaf([1.0] * 3)
+    optimiser = optim.LBFGS([x], max_iter=40, tolerance_change=0.0, line_search_fn="strong_wolfe")
+    optimiser.step(closure_of(optimiser, x, lambda x: (curvatures * x * x).sum()))
+    assert np.abs(host(x)).max() < 1e-6
+    assert optimiser.state[x]["func_evals"] < 40
+
+
+def test_lbfgs_stops_where_the_gradient_is_zero_and_needs_a_closure():
+    x, calls = leaf([1.0, 1.0]), []
+    optimiser = optim.LBFGS([x])
+    optimiser.step(closure_of(optimiser, x, calls=calls))
+    assert len(calls) == 1
+    assert host(x).tolist() == [1, 1]
+    with pytest.raises(TypeError, match="closure"):
+        optimiser.step()
+    away = leaf([3.0, 1.0])
+    broken = optim.LBFGS([away], line_search_fn="golden")
+    with pytest.raises(RuntimeError, match="strong_wolfe"):
+        broken.step(closure_of(broken, away))
+    with pytest.raises(ValueError, match="parameter groups"):
+        optim.LBFGS([{"params": [x]}, {"params": [leaf([0.0])]}])
+
+
+def test_adams_first_step_is_lr_whatever_the_gradient():
+    x = leaf([1.0, -1.0, 5.0])
+    optimiser = optim.Adam([x], lr=0.25)
+    optimiser.step(closure_of(optimiser, x, lambda x: (x * gradlib.tensor([1e-3, 1e6, -4.0], dtype=gradlib.float64)).sum()))
+    np.testing.assert_allclose(host(x), [0.75, -1.25, 5.25], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "options"), EACH)
+def test_complex_parameters_are_their_real_and_imaginary_parts(name, options):
+    z, xy = gradlib.tensor([1.5 - 0.5j, -1j], dtype=gradlib.complex128).requires_grad_(), leaf([[1.5, -0.5], [0.0, -1.0]])
+    one, two = getattr(optim, name)([z], **options), getattr(optim, name)([xy], **options)
+    for _ in range(3):
+        one.step(closure_of(one, z, lambda z: ((z * z.conj()).real ** 2).sum()))
+        two.step(closure_of(two, xy, lambda v: ((v * v).sum(1) ** 2).sum()))
+    np.testing.assert_allclose(host(z).view(np.float64).reshape(2, 2), host(xy), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "options"), EACH)
+def test_a_saved_state_continues_the_walk(name, options):
+    straight, early = leaf([-1.2, 1.0]), leaf([-1.2, 1.0])
+    one, two = getattr(optim, name)([straight], **options), getattr(optim, name)([early], **options)
+    for _ in range(6):
+        one.step(closure_of(one, straight))
+    for _ in range(3):
+        two.step(closure_of(two, early))
+    late = leaf(host(early))
+    three = getattr(optim, name)([late], lr=123.0)
+    saved = pickle.loads(pickle.dumps(two.state_dict()))
+    three.load_state_dict(saved)
+    assert three.param_groups[0]["lr"] == two.param_groups[0]["lr"]
+    for _ in range(3):
+        three.step(closure_of(three, late))
+    np.testing.assert_allclose(host(late), host(straight), rtol=1e-12)
+
+
+def test_state_dict_has_numbers_for_parameters_and_loading_checks_groups():
+    a, b = leaf([1.0]), leaf([2.0])
+    optimiser = optim.SGD([{"params": [a]}, {"params": [b], "lr": 7.0}], lr=1.0, momentum=0.5)
+    optimiser.step(closure_of(optimiser, a, lambda a: (a * b).sum()))
+    saved = optimiser.state_dict()
+    assert [group["params"] for group in saved["param_groups"]] == [[0], [1]]
+    assert set(saved["state"]) == {0, 1}
+    before = copy.deepcopy(host(saved["state"][0]["momentum_buffer"]))
+    optimiser.load_state_dict(saved)
+    optimiser.step(closure_of(optimiser, a, lambda a: (a * b).sum()))
+    np.testing.assert_array_equal(host(saved["state"][0]["momentum_buffer"]), before)
+    with pytest.raises(ValueError, match="number of parameter groups"):
+        optim.SGD([a]).load_state_dict(saved)
+    with pytest.raises(ValueError, match="size of optimizer's group"):
+        optim.SGD([{"params": [a, leaf([1.0])]}, {"params": [b]}]).load_state_dict(saved)
+
+
+def test_zero_grad_drops_or_zeroes():
+    x = leaf([1.0, 2.0])
+    optimiser = optim.SGD([x])
+    x.sum().backward()
+    kept = x.grad
+    optimiser.zero_grad(set_to_none=False)
+    assert x.grad is kept
+    assert host(kept).tolist() == [0, 0]
+    optimiser.zero_grad()
+    assert x.grad is None
+    optimiser.step()
+    assert host(x).tolist() == [1, 2]
+
+
+def test_groups_have_their_own_options_and_can_be_added():
+    a, b = leaf([1.0]), leaf([1.0])
+    optimiser = optim.SGD([("first", a)], lr=0.1)
+    optimiser.add_param_group({"params": b, "lr": 0.5})
+    assert optimiser.param_groups[0]["param_names"] == ["first"]
+    (a.sum() + b.sum()).backward()
+    optimiser.step()
+    np.testing.assert_allclose([host(a)[0], host(b)[0]], [0.9, 0.5])
+    assert "lr: 0.5" in repr(optimiser)
+    assert repr(optimiser).startswith("SGD (")
+
+
+def test_a_step_is_outside_the_graph_and_counts_as_a_write():
+    x = leaf([2.0])
+    y = x * x
+    x.grad = gradlib.tensor([1.0], dtype=gradlib.float64)
+    optim.Adam([x]).step()
+    assert x.is_leaf
+    assert x.requires_grad
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_step_hooks_run_around_the_step():
+    x, seen = leaf([1.0]), []
+    optimiser = optim.SGD([x], lr=1.0)
+    first = optimiser.register_step_pre_hook(lambda o, args, kwargs: seen.append(("before", host(x)[0])))
+    optimiser.register_step_post_hook(lambda o, args, kwargs: seen.append(("after", host(x)[0])))
+    x.sum().backward()
+    optimiser.step()
+    first.remove()
+    optimiser.step()
+    assert seen == [("before", 1.0), ("after", 0.0), ("after", -1.0)]
+
+
+def test_what_cannot_be_optimised_is_refused():
+    x = leaf([1.0])
+    for bad, error, text in (
+        ([], ValueError, "empty"),
+        (x, TypeError, "iterable"),
+        ([3.0], TypeError, "float"),
+        ([x * 2], ValueError, "non-leaf"),
+        ([{"params": [x]}, {"params": [x]}], ValueError, "more than one parameter group"),
+        ([{"params": {x}}], TypeError, "ordered"),
+    ):
+        with pytest.raises(error, match=text):
+            optim.SGD(bad)
+    with pytest.warns(UserWarning, match="duplicate"):
+        optim.SGD([x, x])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for make, text in (
+            (lambda: optim.SGD([x], lr=-1), "learning rate: -1"),
+            (lambda: optim.SGD([x], momentum=-1), "momentum"),
+            (lambda: optim.SGD([x], nesterov=True), "Nesterov"),
+            (lambda: optim.Adam([x], eps=-1), "epsilon"),
+            (lambda: optim.Adam([x], betas=(0.9, 1.0)), "index 1: 1.0"),
+            (lambda: optim.Adam([x], weight_decay=-0.1), "weight_decay"),
+            (lambda: optim.LBFGS([x], lr=-1), "learning rate"),
+        ):
+            with pytest.raises(ValueError, match=text):
+                make()
+    with pytest.raises(TypeError, match="dict"):
+        optim.SGD([x]).add_param_group([x])
+    bare = optim.Optimizer([x], {})
+    with pytest.raises(NotImplementedError, match="_update"):
+        bare.step(closure_of(bare, x, lambda x: x.sum()))
