@@ -53,6 +53,9 @@ from gradlib.ops.create import *  # noqa: F403
 from gradlib.ops.random import *  # noqa: F403
 from gradlib.ops.shape import *  # noqa: F403
 from gradlib.ops.convert import *  # noqa: F403
+from gradlib.ops.join import *  # noqa: F403
+from gradlib.ops.rearrange import *  # noqa: F403
+from gradlib.ops.slices import *  # noqa: F403
 from gradlib.ops.reduce import *  # noqa: F403
 from gradlib.ops.extreme import *  # noqa: F403
 from gradlib.ops.index import *  # noqa: F403

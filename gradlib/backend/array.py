@@ -76,7 +76,11 @@ def copy(array: Array) -> Array:
 
 def is_view_of(result: Array, source: Array) -> bool:
     """Whether a NumPy or CuPy function that may return a view or a copy of source returned a view."""
-    return result is source or (result.base is not None and (result.base is source or result.base is source.base))
+    if result is source:
+        return True
+    if isinstance(result, np.ndarray):
+        return result.base is not None and (result.base is source or result.base is source.base)
+    return result.data.mem is source.data.mem
 
 
 def is_dense(array: Array) -> bool:
@@ -102,14 +106,61 @@ def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
     return result
 
 
+def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0, dtype: Any = None) -> Array:
+    """A view of the memory that holds an array, under any sizes and steps.
+
+    Args:
+        array: where to begin.
+        shape: the sizes; strides: the steps along each dimension, in bytes.
+        start: how many bytes behind the array's first element (negative: before it) the view begins.
+        dtype: how the memory is read; the array's own dtype when None.
+    Raises: ValueError for a view that reaches outside that memory.
+    """
+    kind = array.dtype if dtype is None else dtype
+    if not isinstance(array, np.ndarray):
+        ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+        first = array.data.ptr - array.data.mem.ptr + start
+        low, high = (first + sum(f(0, end) for end in ends) for f in (min, max))
+        if 0 not in shape and (low < 0 or high + kind.itemsize > array.data.mem.size):
+            raise ValueError("strides reach outside the array's memory")
+        return cupy().ndarray(shape, kind, array.data + start, strides)
+    owner = array.base if isinstance(array.base, np.ndarray) else array
+    if not owner.flags.c_contiguous:
+        owner = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
+    return np.ndarray(shape, kind, owner, address(array) - address(owner) + start, strides)
+
+
+def address(array: Array) -> int:
+    """Where the first element lies in memory."""
+    return array.data.ptr if is_cupy(array) else array.__array_interface__["data"][0]
+
+
 def scatter_add(target: Array, index: Any, values: Array) -> None:
     """``target[index] += values`` in place, where repeated indices all count."""
     if isinstance(target, np.ndarray):
+        if target.ndim > 1 and target.flags.c_contiguous and getattr(values, "size", 1) * 6 > target.size:
+            # NumPy has a short path for one index into one dimension, several times faster; it pays unless target is much larger
+            places = np.arange(target.size).reshape(target.shape)[index]
+            target, index, values = target.reshape(-1), places.reshape(-1), np.broadcast_to(values, places.shape).reshape(-1)
         np.add.at(target, index, values)
     else:
         import cupyx
 
         cupyx.scatter_add(target, index, values)
+
+
+def accumulate(name: str, array: Array, axis: int) -> Array:
+    """``np.NAME.accumulate(array, axis)`` for an associative ufunc; CuPy, which lacks it, doubles the reach in log2(size) steps."""
+    if isinstance(array, np.ndarray):
+        return getattr(np, name).accumulate(array, axis=axis)
+    library = cupy()
+    function = getattr(library, name)
+    running = library.moveaxis(array, axis, -1).copy()
+    reach = 1
+    while reach < running.shape[-1]:
+        running[..., reach:] = function(running[..., reach:], running[..., :-reach])
+        reach *= 2
+    return library.moveaxis(running, -1, axis)
 
 
 def special(array: Array) -> Any:

@@ -288,6 +288,14 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     return finished(array, requires_grad) if isinstance(input, Tensor) else made
 
 
+def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of another shape in the dtype and place of a Tensor or of a raw array, and of the same sort: for rules."""
+    array = as_array(like._array if isinstance(like, Tensor) else like)
+    with on_device_of(array):
+        made = namespace(array).zeros(shape, array.dtype)
+    return wrap(made) if isinstance(like, Tensor) else made
+
+
 # ---- evenly spaced ----------------------------------------------------------------------------------------------------------------
 
 

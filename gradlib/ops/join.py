@@ -1,0 +1,277 @@
+"""Several tensors into one, and one into several."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Namespace
+from gradlib.core.op import composite, op
+from gradlib.core.tensor import Size, Tensor
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.shape import expand, reshape, unsqueeze
+from gradlib.ops.slices import narrow, split_with_sizes, unbind
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cat", "chunk", "column_stack", "concat", "concatenate",
+    "dsplit", "dstack", "hsplit", "hstack", "meshgrid", "row_stack", "split", "stack", "tensor_split", "vsplit", "vstack",
+]  # fmt: skip
+
+
+# ---- into one ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _is_nothing(shape: tuple[int, ...]) -> bool:
+    """Shape (0,) joins tensors of any shape, as in torch."""
+    return tuple(shape) == (0,)
+
+
+def _parted(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
+    """The gradient of a concatenation, cut where its parts met."""
+    sizes = [0 if _is_nothing(shape) else shape[wrap_dim(dim, len(shape))] for shape in shapes]
+    parts = split_with_sizes(g, sizes, dim)
+    return [reshape(part, shape) if _is_nothing(shape) else part for part, shape in zip(parts, shapes, strict=True)]
+
+
+@op("linear", promote="same", sequence="tensors", method=False, complex="explicit", tensors=lambda g, tensors_shape, dim: _parted(g, tensors_shape, dim))
+def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
+    """Tensors one behind another along a dimension, in their common dtype.
+
+    Args:
+        tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
+    Raises: RuntimeError for sizes that do not match, or 0-d tensors.
+    Source: torch.cat.
+    """
+    first = next((x for x in tensors if not _is_nothing(x.shape)), tensors[0])
+    at = wrap_dim(dim, first.ndim)
+    for i, x in enumerate(tensors):
+        if not x.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+        if _is_nothing(x.shape):
+            continue
+        if x.ndim != first.ndim:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}")
+        if any(a != b for d, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if d != at):
+            raise RuntimeError(
+                f"Sizes of tensors must match except in dimension {at}. Expected shape {list(first.shape)} but got {list(x.shape)} for tensor "
+                f"number {i} in the list."
+            )
+    return xp.concatenate([x for x in tensors if not _is_nothing(x.shape)] or [first], axis=at)
+
+
+concat = concatenate = cat
+
+
+@op("linear", promote="same", sequence="tensors", method=False, complex="explicit", tensors=lambda g, dim: list(unbind(g, dim)))
+def stack(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
+    """Tensors of one shape side by side along a new dimension. Raises: RuntimeError for unequal shapes. Source: torch.stack."""
+    for i, x in enumerate(tensors):
+        if x.shape != tensors[0].shape:
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {i}")
+    return xp.stack(tensors, axis=wrap_dim(dim, tensors[0].ndim + 1))
+
+
+def _some(name: str, tensors: Any) -> Sequence[Any]:
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return tensors
+
+
+@composite(method=False)
+def hstack(tensors: Sequence[Any]) -> Any:
+    """Tensors side by side: along dimension 1, or 0 for vectors. Source: torch.hstack."""
+    parts = atleast_1d(*_some("hstack", tensors), several=True)
+    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@composite(method=False)
+def vstack(tensors: Sequence[Any]) -> Any:
+    """Tensors one above another: along dimension 0, vectors as rows. Source: torch.vstack."""
+    return cat(atleast_2d(*_some("vstack", tensors), several=True), 0)
+
+
+row_stack = vstack
+
+
+@composite(method=False)
+def dstack(tensors: Sequence[Any]) -> Any:
+    """Tensors one behind another: along dimension 2. Source: torch.dstack."""
+    return cat(atleast_3d(*_some("dstack", tensors), several=True), 2)
+
+
+@composite(method=False)
+def column_stack(tensors: Sequence[Any]) -> Any:
+    """As ``hstack``, with numbers and vectors as columns. Source: torch.column_stack."""
+    return hstack([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in _some("column_stack", tensors)])
+
+
+# ---- into several -----------------------------------------------------------------------------------------------------------------------
+
+
+@composite
+def split(tensor: Any, split_size: Any, dim: int = 0) -> Any:
+    """Consecutive slices along a dimension, as views.
+
+    Args:
+        split_size: the size of every slice (the last one may be smaller), or a list of sizes.
+    Source: torch.split.
+    """
+    if isinstance(split_size, (tuple, list)):
+        return split_with_sizes(tensor, tuple(split_size), dim)
+    if not tensor.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    size = tensor.shape[wrap_dim(dim, tensor.ndim)]
+    if split_size < 0 or (split_size == 0 and size):
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, and not negative, but got split_size {split_size} for dimension size {size}")
+    full, rest = divmod(size, split_size) if split_size else (1, 0)
+    sizes = [split_size] * full + [rest] * (rest > 0)
+    return split_with_sizes(tensor, tuple(sizes or [0]), dim)
+
+
+@composite
+def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+    """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views. Source: torch.chunk."""
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    size = input.shape[wrap_dim(dim, input.ndim)]
+    if size == 0:
+        return split_with_sizes(input, (0,) * chunks, dim)
+    return split(input, -(-size // chunks), dim)
+
+
+def _bounds(parts: Any, size: int) -> list[tuple[int, int]]:
+    """Where each slice of ``tensor_split`` begins and ends."""
+    if isinstance(parts, (tuple, list)):
+        cuts = [min(max(operator.index(i) + (size if i < 0 else 0), 0), size) for i in parts]
+        return [(a, max(a, b)) for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
+    count = operator.index(parts)
+    if count <= 0:
+        raise RuntimeError(f"number of sections must be larger than 0, got {count}")
+    small, larger = divmod(size, count)
+    ends = [small * (i + 1) + min(i + 1, larger) for i in range(count)]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+@composite
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Slices along a dimension that begin at given positions, or a number of them of nearly equal size.
+
+    Args:
+        indices_or_sections: a list of positions, or the number of slices; an integer Tensor is read as either.
+    Source: torch.tensor_split.
+    """
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    parts = indices_or_sections.tolist() if isinstance(indices_or_sections, (Tensor, np.ndarray)) else indices_or_sections
+    at = wrap_dim(dim, input.ndim)
+    return tuple(narrow(input, at, begin, end - begin) for begin, end in _bounds(parts, input.shape[at]))
+
+
+def _split_along(name: str, input: Any, parts: Any, dim: int, least: int) -> tuple[Any, ...]:
+    if input.ndim < least:
+        raise RuntimeError(f"{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
+    if isinstance(parts, int) and (parts <= 0 or input.shape[dim] % parts):
+        raise RuntimeError(
+            f"{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the "
+            f"split_size {parts}!"
+        )
+    return tensor_split(input, parts, dim)
+
+
+@composite
+def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """``tensor_split`` along dimension 1 (0 for a vector), into equal parts. Source: torch.hsplit."""
+    return _split_along("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
+
+
+@composite
+def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """``tensor_split`` along dimension 0, into equal parts. Source: torch.vsplit."""
+    return _split_along("vsplit", input, indices_or_sections, 0, 2)
+
+
+@composite
+def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
+    """``tensor_split`` along dimension 2, into equal parts. Source: torch.dsplit."""
+    return _split_along("dsplit", input, indices_or_sections, 2, 3)
+
+
+# ---- brought to one shape -----------------------------------------------------------------------------------------------------------------
+
+
+def _listed(tensors: tuple[Any, ...]) -> list[Any]:
+    """Tensors given one by one or as one list."""
+    return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else list(tensors)
+
+
+def _atleast(tensors: tuple[Any, ...], several: bool, grow: Any) -> Any:
+    made = tuple(grow(x) for x in _listed(tensors))
+    alone = len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)) and not several
+    return made[0] if alone else made
+
+
+@composite(method=False)
+def atleast_1d(*tensors: Any, several: bool = False) -> Any:
+    """A 0-d tensor with one dimension, others as they are; several tensors give a tuple. Source: torch.atleast_1d."""
+    return _atleast(tensors, several, lambda x: x if x.ndim else reshape(x, (1,)))
+
+
+@composite(method=False)
+def atleast_2d(*tensors: Any, several: bool = False) -> Any:
+    """Numbers and vectors as one row, others as they are; several tensors give a tuple. Source: torch.atleast_2d."""
+    return _atleast(tensors, several, lambda x: x if x.ndim > 1 else reshape(x, (1, -1)))
+
+
+@composite(method=False)
+def atleast_3d(*tensors: Any, several: bool = False) -> Any:
+    """Vectors (n,) as (1, n, 1), matrices (n, m) as (n, m, 1), others as they are; several give a tuple. Source: torch.atleast_3d."""
+    return _atleast(tensors, several, lambda x: x if x.ndim > 2 else unsqueeze(x, 2) if x.ndim == 2 else reshape(x, (1, -1, 1)))
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape to which all of these broadcast. Raises: RuntimeError when there is none. Source: torch.broadcast_shapes."""
+    try:
+        return Size(np.broadcast_shapes(*shapes))
+    except ValueError:
+        raise RuntimeError(f"shapes cannot be broadcast together: {', '.join(map(str, shapes))}; sizes must be equal or 1") from None
+
+
+@composite(method=False)
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Every tensor expanded to their common shape. Source: torch.broadcast_tensors."""
+    parts = _listed(tensors)
+    shape = broadcast_shapes(*(x.shape for x in parts))
+    return tuple(expand(x, tuple(shape)) for x in parts)
+
+
+@composite(method=False)
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
+    """The coordinates of a grid: each vector expanded along the dimensions of all the others.
+
+    Args:
+        tensors: vectors or numbers of one dtype. indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
+    Source: torch.meshgrid.
+    """
+    parts = _listed(tensors)
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if not parts:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for x in parts:
+        if x.ndim > 1:
+            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {list(x.shape)}")
+        if x.dtype != parts[0].dtype:
+            raise RuntimeError(f"meshgrid expects all tensors to have the same dtype, got {parts[0].dtype} and {x.dtype}")
+    order = list(range(len(parts)))
+    if indexing == "xy" and len(parts) > 1:
+        order[:2] = [1, 0]
+    shape = [1] * len(parts)
+    for x, d in zip(parts, order, strict=True):
+        shape[d] = x.size if not isinstance(x, Tensor) else x.numel()
+    along = [tuple(-1 if d == own else 1 for d in range(len(parts))) for own in order]
+    return tuple(expand(reshape(x, line), tuple(shape)) for x, line in zip(parts, along, strict=True))

@@ -1,0 +1,210 @@
+"""Elements repeated, turned round or left out: always new memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Namespace, device_index, is_array, move, namespace
+from gradlib.core.op import composite, op, publish
+from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.convert import to
+from gradlib.ops.create import at, finished
+from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
+from gradlib.ops.index import index
+from gradlib.ops.shape import ravel, reshape, transpose
+
+__all__ = ["flip", "repeat_interleave", "roll", "rot90", "tile", "tril", "tril_indices", "triu", "triu_indices"]
+
+
+# ---- repeated -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _folded(shape: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a repeated tensor with a dimension of its own for each repetition: (r0, n0, r1, n1, ...)."""
+    padded = (1,) * (len(repeats) - len(shape)) + tuple(shape)
+    return tuple(size for pair in zip(repeats, padded, strict=True) for size in pair)
+
+
+@op(
+    "linear", method=False, complex="explicit",
+    input=lambda g, input_shape, repeats: reshape(g, _folded(input_shape, repeats)).sum(tuple(range(0, 2 * len(repeats), 2))),
+)  # fmt: skip
+def repeat(xp: Namespace, input: Any, repeats: Any) -> Any:
+    """The whole tensor repeated along each dimension. Raises: RuntimeError for fewer repeats than dimensions. Source: torch.Tensor.repeat."""
+    if len(repeats) < input.ndim:
+        raise RuntimeError(
+            f"Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {list(repeats)} for shape {list(input.shape)}"
+        )
+    if min(repeats, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension: repeats {list(repeats)}")
+    return xp.tile(input, repeats) if repeats else input.copy()
+
+
+def _repeat_method(self: Tensor, *repeats: Any) -> Tensor:
+    """``x.repeat(2, 3)`` or ``x.repeat((2, 3))``. Source: torch.Tensor.repeat."""
+    return repeat(self, sizes_of(repeats))
+
+
+publish(_repeat_method, "repeat")
+
+
+@composite(method=False)
+def tile(input: Any, dims: Any) -> Any:
+    """The whole tensor repeated; dimensions for which no number is given count as 1. Source: torch.tile."""
+    return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
+
+
+publish(lambda self, *dims: tile(self, sizes_of(dims)), "tile")
+
+
+@op(
+    "linear", method=False, complex="explicit",
+    input=lambda g, input_shape, repeats, dim: reshape(g, (*input_shape[: dim + 1], repeats, *input_shape[dim + 1 :])).sum(dim + 1),
+)  # fmt: skip
+def interleave(xp: Namespace, input: Any, repeats: int, dim: int) -> Any:
+    """Each position along a dimension ``repeats`` times in a row."""
+    return xp.repeat(input, repeats, axis=dim)
+
+
+@composite
+def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:
+    """Each element repeated in its place along a dimension, or along the flattened tensor.
+
+    Args:
+        repeats: how often, for all or (an integer Tensor) for each position along dim. Without it, input says how often each position is
+            to stand in the result.
+        output_size: the resulting size where it is known; a CUDA device then need not tell the host.
+    Raises: RuntimeError for negative repeats or a wrong number of them.
+    Source: torch.repeat_interleave.
+    """
+    if repeats is None:
+        array = raw(input)
+        return finished(_positions(array, array.size, output_size, array), False)
+    if dim is None:
+        input, dim = ravel(input), 0
+    elif not input.ndim:
+        input = reshape(input, (1,))
+    dim = wrap_dim(dim, input.ndim)
+    if isinstance(repeats, int):
+        if repeats < 0:
+            raise RuntimeError(f"Repeats must be non-negative, got {repeats}")
+        return interleave(input, repeats, dim)
+    return index(input, [None] * dim + [_positions(raw(repeats), input.shape[dim], output_size, raw(input))])
+
+
+def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> Any:
+    """Which position each element of an interleaved repetition comes from."""
+    if not is_array(repeats) or repeats.ndim > 1:
+        raise RuntimeError(f"repeats must be 0-dim or 1-dim tensor, got {type(repeats).__name__} of shape {list(getattr(repeats, 'shape', []))}")
+    if repeats.dtype not in (dtypes.int32, dtypes.int64):
+        raise RuntimeError(f"repeats has to be Long or Int tensor, got {repeats.dtype}")
+    xp = namespace(like)
+    repeats = move(repeats, device_index(like))
+    if repeats.size == 1:
+        repeats = xp.broadcast_to(repeats.reshape(1), (size,))
+    if repeats.size != size:
+        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and input.size(0) = {size}")
+    ends = xp.cumsum(repeats)
+    if output_size is None:
+        if size and int(repeats.min()) < 0:
+            raise RuntimeError("repeats can not be negative")
+        output_size = int(ends[-1]) if size else 0
+    return xp.searchsorted(ends, xp.arange(output_size), side="right")
+
+
+# ---- turned round -------------------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, dims: flip(g, dims))
+def flip(xp: Namespace, input: Any, dims: Any) -> Any:
+    """The order of the elements reversed along some dimensions. Source: torch.flip."""
+    chosen = wrap_dims(dims, input.ndim) if input.ndim or not dims else ()
+    return (xp.flip(input, chosen) if chosen else input).copy(order="K")
+
+
+publish(lambda self, *dims: flip(self, sizes_of(dims)), "flip")
+
+
+def _negated(shifts: Any) -> Any:
+    return tuple(-s for s in shifts) if isinstance(shifts, (tuple, list)) else -shifts
+
+
+@op("linear", complex="explicit", input=lambda g, shifts, dims: roll(g, _negated(shifts), dims))
+def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
+    """Elements moved along dimensions; those that fall off the end come back at the beginning.
+
+    Args:
+        shifts: how far, one number or one for each of dims. dims: along which; the flattened tensor when left out.
+    Source: torch.roll.
+    """
+    steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    along = () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    if len(steps) != len(along) and (along or len(steps) != 1):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
+    if not along:
+        return xp.roll(input, steps[0])
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
+    return xp.roll(input, steps, tuple(wrap_dim(d, input.ndim) for d in along))
+
+
+@composite
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+    """A quarter turn, k times, in the plane of two dimensions, from the first towards the second. Source: torch.rot90."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    first, second = (wrap_dim(d, input.ndim) for d in dims)
+    if first == second:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    if k % 4 == 2:
+        return flip(input, (first, second))
+    if k % 2:
+        return transpose(flip(input, (second if k % 4 == 1 else first,)), first, second)
+    return to(input, copy=True)
+
+
+# ---- triangles ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _is_matrix(name: str, input: Any) -> None:
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(input.shape)}")
+
+
+@op("linear", inplace=True, complex="explicit", input=lambda g, diagonal: tril(g, diagonal))
+def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
+    """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it. Source: torch.tril."""
+    _is_matrix("tril", input)
+    return xp.tril(input, diagonal)
+
+
+@op("linear", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
+def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
+    """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it. Source: torch.triu."""
+    _is_matrix("triu", input)
+    return xp.triu(input, diagonal)
+
+
+def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
+    chosen = dtypes.as_dtype(dtype) or dtypes.int64
+    if row < 0 or col < 0:
+        raise RuntimeError(f"{name}: row and col must be non-negative, got {row} and {col}")
+    if chosen not in (dtypes.int32, dtypes.int64):
+        raise NotImplementedError(f"{name} gives int64 or int32, not {chosen}")
+    xp, place = at(device)
+    with place:
+        inside = xp.tri(row, col, offset, dtype=bool) if name == "tril_indices" else ~xp.tri(row, col, offset - 1, dtype=bool)
+        return finished(xp.stack(xp.nonzero(inside)).astype(chosen, copy=False), False)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Rows and columns of the lower triangle of a (row, col) matrix, as a (2, n) tensor in row-major order. Source: torch.tril_indices."""
+    return _triangle("tril_indices", row, col, offset, dtype, device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Rows and columns of the upper triangle of a (row, col) matrix, as a (2, n) tensor in row-major order. Source: torch.triu_indices."""
+    return _triangle("triu_indices", row, col, offset, dtype, device)

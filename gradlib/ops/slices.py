@@ -1,0 +1,352 @@
+"""Views of a part of a tensor: a slice, a diagonal, windows, the parts of complex numbers; and several views at once."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Array, Namespace, is_dense, scatter_add, strided
+from gradlib.core.op import composite, op, publish
+from gradlib.core.tensor import Tensor
+from gradlib.ops.convert import contiguous, to
+from gradlib.ops.create import zeros_of
+from gradlib.ops.dims import sizes_of, wrap_dim
+from gradlib.ops.index import slice_view
+
+__all__ = [
+    "as_strided", "diag", "diag_embed", "diagonal", "narrow", "select", "unbind", "view_as_complex", "view_as_real",
+]  # fmt: skip
+
+
+# ---- a slice ----------------------------------------------------------------------------------------------------------------------------
+
+
+def _at(dim: int, ndim: int, part: Any) -> tuple[Any, ...]:
+    """The index that applies ``part`` to one dimension."""
+    return (slice(None),) * wrap_dim(dim, ndim) + (part,)
+
+
+@composite
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """The elements start to start + length - 1 along a dimension, as a view.
+
+    Args:
+        start: where to begin; negative numbers count from the end; a 0-d integer tensor is read.
+    Raises: IndexError or RuntimeError for a slice that is not within the tensor.
+    Source: torch.narrow.
+    """
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    at = wrap_dim(dim, input.ndim)
+    size, begin = input.shape[at], operator.index(start)
+    if length < 0:
+        raise RuntimeError(f"narrow(): length must be non-negative, got {length}")
+    if not -size <= begin <= size:
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {begin})")
+    begin += size if begin < 0 else 0
+    if begin + length > size:
+        raise RuntimeError(f"start ({begin}) + length ({length}) exceeds dimension size ({size}).")
+    return slice_view(input, _at(at, input.ndim, slice(begin, begin + length)))
+
+
+@composite
+def select(input: Any, dim: int, index: Any) -> Any:
+    """One position along a dimension, which disappears; a view. Raises: IndexError outside the tensor. Source: torch.select."""
+    if not input.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    at, number = wrap_dim(dim, input.ndim), operator.index(index)
+    if not -input.shape[at] <= number < input.shape[at]:
+        raise IndexError(f"select(): index {number} out of range for tensor of size {list(input.shape)} at dimension {at}")
+    return slice_view(input, (*_at(at, input.ndim, number), ...))
+
+
+# ---- several views ----------------------------------------------------------------------------------------------------------------------
+
+
+def _present(g: list[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The gradients of several outputs, with zeros for outputs that nothing used."""
+    like = next(each for each in g if each is not None)
+    return [zeros_of(like, shape) if each is None else each for each, shape in zip(g, shapes, strict=True)]
+
+
+def _unbound(g: list[Any], shape: tuple[int, ...], dim: int) -> Any:
+    from gradlib.ops.join import stack
+
+    at = wrap_dim(dim, len(shape))
+    part = shape[:at] + shape[at + 1 :]
+    return stack(_present(g, [part] * len(g)), at)
+
+
+@op("linear", view=True, outputs=("first", "others"), complex="explicit", input=lambda g, input_shape, dim: _unbound(g, input_shape, dim))
+def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
+    """Every position along a dimension as a tensor of its own; views, which cannot be written in place while they are recorded.
+
+    Source: torch.unbind.
+    """
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    at = wrap_dim(dim, input.ndim)
+    before = (slice(None),) * at
+    return tuple(input[(*before, i, ...)] for i in range(input.shape[at]))
+
+
+def _iterate(self: Tensor) -> Any:
+    if not self._array.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self))
+
+
+def _joined(g: list[Any], shape: tuple[int, ...], sizes: Sequence[int], dim: int) -> Any:
+    from gradlib.ops.join import cat
+
+    at = wrap_dim(dim, len(shape))
+    return cat(_present(g, [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]), at)
+
+
+@op(
+    "linear", view=True, outputs=("first", "others"), complex="explicit",
+    input=lambda g, input_shape, split_sizes, dim: _joined(g, input_shape, split_sizes, dim),
+)  # fmt: skip
+def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
+    """Consecutive slices of the given sizes along a dimension, as views.
+
+    Raises: RuntimeError unless the sizes add up to the dimension's. Source: torch.split_with_sizes.
+    """
+    if not input.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    at = wrap_dim(dim, input.ndim)
+    if min(split_sizes, default=0) < 0 or sum(split_sizes) != input.shape[at]:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {input.shape[at]} (input tensor's size at "
+            f"dimension {at}), but got split_sizes={list(split_sizes)}"
+        )
+    ends = [sum(split_sizes[: i + 1]) for i in range(len(split_sizes))]
+    return tuple(input[_at(at, input.ndim, slice(end - size, end))] for end, size in zip(ends, split_sizes, strict=True))
+
+
+# ---- diagonals --------------------------------------------------------------------------------------------------------------------------
+
+
+@op(
+    "linear", view=True, complex="explicit",
+    input=lambda g, input_shape, offset, dim1, dim2: diagonal_backward(g, input_shape, offset, dim1, dim2),
+)  # fmt: skip
+def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of two dimensions as the last dimension; a view.
+
+    Args:
+        offset: 0 for the main diagonal, positive above it, negative below.
+    Raises: RuntimeError when the two dimensions are the same one.
+    Source: torch.diagonal.
+    """
+    result = xp.diagonal(input, offset, *_two(dim1, dim2, input.ndim))
+    if isinstance(result, np.ndarray) and input.flags.writeable:
+        result.flags.writeable = True
+    return result
+
+
+def _two(dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return first, second
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2))
+def diagonal_backward(xp: Namespace, input: Any, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
+    """Zeros of that shape with input on the diagonal: the adjoint of ``diagonal``."""
+    made = xp.zeros(shape, input.dtype)
+    diagonal(made, offset, dim1, dim2)[...] = input
+    return made
+
+
+@composite
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """The last dimension as the diagonal of two new ones, zeros elsewhere. Source: torch.diag_embed."""
+    ndim = input.ndim + 1
+    first, second = sorted(_two(wrap_dim(dim1, ndim), wrap_dim(dim2, ndim), ndim))
+    above = offset if wrap_dim(dim1, ndim) == first else -offset
+    size = input.shape[-1] + abs(offset)
+    rest = list(input.shape[:-1])
+    rest.insert(first, size)
+    rest.insert(second, size)
+    return diagonal_backward(input, tuple(rest), above, first, second)
+
+
+@composite
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix. Source: torch.diag."""
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return to(_diagonal(input, diagonal), copy=True)
+
+
+_diagonal = diagonal
+
+
+# ---- windows ----------------------------------------------------------------------------------------------------------------------------
+
+
+@op(
+    "linear", view=True, complex="explicit",
+    input=lambda g, input_shape, dimension, size, step: unfold_backward(g, input_shape, dimension, size, step),
+)  # fmt: skip
+def unfold(xp: Namespace, input: Any, dimension: int, size: int, step: int) -> Any:
+    """All windows of ``size`` along a dimension, ``step`` apart; each window lies along a new last dimension. A view.
+
+    Raises: RuntimeError for a window longer than the dimension or a step below 1.
+    Source: torch.Tensor.unfold.
+    """
+    at = wrap_dim(dimension, input.ndim)
+    have = input.shape[at] if input.ndim else 1
+    if not 0 <= size <= have:
+        raise RuntimeError(f"maximum size for tensor at dimension {at} is {have} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    if not input.ndim:
+        return input.reshape(1)[:size]
+    shape = (*input.shape[:at], (have - size) // step + 1, *input.shape[at + 1 :], size)
+    steps = (*input.strides[:at], input.strides[at] * step, *input.strides[at + 1 :], input.strides[at])
+    return strided(input, shape, steps)
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, dim, size, step: unfold(g, dim, size, step))
+def unfold_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: int, size: int, step: int) -> Any:
+    """The sum over all windows at each position of a tensor of that shape: the adjoint of ``unfold``."""
+    if not shape:
+        return input.sum()
+    made = xp.zeros(shape, input.dtype)
+    at = wrap_dim(dim, len(shape))
+    count = input.shape[at]
+    for k in range(size):
+        made[_at(at, len(shape), slice(k, k + (count - 1) * step + 1, step))] += input[..., k]
+    return made
+
+
+# ---- any sizes and steps ------------------------------------------------------------------------------------------------------------------
+
+
+def _bytes(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    return tuple(step * itemsize for step in strides)
+
+
+def _outside(size: Sequence[int], stride: Sequence[int], offset: int, itemsize: int) -> RuntimeError:
+    need = (offset + 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))) * itemsize
+    return RuntimeError(
+        f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {itemsize} requiring a storage "
+        f"size of {need} are out of bounds for the memory behind this tensor"
+    )
+
+
+@op(
+    "linear", view=True, method=False, complex="explicit", name="as_strided",
+    input=lambda g, input_shape, size, stride, start, layout: as_strided_backward(g, input_shape, size, stride, start, layout),
+)  # fmt: skip
+def _as_strided(xp: Namespace, input: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]) -> Any:
+    """The view; ``start`` counts elements from the input's first one, ``layout`` is the input's own strides in elements."""
+    try:
+        return strided(input, size, _bytes(stride, input.itemsize), start * input.itemsize)
+    except ValueError:
+        raise _outside(size, stride, start, input.itemsize) from None
+
+
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """A view of the tensor's storage with any sizes and steps, which may overlap.
+
+    Args:
+        size: the sizes; stride: the steps along each dimension, in elements.
+        storage_offset: where to begin, in elements from the beginning of the storage (that of the base, for a view); defaults to where
+            this tensor begins.
+    Raises: RuntimeError for a view that reaches outside the storage, and where the storage is itself spaced (an array wrapped with
+        gaps between its elements).
+    Source: torch.as_strided.
+    """
+    sizes, steps = sizes_of((size,)), sizes_of((stride,))
+    if len(sizes) != len(steps):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(steps)} and {list(sizes)}")
+    if min(sizes, default=0) < 0 or min(steps, default=0) < 0:
+        raise RuntimeError(f"as_strided: sizes and strides must not be negative, got {list(sizes)} and {list(steps)}")
+    base = input if input._base is None else input._base
+    if not is_dense(base._array):
+        raise RuntimeError(f"as_strided: the storage has gaps (shape {list(base.shape)}, strides {list(base.stride())}); call contiguous() first")
+    here = input.storage_offset()
+    first = here if storage_offset is None else storage_offset
+    last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
+    if first < 0 or (0 not in sizes and last >= base.numel()):
+        raise _outside(sizes, steps, first, input.element_size())
+    return _as_strided(input, sizes, steps, first - here, tuple(input.stride()))
+
+
+publish(as_strided, "as_strided")
+
+
+def _sources(xp: Namespace, shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]) -> Array:
+    """For each element of the view, which element of the input it is, in row-major order; past the last one where it is none of them."""
+    count = math.prod(shape)
+    ends = [sum((n - 1) * step for n, step in zip(shape, layout, strict=True)), start + sum((n - 1) * step for n, step in zip(size, stride, strict=True))]
+    low, high = min(0, start), max(0, *ends)
+    table = xp.full(high - low + 1, count, dtype=xp.int64)
+    if count:
+        strided(table, shape, _bytes(layout, 8), -8 * low)[...] = xp.arange(count).reshape(shape)
+    return strided(table, size, _bytes(stride, 8), 8 * (start - low))
+
+
+@op(
+    "linear", method=False, complex="explicit",
+    input=lambda g, size, stride, start, layout: as_strided_gather(g, size, stride, start, layout),
+)  # fmt: skip
+def as_strided_backward(xp: Namespace, input: Any, shape: Any, size: Any, stride: Any, start: int, layout: Any) -> Any:
+    """Each element of input added to the element of a tensor of that shape of which it is a view: the adjoint of ``as_strided``."""
+    count = math.prod(shape)
+    made = xp.zeros(count + 1, input.dtype)
+    if 0 not in size:
+        scatter_add(made, _sources(xp, shape, size, stride, start, layout), input)
+    return made[:count].reshape(shape)
+
+
+@op(
+    "linear", method=False, complex="explicit",
+    input=lambda g, input_shape, size, stride, start, layout: as_strided_backward(g, input_shape, size, stride, start, layout),
+)  # fmt: skip
+def as_strided_gather(xp: Namespace, input: Any, size: Any, stride: Any, start: int, layout: Any) -> Any:
+    """The values that ``as_strided`` would show of a tensor of that layout, as a copy; zeros where it shows none of its elements."""
+    if 0 in size:
+        return xp.zeros(size, input.dtype)
+    return xp.append(input.ravel(), xp.zeros(1, input.dtype))[_sources(xp, input.shape, size, stride, start, layout)]
+
+
+# ---- complex numbers as pairs ---------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_complex(contiguous(g)))
+def view_as_real(xp: Namespace, input: Any) -> Any:
+    """Complex numbers as real ones with a last dimension of size 2; a view. Raises: RuntimeError for real input. Source: torch.view_as_real."""
+    if input.dtype.kind != "c":
+        raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
+    real = dtypes.to_real(input.dtype)
+    return strided(input, (*input.shape, 2), (*input.strides, real.itemsize), dtype=real)
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_real(contiguous(g)))
+def view_as_complex(xp: Namespace, input: Any) -> Any:
+    """Pairs along the last dimension as complex numbers; a view.
+
+    Raises: RuntimeError unless the last dimension has size 2 and stride 1, and the others even strides.
+    Source: torch.view_as_complex.
+    """
+    if input.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
+    if not input.ndim or input.shape[-1] != 2:
+        raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(input.shape)}")
+    if input.strides[-1] != input.itemsize:
+        raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
+    if any(step % (2 * input.itemsize) for step in input.strides[:-1]):
+        raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
+    return strided(input, input.shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(input.dtype))
