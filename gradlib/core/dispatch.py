@@ -228,13 +228,14 @@ def _wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -
 class View:
     """What a tensor is a view of, and how it was reached: enough to make it again when its base is written in place."""
 
-    __slots__ = ("base", "recorded", "several", "steps")
+    __slots__ = ("base", "custom", "recorded", "several", "steps")
 
-    def __init__(self, base: Tensor, steps: tuple[Any, ...], recorded: bool, several: bool) -> None:
+    def __init__(self, base: Tensor, steps: tuple[Any, ...], recorded: bool, several: bool, custom: bool = False) -> None:
         self.base = base
         self.steps = steps
         self.recorded = recorded  # made while recording, so writing to it can be recorded too
         self.several = several  # one of several views that one operation returned
+        self.custom = custom  # returned by a custom Function, whose backward a write would bypass
 
     def replay(self, base: Any) -> Any:
         """The same view of another base, a Tensor or a raw array."""
@@ -253,8 +254,10 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...], index:
     step = (op, rest, index)
     several = index is not None or (parent is not None and parent.several)
     recorded = (local.grad_enabled or not watch.no_grad) and (parent is None or parent.recorded)
-    view = View(source, (step,), recorded, several) if parent is None else View(parent.base, (*parent.steps, step), recorded, several)
-    result.meta.view = view
+    if parent is None:
+        result.meta.view = View(source, (step,), recorded, several)
+    else:
+        result.meta.view = View(parent.base, (*parent.steps, step), recorded, several, parent.custom)
     counter = result._version_slot = source.version
     counter.add_view(result)
 

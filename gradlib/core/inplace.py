@@ -111,6 +111,8 @@ def refuse_leaf(target: Tensor, name: str) -> None:
         )
     if view is None:
         return
+    if view.custom and not view.several and target._node is not None:
+        raise RuntimeError(f"{name}: this tensor {CUSTOM_VIEW.format(written='is being modified inplace')}")
     if view.base._node is not None and view.base.is_leaf:
         raise RuntimeError(f"a view of a leaf Variable that requires grad is being used in an in-place operation ({name}).")
     if target._node is None and view.base._node is None and view.recorded:
@@ -125,6 +127,13 @@ def refuse_leaf(target: Tensor, name: str) -> None:
             f"{name}: a view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view in grad mode, "
             "or write it inside no_grad()."
         )
+
+
+CUSTOM_VIEW = (
+    "is a view that a custom Function returned (or an input that it returned as-is) and {written}. The autograd logic to handle "
+    "view+inplace would override the custom backward, leading to incorrect gradients. You can fix this by cloning the output of the "
+    "custom Function."
+)
 
 
 def check_fits(target: Tensor, values: Array, name: str) -> None:
@@ -183,6 +192,9 @@ def _remake_views(target: Tensor, view: View | None) -> None:
         each = ref()
         if each is None or each._meta is None:
             continue
+        if each._meta.view.custom and each._node is not None:
+            each._node = Overwritten(each._node)
+            continue
         with enable_grad():
             again = each._meta.view.replay(each._meta.view.base)
         each._node = again._node
@@ -196,6 +208,26 @@ def _cut(target: Tensor) -> None:
     else:
         view.base._node = CopySlices(view.base, view, None)
     _remake_views(target, view)
+
+
+class Overwritten(Node):
+    """The history of a custom Function's view after its base was written: an error for whoever goes back through it."""
+
+    __slots__ = ()
+    single = True
+
+    def __init__(self, made_by: Node) -> None:
+        self.seq = next_seq()
+        self.edges = (made_by,)
+        self.saved = None
+        self.shape = made_by.shape
+        self.dtype = made_by.dtype
+        self.rare = None
+
+    def run(self, g: Any) -> Any:
+        raise RuntimeError(f"A tensor {CUSTOM_VIEW.format(written='whose base or another view of it has been modified inplace')}")
+
+    run_recorded = run
 
 
 class CopySlices(Node):

@@ -130,6 +130,11 @@ class Node:
         return self.rare
 
     @property
+    def public(self) -> Any:
+        """What users see of this node as ``grad_fn``: itself, or the ctx of a custom Function."""
+        return self
+
+    @property
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for the user's own notes on this node."""
         return self.extras.metadata
@@ -137,7 +142,8 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The nodes that made the inputs, each with the number of its output that was used."""
-        return tuple((edge.parent, edge.index) if isinstance(edge, Output) else (edge, 0) for edge in self.edges)
+        edges = ((edge.parent, edge.index) if isinstance(edge, Output) else (edge, 0) for edge in self.edges)
+        return tuple((edge and edge.public, index) for edge, index in edges)
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; a returned tuple replaces grad_inputs."""

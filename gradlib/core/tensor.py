@@ -152,8 +152,8 @@ class Tensor(Readout):
         """The node that made this tensor; None for a leaf."""
         node = self._node
         if isinstance(node, Output):
-            return node.parent
-        return None if isinstance(node, AccumulateGrad) else node
+            return node.parent.public
+        return None if node is None or isinstance(node, AccumulateGrad) else node.public
 
     @property
     def output_nr(self) -> int:
