@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gradlib.autograd.function import Function as Function
 from gradlib.autograd.gradcheck import GradcheckError as GradcheckError, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from gradlib.core.backward import backward as backward, grad as grad
 from gradlib.core.modes import (

@@ -1,0 +1,216 @@
+"""Custom differentiable functions: ``Function`` with a forward and a backward of one's own. Source: torch.autograd.function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.autograd.function_ctx import BackwardCFunction, FunctionCtx
+from gradlib.autograd.function_nested import NestedBackward, emptied, flatten, rebuild
+from gradlib.autograd.function_node import DelayedError, FunctionNode
+from gradlib.autograd.function_outputs import tie
+from gradlib.core.modes import local, no_grad
+from gradlib.core.tensor import Tensor, wrap
+
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
+
+
+class FunctionMeta(type):
+    """Gives every Function ``_backward_cls``, the class of its ctx: NAMEBackward. Source: torch.autograd.function.FunctionMeta."""
+
+    _backward_cls: type[BackwardCFunction]
+    _ctx_base: type[BackwardCFunction]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
+        cls._backward_cls = type(f"{name}Backward", (cls._ctx_base,), {"_forward_cls": cls, "__module__": cls.__module__})
+        super().__init__(name, bases, attributes)
+
+
+class Function(metaclass=FunctionMeta):
+    """A differentiable function with a backward of one's own. Subclass it, write two static methods, and call ``NAME.apply(...)``.
+
+        class Exp(Function):
+            @staticmethod
+            def forward(ctx, x):
+                result = x.exp()
+                ctx.save_for_backward(result)
+                return result
+
+            @staticmethod
+            def backward(ctx, g):
+                (result,) = ctx.saved_tensors
+                return g * result
+
+    Forward may do without ctx, when ``setup_context(ctx, inputs, output)`` is written beside it. Neither records anything. Backward gets
+    one gradient for each output and returns one (or None) for each argument of forward, of its shape, dtype and device.
+
+    Source: torch.autograd.Function.
+    """
+
+    _ctx_base = BackwardCFunction
+    is_traceable = False
+    generate_vmap_rule = False
+    clear_saved_tensors_on_access = False
+    """Whether the first access to ``ctx.saved_tensors`` gives them away, so that they can be freed during backward."""
+    boxed_grads_call = False
+    """Whether backward receives its gradients as one list, from which it may take them away."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the "
+            "class itself. Instantiating an autograd function will raise an error in a future version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static "
+            f"forward method: {type(self).__name__}.apply(...). (Example: the docstring of gradlib.autograd.Function)"
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """The value: ``forward(ctx, *args)``, or ``forward(*args)`` beside ``setup_context``. Recording is off inside."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save on ctx what backward needs, from forward's arguments and result."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradient for each argument of forward from the gradient of each output; ``vjp`` is the same under another name."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangent of each output from the tangent of each argument, for forward mode."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """The function on batches, for ``vmap``."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the function and record it.
+
+        Args:
+            args, kwargs: what forward takes. Tensors among them are inputs; those inside lists or other containers are not.
+        Returns: what forward returns. An input returned as it is comes back as a view of itself, unless it was marked dirty.
+        Raises: what forward raises; RuntimeError for tensors marked wrongly.
+        """
+        separate = cls.setup_context is not Function.setup_context
+        if kwargs or separate:
+            args = _positional(cls, args, kwargs, separate)
+        node = FunctionNode(cls._backward_cls, args)
+        recording = local.grad_enabled and any(node.needs)
+        ctx = node.public
+        with no_grad():
+            if separate:
+                made = cls.forward(*args)
+                cls.setup_context(ctx, args, made)
+            else:
+                made = cls.forward(ctx, *args)
+        attributes = node.attributes
+        to_save = attributes.pop("to_save", ())
+        attributes.pop("saved_for_forward", None)
+        node.materialize = attributes.pop("materialize_grads", True)
+        made = tie(node, recording, args, made)
+        if recording and to_save:
+            node.save(to_save, made if isinstance(made, tuple) else (made,))
+        return made
+
+
+def _positional(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool) -> tuple[Any, ...]:
+    """The arguments of forward by position, named ones and (beside ``setup_context``) defaults filled in."""
+    ctx = () if separate else (None,)
+    bound = inspect.signature(cls.forward).bind(*ctx, *args, **kwargs)
+    if separate:
+        bound.apply_defaults()
+    if bound.kwargs:
+        name = next(iter(bound.kwargs))
+        raise TypeError(f"{cls.__name__}.forward() got an unexpected keyword argument {name!r}: apply passes all arguments by position")
+    return bound.args[len(ctx) :]
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a backward that cannot be differentiated: recording is off inside, and a second derivative through it is an error.
+
+    Source: torch.autograd.function.once_differentiable.
+    """
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        with no_grad():
+            outputs = fn(ctx, *args, **kwargs)
+        if not local.grad_enabled or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            return outputs
+        edges = tuple(a._node for a in args if isinstance(a, Tensor)) + ctx._node.edges
+        message = f"trying to differentiate twice a function that was marked with @once_differentiable ({ctx.name()})"
+
+        def alias(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            result = wrap(value._array)
+            result._node = DelayedError(message, edges, value._array)
+            return result
+
+        return tuple(map(alias, outputs)) if isinstance(outputs, tuple) else alias(outputs)
+
+    return wrapper
+
+
+class InplaceFunction(Function):
+    """Kept for old code; use ``Function``. Source: torch.autograd.function.InplaceFunction."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+class NestedIOFunction(Function):
+    """A Function on nested lists and tuples of tensors: write ``forward_extended`` and ``backward_extended``. Kept for old code.
+
+    Source: torch.autograd.function.NestedIOFunction.
+    """
+
+    _ctx_base = NestedBackward
+
+    def forward_extended(self, *input: Any) -> Any:
+        """The value; ``self`` is the ctx, the arguments are nested as they were given to ``apply``."""
+        raise NotImplementedError("You must implement forward_extended for a NestedIOFunction.")
+
+    def backward_extended(self, *grad_output: Any) -> Any:
+        """The gradients, nested as forward's arguments, from those nested as its result."""
+        raise NotImplementedError("You must implement backward_extended for a NestedIOFunction.")
+
+    @staticmethod
+    def forward(ctx: Any, nesting: Any, *tensors: Tensor) -> Any:
+        result = ctx._forward_cls.forward_extended(ctx, *rebuild(nesting, iter(tensors)))
+        ctx._nested_output = emptied(result)
+        return ctx._nested_output, *flatten(result)
+
+    @staticmethod
+    def backward(ctx: Any, _: None, *gradients: Any) -> Any:
+        nested = rebuild(ctx._nested_output, iter(gradients))
+        result = ctx._forward_cls.backward_extended(ctx, *(nested if isinstance(nested, tuple) else (nested,)))
+        return None, *flatten(result, keep_none=True)
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Call the function on nested tensors and record it; the result is nested as ``forward_extended`` gave it."""
+        nesting, *tensors = super().apply(emptied(args), *flatten(args))
+        return rebuild(nesting, iter(tensors))

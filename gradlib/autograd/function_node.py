@@ -1,0 +1,224 @@
+"""The node that one call of a custom Function leaves in the graph: what it saved, and backward with every check on what it returns."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gradlib.backend.array import Array, cupy, device_index
+from gradlib.backend.dtype import to_real
+from gradlib.core.modes import next_seq
+from gradlib.core.node import Node, Output, Version, freed, stale
+from gradlib.core.tensor import InferenceTensor, Tensor, wrap
+
+if TYPE_CHECKING:
+    from gradlib.autograd.function_ctx import BackwardCFunction
+
+
+class Saved(NamedTuple):
+    """One saved tensor: itself, or for an output its array and number (a node that held its output would hold itself)."""
+
+    value: Any
+    output: int | None
+    version: Version | None
+    written: int  # the version's count at the time of saving
+
+
+class Layout(NamedTuple):
+    """What an output or an input looks like, so that zeros for it can be made and gradients for it be checked."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: int | None
+
+    @classmethod
+    def of(cls, array: Array) -> Layout:
+        return cls(array.shape, array.dtype, device_index(array))
+
+    def zeros(self) -> Array:
+        if self.device is None:
+            return np.zeros(self.shape, self.dtype)
+        with cupy().cuda.Device(self.device):
+            return cupy().zeros(self.shape, self.dtype)
+
+
+class FunctionNode(Node):
+    """One call of a custom Function.
+
+    ``edges`` has one entry for each tensor argument; ``positions`` says which arguments those are.
+    """
+
+    __slots__ = ("_face", "attributes", "ctx_class", "inputs", "materialize", "needs", "outputs", "positions")
+
+    ctx_class: type[BackwardCFunction]
+    attributes: dict[str, Any]  # the ctx's own
+    needs: tuple[bool, ...]  # for each argument
+    outputs: tuple[Layout | None, ...]  # None for what is no tensor
+
+    def __init__(self, ctx_class: type[BackwardCFunction], arguments: tuple[Any, ...]) -> None:
+        self.seq = next_seq()
+        self.ctx_class = ctx_class
+        self.attributes = {}
+        self._face: weakref.ref[BackwardCFunction] | None = None
+        self.positions = tuple(i for i, a in enumerate(arguments) if isinstance(a, Tensor))
+        self.inputs = tuple(Layout.of(arguments[i]._array) for i in self.positions)
+        self.edges = tuple(arguments[i]._node for i in self.positions)
+        self.needs = tuple(isinstance(a, Tensor) and a._node is not None for a in arguments)
+        self.materialize = True
+        self.outputs = ()
+        self.saved = ()
+        self.shape: Any = None
+        self.dtype: Any = None
+        self.rare = None
+
+    @property
+    def public(self) -> BackwardCFunction:
+        """The ctx of this call; always the same object while anyone holds it."""
+        ctx = None if self._face is None else self._face()
+        if ctx is None:
+            ctx = object.__new__(self.ctx_class)
+            ctx.__dict__ = self.attributes
+            ctx._node = self
+            self._face = weakref.ref(ctx)
+        return ctx
+
+    def name(self) -> str:
+        return self.ctx_class.__name__
+
+    # ---- saved tensors --------------------------------------------------------------------------------------------------------
+
+    def save(self, tensors: Any, results: tuple[Any, ...]) -> None:
+        """Keep what the user gave to ``save_for_backward``, outputs by their arrays.
+
+        Raises: TypeError for what is no tensor, RuntimeError for a tensor made in inference mode.
+        """
+        self.saved = tuple(self._packed(i, t, results) for i, t in enumerate(tensors))
+
+    def _packed(self, number: int, tensor: Any, results: tuple[Any, ...]) -> Saved:
+        if tensor is None:
+            return Saved(None, None, None, 0)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {number} is of type {type(tensor).__name__} (in {self.name()}). "
+                "Save what is no tensor as an attribute of ctx."
+            )
+        if isinstance(tensor, InferenceTensor):
+            raise RuntimeError(
+                f"Inference tensors cannot be saved for backward (argument {number} of save_for_backward in {self.name()}). Make a clone "
+                "outside inference mode to get a normal tensor."
+            )
+        output = next((i for i, r in enumerate(results) if r is tensor and r._node is not None), None)
+        if output is not None:
+            return Saved(tensor._array, output, tensor.version, tensor.version.count)
+        version = tensor._version_slot
+        return Saved(tensor, None, None, 0 if version is None else version.count)
+
+    def unpack_all(self) -> tuple[Tensor | None, ...]:
+        """The saved tensors. Raises: RuntimeError for one that was written since, or when they were freed."""
+        if self.saved is None:
+            raise freed(self)
+        clears = self.ctx_class._forward_cls.clear_saved_tensors_on_access
+        if self.saved is _CLEARED:
+            raise RuntimeError(
+                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function "
+                f"({self.name()}). Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
+            )
+        result = tuple(self._unpacked(s) for s in self.saved)
+        if clears and self.saved:
+            self.saved = _CLEARED
+        return result
+
+    def _unpacked(self, saved: Saved) -> Tensor | None:
+        if saved.value is None:
+            return None
+        version = saved.version if saved.output is not None else saved.value._version_slot
+        if version is not None and version.count != saved.written:
+            raise stale(self, saved.value.shape, version)
+        if saved.output is None:
+            return saved.value
+        result = wrap(saved.value)
+        result._node = self if len(self.outputs) == 1 else Output(self, saved.output, saved.value)
+        result._version_slot = saved.version
+        return result
+
+    # ---- backward -------------------------------------------------------------------------------------------------------------
+
+    def run(self, g: Any) -> tuple[Array | None, ...]:
+        given = g if len(self.outputs) != 1 else [g]
+        found = self._backward([None if a is None else wrap(a) for a in given])
+        return tuple(None if d is None else d._array for d in found)
+
+    def run_recorded(self, g: Any) -> tuple[Tensor | None, ...]:
+        return tuple(self._backward(g if len(self.outputs) != 1 else [g]))
+
+    def _backward(self, given: list[Tensor | None]) -> list[Tensor | None]:
+        """Call the user's backward and check what it returns: a gradient (or None) for each edge."""
+        if self.materialize:
+            given = [wrap(o.zeros()) if g is None and o is not None else g for g, o in zip(given, self.outputs, strict=True)]
+        grads = self.public.apply(*given)
+        grads = grads if isinstance(grads, tuple) else (grads,)
+        count = len(self.needs)
+        if len(grads) > count and all(d is None for d in grads[count:]):
+            grads = grads[:count]
+        if len(grads) != count:
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(grads)})")
+        for position, d in enumerate(grads):
+            if d is not None and position not in self.positions:
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different than None at position {position + 1}, but the corresponding "
+                    "forward input was not a Tensor"
+                )
+        return [self._checked(position, number, grads[position]) for number, position in enumerate(self.positions)]
+
+    def _checked(self, position: int, number: int, d: Any) -> Tensor | None:
+        """One returned gradient, when it fits the input it is for."""
+        if d is None or self.edges[number] is None:
+            return None
+        if not isinstance(d, Tensor):
+            raise RuntimeError(f"function {self.name()} returned an invalid gradient: expected Tensor or None (got {type(d).__name__})")
+        have, want = Layout.of(d._array), self.inputs[number]
+        says = f"Function {self.name()} returned an invalid gradient at index {position} - "
+        if have.shape != want.shape and not _reduces(have.shape, want.shape):
+            raise RuntimeError(f"{says}got {list(have.shape)} but expected shape compatible with {list(want.shape)}")
+        if have.dtype not in (want.dtype, to_real(want.dtype)):
+            raise RuntimeError(f"{says}expected dtype {want.dtype} but got {have.dtype}; convert it with .to({want.dtype.name!r})")
+        if have.device != want.device:
+            raise RuntimeError(f"{says}expected device {_place(want)} but got {_place(have)}")
+        return d
+
+
+_CLEARED: tuple[Any, ...] = (object(),)
+"""What ``saved`` becomes when a Function clears its saved tensors on access."""
+
+
+def _reduces(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
+    """Whether a gradient of the one shape sums up to the other, the input having been broadcast."""
+    extra = len(have) - len(want)
+    return extra >= 0 and all(w in (1, h) for h, w in zip(have[extra:], want, strict=True))
+
+
+def _place(layout: Layout) -> str:
+    return "cpu" if layout.device is None else f"cuda:{layout.device}"
+
+
+class DelayedError(Node):
+    """Stands for a derivative that does not exist: the error comes when a walk reaches it."""
+
+    __slots__ = ("message",)
+    single = False
+
+    def __init__(self, message: str, edges: tuple[Node | None, ...], array: Array) -> None:
+        self.seq = next_seq()
+        self.message = message
+        self.edges = edges
+        self.saved = None
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self.rare = None
+
+    def run(self, g: Any) -> Any:
+        raise RuntimeError(self.message)
+
+    run_recorded = run

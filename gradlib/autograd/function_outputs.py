@@ -1,0 +1,125 @@
+"""What a custom Function returns, tied to its node: fresh tensors, inputs as they are, views of inputs, inputs written in place."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from gradlib.autograd.function_node import FunctionNode, Layout
+from gradlib.backend.dtype import is_differentiable
+from gradlib.core.inplace import rebase
+from gradlib.core.modes import no_grad
+from gradlib.core.node import Output
+from gradlib.core.tensor import Tensor, wrap
+
+
+def tie(node: FunctionNode, recording: bool, arguments: tuple[Any, ...], made: Any) -> Any:
+    """Give what forward returned its place in the graph.
+
+    Args:
+        node: the node of this call, with the ctx's attributes.
+        recording: whether gradients are wanted at all.
+        arguments: what forward received.
+        made: what it returned: anything, or a tuple of which every Tensor is an output.
+    Returns: the same, with inputs replaced by views of themselves unless they were marked dirty.
+    Raises: RuntimeError for tensors marked wrongly, a leaf or a view that cannot be written in place.
+    """
+    several = isinstance(made, tuple)
+    results = tuple(made) if several else (made,)
+    inputs = {id(a): a for a in arguments if isinstance(a, Tensor)}
+    dirty = _marked(node, "dirty_tensors", "mark_dirty can only accept variables")
+    constant = _marked(node, "non_differentiable", "mark_non_differentiable only accepts variable arguments")
+    _check_dirty(node, dirty, inputs, results)
+    node.outputs = tuple(Layout.of(r._array) if isinstance(r, Tensor) else None for r in results)
+    single = len(results) == 1
+    node.shape = tuple(o.shape if o else None for o in node.outputs)
+    node.dtype = tuple(o.dtype if o else None for o in node.outputs)
+    if single:
+        node.shape, node.dtype = node.shape[0], node.dtype[0]
+    tied = []
+    for index, result in enumerate(results):
+        if not isinstance(result, Tensor):
+            tied.append(result)
+        elif not recording or id(result) in constant or not is_differentiable(result._array.dtype):
+            tied.append(_without_gradient(result, id(result) in inputs, id(result) in dirty))
+        else:
+            place = node if single else Output(node, index, result._array)
+            tied.append(_with_gradient(node, place, result, id(result) in inputs, id(result) in dirty, single))
+    return tuple(tied) if several else tied[0]
+
+
+def _marked(node: FunctionNode, name: str, rule: str) -> dict[int, Tensor]:
+    """The tensors the user marked, by identity."""
+    tensors = node.attributes.pop(name, ())
+    for number, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise RuntimeError(f"{rule}, but argument {number} is of type {type(tensor).__name__} (in {node.name()})")
+    return {id(t): t for t in tensors}
+
+
+def _check_dirty(node: FunctionNode, dirty: dict[int, Tensor], inputs: dict[int, Tensor], results: tuple[Any, ...]) -> None:
+    returned = {id(r) for r in results}
+    if any(key not in returned for key in dirty):
+        raise RuntimeError(
+            f"Some elements marked as dirty during the forward method of {node.name()} were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
+        )
+    for key, tensor in dirty.items():
+        if key in inputs:
+            tensor.version.bump()
+        else:
+            warnings.warn(
+                "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is no need to pass it to "
+                f"mark_dirty() (in {node.name()}).",
+                UserWarning,
+                stacklevel=5,
+            )
+
+
+def _without_gradient(result: Tensor, is_input: bool, is_dirty: bool) -> Tensor:
+    """An output that carries no gradient: an alias where the input itself does."""
+    if result._node is not None:
+        if is_input:
+            return result.detach()
+        result._node = None
+        return result
+    if is_input and not is_dirty:
+        with no_grad():
+            return result.view_as(result)
+    return result
+
+
+def _with_gradient(
+    node: FunctionNode, place: FunctionNode | Output, result: Tensor, is_input: bool, is_dirty: bool, single: bool
+) -> Tensor:
+    """An output that carries a gradient: its place is the node's."""
+    if is_dirty and is_input:
+        _written(node, place, result, single)
+        return result
+    if is_input:
+        with no_grad():
+            result = result.view_as(result)
+    result._node = place
+    if result._meta is not None and result._meta.view is not None:
+        result._meta.view.custom = True
+        result._meta.view.several = not single
+    return result
+
+
+def _written(node: FunctionNode, place: FunctionNode | Output, result: Tensor, single: bool) -> None:
+    """An input that forward wrote in place takes its new history, and so does the base it is a view of."""
+    if result._node is not None and result.is_leaf:
+        raise RuntimeError(f"a leaf Variable that requires grad has been used in an in-place operation (in {node.name()}).")
+    view = result._meta.view if result._meta is not None else None
+    if view is not None:
+        if view.base._node is not None and view.base.is_leaf:
+            raise RuntimeError(f"a view of a leaf Variable that requires grad is being used in an in-place operation (in {node.name()}).")
+        if not single:
+            raise RuntimeError(
+                f"If your Function ({node.name()}) modifies inplace an input that is a view of another Tensor, it cannot return more than "
+                "one Tensor. Either make sure the input is not a view (using .clone() for example) or split it into two Functions: one "
+                "that does the inplace and returns a single Tensor, and a second one for the rest."
+            )
+    shadow = wrap(result._array)
+    shadow._node = place
+    rebase(result, shadow)
