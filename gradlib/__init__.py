@@ -48,7 +48,12 @@ from gradlib.core.modes import (
     set_grad_enabled as set_grad_enabled,
 )
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
+from gradlib.ops.select import *  # noqa: F403
 from gradlib.ops.elementwise import *  # noqa: F403
+from gradlib.ops.arithmetic import *  # noqa: F403
+from gradlib.ops.compare import *  # noqa: F403
+from gradlib.ops.complexes import *  # noqa: F403
+from gradlib.ops.activation import *  # noqa: F403
 from gradlib.ops.create import *  # noqa: F403
 from gradlib.ops.random import *  # noqa: F403
 from gradlib.ops.shape import *  # noqa: F403

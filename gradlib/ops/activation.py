@@ -1,0 +1,175 @@
+"""Activation functions of torch.nn.functional, and dropout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import device_index
+from gradlib.backend.random import default_generator
+from gradlib.core.inplace import write
+from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor, wrap
+from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
+from gradlib.ops.kinds import takes
+from gradlib.ops.select import choose, minimum
+
+__all__ = ["dropout", "relu"]  # the others are gradlib.nn.functional's only
+
+
+def _perhaps_in_place(name: str, function: Callable[..., Any], input: Any, inplace: bool) -> Any:
+    return write(input, function, f"{name}_") if inplace else function(input)
+
+
+# ---- with a kink --------------------------------------------------------------------------------------------------------------
+
+
+@op("elementwise", promote=takes("relu", "if"), inplace=True, name="relu", input=lambda g, out: choose(out <= 0, 0, g))
+def rectified(xp: Any, input: Any) -> Any:
+    """Each element, or 0 where it is negative; the derivative at 0 is 0."""
+    return xp.maximum(input, 0)
+
+
+@composite(method=False)
+def relu(input: Any, inplace: bool = False) -> Any:
+    """Each element, or 0 where it is negative; the derivative at 0 is 0. Source: torch.nn.functional.relu."""
+    return input.relu_() if inplace else rectified(input)
+
+
+@op(
+    "elementwise", promote=takes("leaky_relu", "f"), method=False, name="leaky_relu",
+    input=lambda g, input, negative_slope: choose(input > 0, g, g * negative_slope),
+)  # fmt: skip
+def leaky(xp: Any, input: Any, negative_slope: float) -> Any:
+    """Each element, times negative_slope where it is not positive."""
+    return xp.where(input > 0, input, input * negative_slope)
+
+
+@composite(method=False)
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """Each element, times negative_slope where it is not positive. Source: torch.nn.functional.leaky_relu."""
+    return _perhaps_in_place("leaky_relu", lambda x: leaky(x, negative_slope), input, inplace)
+
+
+@op(
+    "elementwise", promote=takes("elu", "f"), method=False, name="elu",
+    input=lambda g, input, alpha: choose(input > 0, g, g * exp(minimum(input, 0)) * alpha),
+)  # fmt: skip
+def exponential_unit(xp: Any, input: Any, alpha: float) -> Any:
+    """Each element, alpha * (exp(x) - 1) where it is not positive."""
+    return xp.where(input > 0, input, xp.expm1(xp.minimum(input, 0)) * alpha)
+
+
+@composite(method=False)
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """Each element, alpha * (exp(x) - 1) where it is not positive. Source: torch.nn.functional.elu."""
+    return _perhaps_in_place("elu", lambda x: exponential_unit(x, alpha), input, inplace)
+
+
+# ---- smooth -------------------------------------------------------------------------------------------------------------------
+
+
+def _normal_slope(g: Any, input: Any) -> Any:
+    below = erf(input * math.sqrt(0.5)) * 0.5 + 0.5
+    return g * (below + input * exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
+
+
+@op("elementwise", promote=takes("gelu", "f"), method=False, name="gelu", input=_normal_slope)
+def gaussian_unit(xp: Any, input: Any) -> Any:
+    """Each element times the probability that a standard normal number is smaller. Needs SciPy on the CPU."""
+    return input * (erf(input * math.sqrt(0.5)) * 0.5 + 0.5)
+
+
+def _bent(input: Any) -> Any:
+    return (input + input * input * input * 0.044715) * math.sqrt(2 / math.pi)
+
+
+def _bent_slope(g: Any, input: Any) -> Any:
+    half = tanh(_bent(input)) * 0.5
+    bend = (input * input * (3 * 0.044715) + 1) * math.sqrt(2 / math.pi)
+    return g * (half + 0.5 + input * (0.5 - half * half * 2) * bend)
+
+
+@op("elementwise", promote=takes("gelu", "f"), method=False, name="gelu_tanh", input=_bent_slope)
+def gaussian_unit_by_tanh(xp: Any, input: Any) -> Any:
+    """An approximation of ``gaussian_unit`` by a hyperbolic tangent."""
+    return input * (tanh(_bent(input)) * 0.5 + 0.5)
+
+
+@composite(method=False)
+def gelu(input: Any, approximate: str = "none") -> Any:
+    """Each element times the standard normal distribution function at it.
+
+    Args:
+        approximate: "none" (needs SciPy on the CPU), or "tanh" for the usual approximation.
+    Raises: RuntimeError for anything else.
+    Source: torch.nn.functional.gelu; Hendrycks and Gimpel, Gaussian Error Linear Units (2016).
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
+    return gaussian_unit(input) if approximate == "none" else gaussian_unit_by_tanh(input)
+
+
+def _silu_slope(g: Any, input: Any) -> Any:
+    s = sigmoid(input)
+    return g * (s * (input * (1 - s) + 1))
+
+
+@op("elementwise", promote=takes("silu", "fc"), method=False, name="silu", input=_silu_slope)
+def sigmoid_unit(xp: Any, input: Any) -> Any:
+    """Each element times its sigmoid."""
+    return input * sigmoid(input)
+
+
+@composite(method=False)
+def silu(input: Any, inplace: bool = False) -> Any:
+    """Each element times its sigmoid. Source: torch.nn.functional.silu."""
+    return _perhaps_in_place("silu", sigmoid_unit, input, inplace)
+
+
+def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
+    scaled = input * beta
+    return choose(scaled > threshold, g, g * sigmoid(scaled))
+
+
+@op("elementwise", promote=takes("softplus", "f"), method=False, input=_softplus_slope)
+def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + exp(beta * x)) / beta of each element, and x itself where beta * x is above the threshold.
+
+    Source: torch.nn.functional.softplus.
+    """
+    scaled = input * beta
+    return xp.where(scaled > threshold, input, xp.log1p(xp.exp(xp.minimum(scaled, threshold))) / beta)
+
+
+@op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=lambda g, input: g * sigmoid(-input))
+def logsigmoid(xp: Any, input: Any) -> Any:
+    """log of the sigmoid of each element, exact in both tails."""
+    return xp.minimum(input, 0) - xp.log1p(xp.exp(-xp.absolute(input)))
+
+
+# ---- dropout --------------------------------------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Each element set to 0 with probability p, the others divided by 1 - p; the input itself outside training.
+
+    Args:
+        p: the probability, from 0 to 1.
+    Raises: ValueError for another p.
+    Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    array = input._array if isinstance(input, Tensor) else input
+    kept = default_generator(device_index(array)).uniform(array.shape, dtypes.float32) >= p
+    factors = kept.astype(dtypes.to_real(array.dtype)) * (1 / (1 - p) if p < 1 else 0.0)
+    factors = factors.astype(dtypes.to_real(array.dtype), copy=False)
+    if not isinstance(input, Tensor):
+        return input * factors
+    return input.mul_(wrap(factors)) if inplace else input * wrap(factors)

@@ -1,0 +1,195 @@
+"""Comparisons, logic, bits, and whether two tensors agree. None of them has a derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import is_array
+from gradlib.core.dispatch import operate
+from gradlib.core.op import composite, op, publish
+from gradlib.core.tensor import Tensor
+from gradlib.ops.kinds import takes
+
+__all__ = [
+    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "eq",
+    "equal", "ge", "greater", "greater_equal", "gt", "isclose", "le", "less", "less_equal", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "lt", "ne", "not_equal",
+]  # fmt: skip
+
+BOTH = ("input", "other")
+
+
+# ---- comparisons --------------------------------------------------------------------------------------------------------------
+
+
+@op("none", promote="same", also=BOTH, inplace=True, aliases=("__eq__",))
+def eq(xp: Any, input: Any, other: Any) -> Any:
+    """Whether the elements of each pair are equal."""
+    return xp.equal(input, other)
+
+
+@op("none", promote="same", also=BOTH, inplace=True, aliases=("not_equal", "__ne__"))
+def ne(xp: Any, input: Any, other: Any) -> Any:
+    """Whether the elements of each pair differ."""
+    return xp.not_equal(input, other)
+
+
+@op("none", promote=takes("lt", "bif"), also=BOTH, inplace=True, aliases=("less", "__lt__"))
+def lt(xp: Any, input: Any, other: Any) -> Any:
+    """Whether each element of input is smaller than that of other."""
+    return xp.less(input, other)
+
+
+@op("none", promote=takes("le", "bif"), also=BOTH, inplace=True, aliases=("less_equal", "__le__"))
+def le(xp: Any, input: Any, other: Any) -> Any:
+    """Whether each element of input is at most that of other."""
+    return xp.less_equal(input, other)
+
+
+@op("none", promote=takes("gt", "bif"), also=BOTH, inplace=True, aliases=("greater", "__gt__"))
+def gt(xp: Any, input: Any, other: Any) -> Any:
+    """Whether each element of input is larger than that of other."""
+    return xp.greater(input, other)
+
+
+@op("none", promote=takes("ge", "bif"), also=BOTH, inplace=True, aliases=("greater_equal", "__ge__"))
+def ge(xp: Any, input: Any, other: Any) -> Any:
+    """Whether each element of input is at least that of other."""
+    return xp.greater_equal(input, other)
+
+
+# ---- logic --------------------------------------------------------------------------------------------------------------------
+
+
+def _truths(values: list[Any]) -> list[Any]:
+    return [v.astype(bool, copy=False) if is_array(v) else bool(v) for v in values]
+
+
+@op("none", promote=_truths, also=("input",), inplace=True)
+def logical_not(xp: Any, input: Any) -> Any:
+    """Whether each element is zero."""
+    return xp.logical_not(input)
+
+
+@op("none", promote=_truths, also=BOTH, inplace=True)
+def logical_and(xp: Any, input: Any, other: Any) -> Any:
+    """Whether both elements of each pair are nonzero."""
+    return xp.logical_and(input, other)
+
+
+@op("none", promote=_truths, also=BOTH, inplace=True)
+def logical_or(xp: Any, input: Any, other: Any) -> Any:
+    """Whether any element of each pair is nonzero."""
+    return xp.logical_or(input, other)
+
+
+@op("none", promote=_truths, also=BOTH, inplace=True)
+def logical_xor(xp: Any, input: Any, other: Any) -> Any:
+    """Whether exactly one element of each pair is nonzero."""
+    return xp.logical_xor(input, other)
+
+
+# ---- bits ---------------------------------------------------------------------------------------------------------------------
+
+
+@op("none", promote=takes("bitwise_not", "bi"), also=("input",), inplace=True)
+def bitwise_not(xp: Any, input: Any) -> Any:
+    """Each element with its bits turned over; the opposite of a bool."""
+    return xp.invert(input)
+
+
+def _invert(self: Tensor) -> Tensor:
+    """Each element with its bits turned over; the opposite of a bool."""
+    if self.dtype.kind not in "biu":
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return bitwise_not(self)
+
+
+publish(_invert, "__invert__")
+
+
+@op("none", promote=takes("bitwise_and", "bi"), also=BOTH, inplace=True, aliases=("__and__", "__rand__"))
+def bitwise_and(xp: Any, input: Any, other: Any) -> Any:
+    """The bits that both elements of each pair have."""
+    return xp.bitwise_and(input, other)
+
+
+@op("none", promote=takes("bitwise_or", "bi"), also=BOTH, inplace=True, aliases=("__or__", "__ror__"))
+def bitwise_or(xp: Any, input: Any, other: Any) -> Any:
+    """The bits that any element of each pair has."""
+    return xp.bitwise_or(input, other)
+
+
+@op("none", promote=takes("bitwise_xor", "bi"), also=BOTH, inplace=True, aliases=("__xor__", "__rxor__"))
+def bitwise_xor(xp: Any, input: Any, other: Any) -> Any:
+    """The bits that exactly one element of each pair has."""
+    return xp.bitwise_xor(input, other)
+
+
+@op("none", promote=takes("bitwise_left_shift", "i"), also=BOTH, inplace=True, aliases=("__lshift__",))
+def bitwise_left_shift(xp: Any, input: Any, other: Any) -> Any:
+    """Each element's bits moved up by other places."""
+    return xp.left_shift(input, other)
+
+
+@op("none", promote=takes("bitwise_right_shift", "i"), also=BOTH, inplace=True, aliases=("__rshift__",))
+def bitwise_right_shift(xp: Any, input: Any, other: Any) -> Any:
+    """Each element's bits moved down by other places; the sign stays."""
+    return xp.right_shift(input, other)
+
+
+def _shifted_by(self: Tensor, other: Any) -> Any:
+    """other shifted up by this tensor."""
+    return operate(bitwise_left_shift.op, (other, self))
+
+
+def _shifted_down_by(self: Tensor, other: Any) -> Any:
+    """other shifted down by this tensor."""
+    return operate(bitwise_right_shift.op, (other, self))
+
+
+publish(_shifted_by, "__rlshift__")
+publish(_shifted_down_by, "__rrshift__")
+
+
+# ---- agreement ----------------------------------------------------------------------------------------------------------------
+
+
+@op("none", promote="same", also=BOTH)
+def isclose(xp: Any, input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether |input - other| <= atol + rtol * |other| for each pair; equal infinities are close.
+
+    Args:
+        rtol, atol: relative and absolute tolerance, not negative.
+        equal_nan: count NaN as close to NaN.
+    Raises: RuntimeError for a negative tolerance.
+    Source: torch.isclose.
+    """
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol and atol must not be negative, got rtol={rtol}, atol={atol}")
+    close = input == other
+    if equal_nan and input.dtype.kind not in "biu":
+        close |= xp.isnan(input) & xp.isnan(other)
+    if (rtol == 0 and atol == 0) or input.dtype.kind == "b":
+        return close
+    with np.errstate(invalid="ignore", over="ignore"):
+        room = atol + xp.absolute(rtol * other)
+        away = xp.absolute(input - other)
+    return close | (xp.isfinite(away) & (away <= room))
+
+
+@composite
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether every pair of elements is close; arguments as for ``isclose``. Source: torch.allclose."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@composite
+def equal(input: Any, other: Any) -> bool:
+    """Whether both have the same shape and equal elements. Source: torch.equal."""
+    return bool(tuple(input.shape) == tuple(other.shape) and eq(input, other).all())
+
+
+less, less_equal, greater, greater_equal, not_equal = lt, le, gt, ge, ne

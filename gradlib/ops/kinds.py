@@ -1,0 +1,35 @@
+"""Which element types an operation takes, said once beside its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.core.dispatch import promote
+
+_NAMES = {"b": "bool", "i": "integer", "f": "float", "c": "complex"}
+
+
+def takes(
+    name: str, kinds: str, advice: str = "", to_float: bool = False, error: type[Exception] = NotImplementedError
+) -> Callable[[list[Any]], list[Any]]:
+    """How operands meet in dtype, for ``op(promote=...)``: as "same" (or "float") does, but only in certain kinds of dtype.
+
+    Args:
+        name: the operation, for the error text.
+        kinds: letters out of "bifc" for the common dtypes taken: bool, integer, float, complex.
+        advice: what to do instead, for the error text.
+        to_float: integers and bools become the default float dtype.
+        error: what is raised for another dtype; torch's NotImplementedError is a RuntimeError.
+    """
+
+    def meet(values: list[Any]) -> list[Any]:
+        met = promote(values, to_float)
+        dtype = next(v.dtype for v in met if hasattr(v, "dtype"))
+        if "bifc"[dtypes.category(dtype)] not in kinds:
+            taken = ", ".join(_NAMES[kind] for kind in kinds)
+            raise error(f"{name} is not implemented for {dtype.name}, only for {taken} tensors. {advice}".rstrip())
+        return met
+
+    return meet

@@ -1,0 +1,165 @@
+"""Pointwise choices between values: where, the larger or smaller of two, clamping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.core.dispatch import promote
+from gradlib.core.op import composite, op, publish
+from gradlib.ops.kinds import takes
+
+__all__ = ["clamp", "clamp_max", "clamp_min", "clip", "fmax", "fmin", "maximum", "minimum", "where"]
+
+
+# ---- where --------------------------------------------------------------------------------------------------------------------
+
+
+def _branches_meet(values: list[Any]) -> list[Any]:
+    condition, *branches = values
+    dtype = getattr(condition, "dtype", None)
+    if dtype not in (dtypes.bool_, dtypes.uint8):
+        found = type(condition).__name__ if dtype is None else f"a tensor with dtype {dtype}"
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got {found}; compare it first, for example with != 0")
+    return [condition.astype(bool, copy=False), *promote(branches)]
+
+
+@op(
+    "linear", promote=_branches_meet, also=("condition",), method=False, name="where", complex="explicit",
+    input=lambda g, condition: choose(condition, g, 0),
+    other=lambda g, condition: choose(condition, 0, g),
+)  # fmt: skip
+def choose(xp: Any, condition: Any, input: Any, other: Any) -> Any:
+    """Elements of input where condition holds, of other elsewhere."""
+    return xp.where(condition, input, other)
+
+
+@composite(method=False)
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """Elements of input where condition holds, of other elsewhere; with condition alone, the indices where it holds.
+
+    Args:
+        condition: bool; broadcast with the others.
+        input, other: tensors or numbers.
+    Returns: the broadcast shape in the common dtype; or a tuple of int64 index tensors, one per dimension.
+    Raises: RuntimeError when condition is not bool.
+    Source: torch.where.
+    """
+    if input is None and other is None:
+        from gradlib.ops import index
+
+        return index.nonzero(condition, as_tuple=True)  # type: ignore[attr-defined]
+    return choose(condition, input, other, out=out)
+
+
+def _where_method(self: Any, condition: Any, other: Any) -> Any:
+    """Elements of this tensor where condition holds, of other elsewhere."""
+    return choose(condition, self, other)
+
+
+publish(_where_method, "where")
+
+
+# ---- the larger or smaller of two -----------------------------------------------------------------------------------------------
+
+
+def _of_equals(g: Any, mine: Any, its: Any) -> Any:
+    """The gradient of a value that is taken outright or, where both are equal, shares it half and half."""
+    return choose(mine == its, g * 0.5, g)
+
+
+@op(
+    "elementwise", promote=takes("maximum", "bif"),
+    input=lambda g, input, other: choose(input < other, 0, _of_equals(g, input, other)),
+    other=lambda g, input, other: choose(other < input, 0, _of_equals(g, input, other)),
+)  # fmt: skip
+def maximum(xp: Any, input: Any, other: Any) -> Any:
+    """The larger of each pair of elements, NaN if either is; equal elements share the gradient."""
+    return xp.maximum(input, other)
+
+
+@op(
+    "elementwise", promote=takes("minimum", "bif"),
+    input=lambda g, input, other: choose(input > other, 0, _of_equals(g, input, other)),
+    other=lambda g, input, other: choose(other > input, 0, _of_equals(g, input, other)),
+)  # fmt: skip
+def minimum(xp: Any, input: Any, other: Any) -> Any:
+    """The smaller of each pair of elements, NaN if either is; equal elements share the gradient."""
+    return xp.minimum(input, other)
+
+
+@op(
+    "elementwise", promote=takes("fmax", "bif"),
+    input=lambda g, input, other: choose((input >= other) | (other != other), g, 0),
+    other=lambda g, input, other: choose((input >= other) | (other != other), 0, g),
+)  # fmt: skip
+def fmax(xp: Any, input: Any, other: Any) -> Any:
+    """The larger of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
+    return xp.fmax(input, other)
+
+
+@op(
+    "elementwise", promote=takes("fmin", "bif"),
+    input=lambda g, input, other: choose((input <= other) | (other != other), g, 0),
+    other=lambda g, input, other: choose((input <= other) | (other != other), 0, g),
+)  # fmt: skip
+def fmin(xp: Any, input: Any, other: Any) -> Any:
+    """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
+    return xp.fmin(input, other)
+
+
+# ---- clamping -------------------------------------------------------------------------------------------------------------------
+
+
+@op(
+    "elementwise", promote=takes("clamp_min", "bif"), inplace=True,
+    input=lambda g, input, min: choose(input >= min, g, 0),
+    min=lambda g, input, min: choose(input < min, g, 0),
+)  # fmt: skip
+def clamp_min(xp: Any, input: Any, min: Any) -> Any:
+    """Each element, or min where it is smaller."""
+    return xp.maximum(input, min)
+
+
+@op(
+    "elementwise", promote=takes("clamp_max", "bif"), inplace=True,
+    input=lambda g, input, max: choose(input <= max, g, 0),
+    max=lambda g, input, max: choose(input > max, g, 0),
+)  # fmt: skip
+def clamp_max(xp: Any, input: Any, max: Any) -> Any:
+    """Each element, or max where it is larger."""
+    return xp.minimum(input, max)
+
+
+@op(
+    "elementwise", promote=takes("clamp", "bif"), method=False, name="clamp",
+    input=lambda g, input, min, max: choose((input >= min) & (input <= max), g, 0),
+    min=lambda g, input, min, max: choose((input < min) & (min < max), g, 0),
+    max=lambda g, input, min, max: choose((input > max) | (max < min), g, 0),
+)  # fmt: skip
+def clamp_between(xp: Any, input: Any, min: Any, max: Any) -> Any:
+    """Each element, or the bound that it passes; max where min is larger."""
+    return xp.minimum(xp.maximum(input, min), max)
+
+
+def clip(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+    """Each element, or the bound that it passes; the gradient passes inside the closed interval.
+
+    Args:
+        min, max: numbers or tensors that broadcast with input; at least one. Where min is larger than max the result is max.
+    Raises: RuntimeError without a bound.
+    Source: torch.clamp.
+    """
+    if min is None and max is None:
+        raise RuntimeError("clamp: at least one of min or max must be given")
+    if max is None:
+        return clamp_min(input, min, out=out)
+    if min is None:
+        return clamp_max(input, max, out=out)
+    return clamp_between(input, min, max, out=out)
+
+
+@composite(inplace=True, aliases=("clip",))
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+    """``clip`` under torch's usual name."""
+    return clip(input, min, max, out=out)
