@@ -55,7 +55,7 @@ def compile_call(op: Op, operator: bool = False) -> Any:
     names = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
     if operator:
         names["dispatch"] = operate
-    function = _build(op.name, source_of_call(op), {"op": op, "value": op.value, "direct": op.direct, "Node": op.node, **names})
+    function = _build(op.name, source_of_call(op), {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node, **names})
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
     function.__qualname__ = op.name
@@ -108,25 +108,26 @@ def _signature(op: Op, aliased: bool) -> str:
 
 
 def _plain_path(op: Op) -> list[str]:
+    """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``)."""
     first, *others = op.tensors
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     dispatched = f"return dispatch(op, ({', '.join(op.params)},))"
     lines = [
         f"    if type({first}) is Tensor and not watch.active:",
         f"        a_{first} = {first}._array",
-        f"        dtype = a_{first}.dtype",
-        f"        if (dtype is F32 or dtype is F64) and type(a_{first}) is ndarray:",
+        f"        _dtype = a_{first}.dtype",
+        f"        if (_dtype is F32 or _dtype is F64) and type(a_{first}) is ndarray:",
         *([f"            n_{first} = {first}._node"] if op.rules else []),
     ]
     for other in others:
         lines += [
-            f"            kind = type({other})",
-            "            if kind is Tensor:",
+            f"            _kind = type({other})",
+            "            if _kind is Tensor:",
             f"                a_{other} = {other}._array",
-            f"                if a_{other}.dtype is not dtype:",
+            f"                if a_{other}.dtype is not _dtype:",
             f"                    {dispatched}",
             f"                n_{other} = {other}._node",
-            "            elif kind is float or kind is int:" if op.promote else "            elif False:",
+            "            elif _kind is float or _kind is int:" if op.promote else "            elif False:",
             f"                a_{other} = {other}",
             f"                n_{other} = None",
             "            else:",
@@ -138,32 +139,32 @@ def _plain_path(op: Op) -> list[str]:
         lines += [
             "            try:",
             f"                if ({unwanted}) or (watch.no_grad and not local.grad_enabled):",
-            "                    node = None",
+            "                    _node = None",
             *(f"                    {line}" for line in compute),
             "                else:",
-            "                    node = Node()",
-            "                    node.seq = next_seq()",
+            "                    _node = Node()",
+            "                    _node.seq = next_seq()",
             *(f"                    {line}" for line in compute),
-            f"                    node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
-            f"                    node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})",
-            "                    node.shape = out.shape",
-            f"                    node.dtype = {'dtype' if op.promote else 'out.dtype'}",
-            "                    node.rare = None",
+            f"                    _node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
+            f"                    _node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})",
+            "                    _node.shape = out.shape",
+            f"                    _node.dtype = {'_dtype' if op.promote else 'out.dtype'}",
+            "                    _node.rare = None",
         ]
     else:
         lines += ["            try:", *(f"                {line}" for line in compute)]
     lines += [
         "            except Exception:",
         f"                {dispatched}  # which says what is wrong",
-        "            result = new(Tensor)",
-        "            result._array = out",
-        f"            result._node = {'node' if op.rules else 'None'}",
-        "            result._meta = None",
-        "            result._version_slot = None",
+        "            _result = new(Tensor)",
+        "            _result._array = out",
+        f"            _result._node = {'_node' if op.rules else 'None'}",
+        "            _result._meta = None",
+        "            _result._version_slot = None",
     ]
     if op.view:
-        lines.append(f"            mark_view(op, {first}, result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
-    return [*lines, "            return result"]
+        lines.append(f"            mark_view(op, {first}, _result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
+    return [*lines, "            return _result"]
 
 
 def _raw_path(op: Op) -> list[str]:
@@ -175,7 +176,7 @@ def _raw_path(op: Op) -> list[str]:
 
 def _value(op: Op) -> str:
     """How the compiled text begins the call of the value on NumPy arrays."""
-    return "direct(" if op.direct is not None else "value(np, "
+    return "_direct(" if op.direct is not None else "_value(np, "
 
 
 def _kept(op: Op, name: str) -> str:
@@ -186,7 +187,7 @@ def _kept(op: Op, name: str) -> str:
         if name == f"{tensor}_shape":
             return f"getattr(a_{tensor}, 'shape', ())"
         if name == f"{tensor}_dtype":
-            return "dtype"
+            return "_dtype"
     needed = op.needed_by[name]
     if name in op.tensors and len(needed) < len(op.tensors):
         active = " or ".join(f"n_{op.tensors[i]} is not None" for i in needed)
