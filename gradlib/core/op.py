@@ -163,7 +163,7 @@ def composite(
         return lambda f: composite(f, method=method, aliases=aliases, inplace=inplace)
     name = function.__name__
     if "dim" in inspect.signature(function).parameters:
-        function = _with_numpy_names(function)
+        function = with_numpy_names(function)
     COMPOSITES[name] = function
     publish(function, *([name] if method else []), *aliases)
     if inplace:
@@ -178,7 +178,7 @@ def composite(
     return function
 
 
-def _with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with ``axis`` and ``keepdims`` understood as ``dim`` and ``keepdim``."""
 
     @functools.wraps(function)
