@@ -63,6 +63,10 @@ from gradlib.ops.rearrange import *  # noqa: F403
 from gradlib.ops.slices import *  # noqa: F403
 from gradlib.ops.reduce import *  # noqa: F403
 from gradlib.ops.extreme import *  # noqa: F403
+from gradlib.ops.moments import *  # noqa: F403
+from gradlib.ops.scan import *  # noqa: F403
+from gradlib.ops.softmax import *  # noqa: F403
+from gradlib.ops.sort import *  # noqa: F403
 from gradlib.ops.index import *  # noqa: F403
 from gradlib.ops.product import *  # noqa: F403
 

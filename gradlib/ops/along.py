@@ -4,29 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradlib.backend.array import Namespace, scatter_add
 from gradlib.core.op import op
 
 __all__: list[str] = []
 
 
 @op(
-    "linear",
-    complex="explicit",
-    also=("index",),
-    method=False,
-    input=lambda g, index, dim, input_shape: put_along(g, index, dim, input_shape[dim] if input_shape else 1),
-)
-def take_along(xp: Any, input: Any, index: Any, dim: int) -> Any:
-    """The elements at ``index`` along ``dim``; index names each element of the input at most once and has its rank."""
+    "linear", also=("index",), method=False, complex="explicit",
+    input=lambda g, index, dim, repeated, input_shape: put_along(g, index, dim, input_shape[dim] if input_shape else 1, repeated),
+)  # fmt: skip
+def take_along(xp: Namespace, input: Any, index: Any, dim: int, repeated: bool = False) -> Any:
+    """The elements at ``index`` along ``dim``; index has the input's rank. ``repeated`` says that it may name an element twice."""
     return xp.take_along_axis(input, index, axis=dim) if input.ndim else input
 
 
-@op("linear", complex="explicit", also=("index",), method=False, input=lambda g, index, dim: take_along(g, index, dim))
-def put_along(xp: Any, input: Any, index: Any, dim: int, size: int) -> Any:
-    """Zeros of ``size`` along ``dim`` with the input's elements at ``index``: the transpose of ``take_along``."""
+@op("linear", also=("index",), method=False, complex="explicit", input=lambda g, index, dim, repeated: take_along(g, index, dim, repeated))
+def put_along(xp: Namespace, input: Any, index: Any, dim: int, size: int, repeated: bool = False) -> Any:
+    """Zeros of ``size`` along ``dim`` with the input's elements at (where repeated: added at) ``index``: ``take_along``'s transpose."""
     if not input.ndim:
         return input
     dim = dim % input.ndim
     result = xp.zeros((*input.shape[:dim], size, *input.shape[dim + 1 :]), input.dtype)
-    xp.put_along_axis(result, index, input, axis=dim)
+    if repeated:
+        grid = [xp.arange(n).reshape(-1, *[1] * (input.ndim - 1 - i)) for i, n in enumerate(input.shape)]
+        grid[dim] = index
+        scatter_add(result, tuple(grid), input)
+    else:
+        xp.put_along_axis(result, index, input, axis=dim)
     return result

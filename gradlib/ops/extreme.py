@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable
 from typing import Any
 
-from gradlib.backend.array import is_array
-from gradlib.core.op import REGISTRY, op, publish
+from gradlib.backend.array import Namespace, is_array
+from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import axes, kept, spread, sum
+from gradlib.ops.select import maximum, minimum
 
-__all__ = ["amax", "amin", "max", "min"]
+__all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
 
-def _refuse(name: str, input: Any, dim: Any, complex_too: bool = True) -> None:
+def _refuse(name: str, input: Any, dim: Any, error: type[Exception] = RuntimeError) -> None:
     """Raise what torch raises for an input with nothing to choose from, or without an order."""
-    if input.dtype.kind == "c" and complex_too:
+    if input.dtype.kind == "c":
         raise RuntimeError(f"{name}(): does not support complex input, which has no order; take .abs() or .real first (got {input.dtype})")
     if input.size:
         return
     if dim is None or dim in ((), []):
-        raise RuntimeError(
+        raise error(
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0 (shape {list(input.shape)}). "
             "Specify the reduction dim with the 'dim' argument."
         )
@@ -43,7 +43,7 @@ def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @op("other", input=_shared)
-def amax(xp: Any, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
     Args:
@@ -58,7 +58,7 @@ def amax(xp: Any, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @op("other", input=_shared)
-def amin(xp: Any, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
     Args:
@@ -83,19 +83,28 @@ def _picked(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[in
     return put_along(g[0].reshape(shape), indices.reshape(shape), wrap_dim(dim, len(input_shape)), input_shape[dim])
 
 
-def _choose(find: str) -> Callable[..., Any]:
-    def value(xp: Any, input: Any, dim: int, keepdim: bool = False) -> Any:
-        name = find[3:]
-        if not input.size or input.dtype.kind == "c":
-            _refuse(name, input, dim)
-        dim = wrap_dim(dim, input.ndim)
-        if not input.ndim:
-            return input.copy(), xp.zeros((), "int64")
-        indices = xp.expand_dims(getattr(input, find)(axis=dim), dim)
-        values = xp.take_along_axis(input, indices, axis=dim)
-        return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> Any:
+    """The extreme elements along ``dim`` with their indices."""
+    if not input.size or input.dtype.kind == "c":
+        _refuse(name, input, dim)
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), "int64")
+    indices = xp.expand_dims(getattr(input, f"arg{name}")(axis=dim), dim)
+    values = xp.take_along_axis(input, indices, axis=dim)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
-    return value
+
+@op("other", name="max", outputs=("values", "indices"), differentiable=(0,), method=False, input=_picked)
+def max_along(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
+    """``max(input, dim)`` as a plain pair."""
+    return _chosen(xp, "max", input, dim, keepdim)
+
+
+@op("other", name="min", outputs=("values", "indices"), differentiable=(0,), method=False, input=_picked)
+def min_along(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
+    """``min(input, dim)`` as a plain pair."""
+    return _chosen(xp, "min", input, dim, keepdim)
 
 
 def _share_of_all(g: Any, input: Any, out: Any) -> Any:
@@ -104,12 +113,8 @@ def _share_of_all(g: Any, input: Any, out: Any) -> Any:
     return g / sum(mask) * mask
 
 
-max_dim = op("other", name="max", outputs=("values", "indices"), differentiable=(0,), method=False, input=_picked)(_choose("argmax"))
-min_dim = op("other", name="min", outputs=("values", "indices"), differentiable=(0,), method=False, input=_picked)(_choose("argmin"))
-
-
 @op("other", method=False, input=_share_of_all)
-def max_all(xp: Any, input: Any) -> Any:
+def max_all(xp: Namespace, input: Any) -> Any:
     """Largest element of all, as ``max(input)`` gives it."""
     if not input.size or input.dtype.kind == "c":
         _refuse("max", input, None)
@@ -117,7 +122,7 @@ def max_all(xp: Any, input: Any) -> Any:
 
 
 @op("other", method=False, input=_share_of_all)
-def min_all(xp: Any, input: Any) -> Any:
+def min_all(xp: Namespace, input: Any) -> Any:
     """Smallest element of all, as ``min(input)`` gives it."""
     if not input.size or input.dtype.kind == "c":
         _refuse("min", input, None)
@@ -126,13 +131,15 @@ def min_all(xp: Any, input: Any) -> Any:
 
 Max = namedtuple("Max", ["values", "indices"])
 Min = namedtuple("Min", ["values", "indices"])
+MinMax = namedtuple("MinMax", ["min", "max"])
 
 
-def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None, **aliases: Any) -> Any:
+@composite
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
     """Largest element: of all, along one dimension, or of each pair.
 
-    ``max(x)`` is a 0-d tensor; ``max(x, dim)`` the pair (values, indices) along dim, where the gradient goes to the chosen element;
-    ``max(x, y)`` is ``maximum(x, y)``.
+    ``max(x)`` is a 0-d tensor, whose gradient is shared equally among ties; ``max(x, dim)`` the pair (values, indices) along dim, where
+    the gradient goes to the chosen element; ``max(x, y)`` is ``maximum(x, y)``.
 
     Args:
         input: any shape, real dtype.
@@ -142,28 +149,47 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     Raises: RuntimeError or IndexError when there is nothing to choose from.
     Source: torch.max.
     """
-    return _overloads(max_dim, max_all, "maximum", Max, input, dim, keepdim, other, out, aliases)
+    if other is not None or isinstance(dim, Tensor) or is_array(dim):
+        return maximum(input, dim if other is None else other, out=out)
+    return max_all(input, out=out) if dim is None else Max(*max_along(input, dim, keepdim, out=out))
 
 
-def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None, **aliases: Any) -> Any:
+@composite
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
     """Smallest element: of all, along one dimension, or of each pair. Arguments and results as in ``max``. Source: torch.min."""
-    return _overloads(min_dim, min_all, "minimum", Min, input, dim, keepdim, other, out, aliases)
+    if other is not None or isinstance(dim, Tensor) or is_array(dim):
+        return minimum(input, dim if other is None else other, out=out)
+    return min_all(input, out=out) if dim is None else Min(*min_along(input, dim, keepdim, out=out))
 
 
-def _overloads(
-    along: Any, over_all: Any, pairwise: str, named: Any, input: Any, dim: Any, keepdim: bool, other: Any, out: Any, aliases: dict[str, Any]
-) -> Any:
-    dim, keepdim = aliases.pop("axis", dim), aliases.pop("keepdims", keepdim)
-    if aliases:
-        raise TypeError(f"{named.__name__.lower()}() got an unexpected keyword argument {next(iter(aliases))!r}")
-    if other is None and (isinstance(dim, Tensor) or is_array(dim)):
-        other = dim
-    if other is not None:
-        return REGISTRY[pairwise].call(input, other, out=out)
-    if dim is None:
-        return over_all(input, out=out)
-    return named(*along(input, dim, keepdim, out=out))
+@composite
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``. Source: torch.aminmax."""
+    return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
 
-publish(max, "max")
-publish(min, "min")
+# ---- places -------------------------------------------------------------------------------------------------------------------
+
+
+def _place(xp: Namespace, name: str, input: Any, dim: int | None, keepdim: bool) -> Any:
+    if input.dtype.kind == "b":
+        raise RuntimeError(f"{name}(): does not support bool input; convert it first, for example with .int()")
+    if not input.size or input.dtype.kind == "c":
+        _refuse(name, input, dim, IndexError)
+    dim = None if dim is None else wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return xp.zeros((), "int64")
+    found = getattr(input, name)(axis=dim)
+    return found.reshape(kept(input.shape, dim)) if keepdim else found
+
+
+@op("none")
+def argmax(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmax."""
+    return _place(xp, "argmax", input, dim, keepdim)
+
+
+@op("none")
+def argmin(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmin."""
+    return _place(xp, "argmin", input, dim, keepdim)

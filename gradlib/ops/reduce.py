@@ -1,4 +1,4 @@
-"""Reductions that add: sums, means, products, and the map back from a reduced shape.
+"""Reductions that add, multiply or ask: sums, means, products, ``all``, ``any``; and the map back from a reduced shape.
 
 Sums of half-precision numbers run in float32 and of integers in int64, as torch's do.
 """
@@ -8,10 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.core.op import op
+from gradlib.backend.array import Namespace, broadcast_to
+from gradlib.core.op import composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
+from gradlib.ops.join import cat
+from gradlib.ops.shape import movedim
+from gradlib.ops.slices import diagonal
 
-__all__ = ["mean", "sum"]
+__all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "sum", "trace"]
 
 
 # ---- what reductions share ----------------------------------------------------------------------------------------------------
@@ -49,13 +53,16 @@ def kept(shape: tuple[int, ...], dim: Any) -> tuple[int, ...]:
     return tuple(1 if i in chosen else size for i, size in enumerate(shape))
 
 
-def total(xp: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    """The sum in the dtype in which it is exact enough: float32 for half types, int64 for integers and bools."""
-    dtype = input.dtype
-    wide = None
-    if dtype.itemsize < 4 or dtype.kind not in "fc":
-        wide = dtypes.int64 if dtype.kind in "biu" else dtypes.float32
-    return xp.add.reduce(input, axis=axes(input.ndim, dim), dtype=wide, keepdims=keepdim)
+def wide(dtype: Any) -> Any:
+    """The dtype in which numbers of this dtype are added or multiplied up: float32 for half types, int64 for integers, else None."""
+    if dtype.itemsize >= 4 and dtype.kind in "fc":
+        return None
+    return dtypes.int64 if dtype.kind in "biu" else dtypes.float32
+
+
+def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
+    """The sum in that dtype."""
+    return xp.add.reduce(input, axis=axes(input.ndim, dim), dtype=wide(input.dtype), keepdims=keepdim)
 
 
 def back(result: Any, dtype: Any) -> Any:
@@ -64,21 +71,23 @@ def back(result: Any, dtype: Any) -> Any:
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, dim, keepdim: sum(g, dim, keepdim))
-def spread(xp: Any, input: Any, shape: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def spread(xp: Namespace, input: Any, shape: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Repeat a reduction's result over the dimensions it reduced: the transpose of ``sum``, as a read-only view.
 
     Args:
         input: of the shape that reducing ``shape`` over dim gives.
         shape: what was reduced; dim, keepdim: how.
     """
-    return xp.broadcast_to(input if keepdim or (dim is None and len(shape) == input.ndim) else input.reshape(kept(shape, dim)), shape)
+    if not (keepdim or (dim is None and not input.ndim)):
+        input = input.reshape(kept(shape, dim))
+    return broadcast_to(input, shape)
 
 
 # ---- sums ---------------------------------------------------------------------------------------------------------------------
 
 
 @op("linear", complex="explicit", input=lambda g, input_shape, dim, keepdim: spread(g, input_shape, dim, keepdim))
-def sum(xp: Any, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def sum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum over ``dim`` (a number, several, or all).
 
     Args:
@@ -94,7 +103,7 @@ def sum(xp: Any, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any 
 
 
 @op("linear", complex="explicit", input=lambda g, input_shape, dim, keepdim: spread(g / count(input_shape, dim), input_shape, dim, keepdim))
-def mean(xp: Any, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Arithmetic mean over ``dim`` (a number, several, or all); NaN of nothing.
 
     Args:
@@ -110,3 +119,100 @@ def mean(xp: Any, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any
             f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {input.dtype}"
         )
     return back(total(xp, input, dim, keepdim) / count(input.shape, dim), input.dtype)
+
+
+@op("linear", complex="none", input=lambda g, input, dim, keepdim: spread(g, input.shape, dim, keepdim) * (input == input))
+def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise. Source: torch.nansum."""
+    if dtype is not None:
+        input = input.astype(dtypes.as_dtype(dtype))
+    if input.dtype.kind == "c":
+        raise RuntimeError(f"nansum does not support complex inputs, got {input.dtype}")
+    return back(total(xp, xp.where(input == input, input, xp.zeros((), input.dtype)), dim, keepdim), input.dtype)
+
+
+@composite
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Mean over ``dim`` of the elements that are not NaN; NaN where there are none. Source: torch.nanmean."""
+    if input.dtype.kind in "biu":
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype}")
+    return nansum(input, dim, keepdim, dtype) / sum(input == input, dim, keepdim)
+
+
+# ---- products -----------------------------------------------------------------------------------------------------------------
+
+
+def others(input: Any) -> Any:
+    """For each element, the product of the others along the last dimension (two or more): no division, so zeros do no harm.
+
+    Pairs are multiplied, the question is answered for the products, and each answer is multiplied by the element's partner.
+    """
+    size = input.shape[-1]
+    half = size // 2
+    left, right, rest = input[..., :half], input[..., half : 2 * half], input[..., 2 * half :]
+    if size <= 2:
+        return cat((right, left), -1)
+    outside = others(cat((left * right, rest), -1))
+    pairs = outside[..., :half]
+    return cat((pairs * right, pairs * left, outside[..., half:]), -1)
+
+
+def _product_rule(g: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+    """The product of the other elements, from which all higher derivatives follow, also at zeros."""
+    g = spread(g, input.shape, dim, keepdim)
+    if dim is None or not input.ndim:
+        return g * others(input.reshape(-1)).reshape(input.shape) if count(input.shape, None) > 1 else g
+    return g * movedim(others(movedim(input, dim, -1)), -1, dim) if input.shape[dim] > 1 else g
+
+
+@op("other", input=_product_rule)
+def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Product over one dimension, or of all elements.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimension to multiply along; None for all.
+        keepdim, dtype: as in ``sum``.
+    Source: torch.prod.
+    """
+    if dtype is not None:
+        input = input.astype(dtypes.as_dtype(dtype))
+    axis = None if dim is None or not input.ndim else wrap_dim(dim, input.ndim)
+    return back(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim), input.dtype)
+
+
+# ---- questions ----------------------------------------------------------------------------------------------------------------
+
+
+def _asked(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
+    """``all`` and ``any`` of nonzero elements; torch answers with uint8 for uint8 and reduces nothing for ``dim=()``."""
+    truth = input != 0
+    if dim is None or dim not in ((), []):
+        truth = getattr(truth, name)(axis=axes(input.ndim, dim), keepdims=keepdim)
+    return truth.astype(input.dtype) if input.dtype == "uint8" else truth
+
+
+@op("none")
+def all(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether every element over ``dim`` (a number, several, or all) is nonzero; True of nothing. Source: torch.all."""
+    return _asked("all", input, dim, keepdim)
+
+
+@op("none")
+def any(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether some element over ``dim`` (a number, several, or all) is nonzero; False of nothing. Source: torch.any."""
+    return _asked("any", input, dim, keepdim)
+
+
+@op("none")
+def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
+    """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64. Source: torch.count_nonzero."""
+    return total(xp, input != 0, dim, False)
+
+
+@composite
+def trace(input: Any) -> Any:
+    """Sum of the diagonal of a matrix. Raises: RuntimeError unless there are two dimensions. Source: torch.trace."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {list(input.shape)})")
+    return sum(diagonal(input))

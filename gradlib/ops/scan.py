@@ -1,0 +1,267 @@
+"""Running sums, products and extremes along one dimension; differences and the trapezoidal rule.
+
+float32 is accumulated in float64 and half types in float32, as torch does on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Namespace, accumulate
+from gradlib.core.op import composite, op
+from gradlib.ops.along import put_along
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.elementwise import exp
+from gradlib.ops.join import cat
+from gradlib.ops.reduce import sum
+from gradlib.ops.select import choose
+from gradlib.ops.shape import movedim, unsqueeze
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "trapezoid", "trapz"]
+
+_WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
+
+
+def _running(xp: Namespace, name: str, input: Any, dim: int, dtype: Any) -> Any:
+    """``cumsum`` or ``cumprod`` in a wider dtype, rounded once at the end; integers and bools in int64."""
+    if dtype is not None:
+        input = input.astype(dtypes.as_dtype(dtype))
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return input.astype(dtypes.int64) if input.dtype.kind in "biu" and dtype is None else input.copy()
+    if input.dtype.kind in "biu":
+        return getattr(xp, name)(input, axis=dim, dtype=dtypes.int64).astype(dtype or dtypes.int64, copy=False)
+    wide = _WIDER.get(input.dtype, dtypes.float32 if input.dtype.itemsize == 2 else input.dtype)
+    return getattr(xp, name)(input, axis=dim, dtype=wide).astype(input.dtype, copy=False)
+
+
+# ---- sums ---------------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", inplace=True, complex="explicit", input=lambda g, dim: cumsum_from_end(g, dim))
+def cumsum(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
+    """Running sum along ``dim``: element i is the sum of the input's elements 0 to i.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimension to run along.
+        dtype: convert the input to this dtype first; integers and bools give int64 without it.
+    Source: torch.cumsum.
+    """
+    return _running(xp, "cumsum", input, dim, dtype)
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, dim: cumsum(g, dim))
+def cumsum_from_end(xp: Namespace, input: Any, dim: int) -> Any:
+    """Running sum from the last element to the first: the transpose of ``cumsum``."""
+    if not input.ndim:
+        return input
+    return xp.flip(_running(xp, "cumsum", xp.flip(input, dim), dim, None), dim)
+
+
+# ---- products -----------------------------------------------------------------------------------------------------------------
+
+
+def recur_from_end(start: Any, factor: Any) -> Any:
+    """The linear recurrence t[k] = start[k] + factor[k] * t[k + 1] along the last dimension, from the end, in log2(size) steps.
+
+    Each step doubles how many terms of the sum every element holds. Only sums and products, so every derivative follows.
+
+    Args:
+        start: (..., n); factor: (..., n - 1).
+    Returns: t, of start's shape.
+    """
+    size, reach = start.shape[-1], 1
+    while reach < size:
+        grown = start[..., : size - reach] + factor * start[..., reach:]
+        start = cat((grown, start[..., size - reach :]), -1)
+        if 2 * reach < size:
+            factor = factor[..., : size - 2 * reach] * factor[..., reach:]
+        reach *= 2
+    return start
+
+
+def _cumprod_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
+    """Each factor's product with the factors before it, times the sum over what follows: no division, so zeros do no harm."""
+    if not input.ndim or input.shape[dim] < 2:
+        return g
+    g, input, out = movedim(g, dim, -1), movedim(input, dim, -1), movedim(out, dim, -1)
+    after = recur_from_end(g, input[..., 1:])
+    return movedim(cat((after[..., :1], after[..., 1:] * out[..., :-1]), -1), -1, dim)
+
+
+@op("other", inplace=True, input=_cumprod_rule)
+def cumprod(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
+    """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise. Source: torch.cumprod."""
+    return _running(xp, "cumprod", input, dim, dtype)
+
+
+# ---- log of running sums of exponentials --------------------------------------------------------------------------------------
+
+
+def _logcumsumexp_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
+    """exp(x[k]) * sum over i >= k of g[i] exp(-out[i]), arranged so that no exponent is positive."""
+    if not input.ndim:
+        return g
+    g, input, out = movedim(g, dim, -1), movedim(input, dim, -1), movedim(out, dim, -1)
+    nothing = out == -float("inf")
+    level = choose(nothing, 0.0, out)
+    shrink = exp(choose(nothing[..., :-1], 0.0, level[..., :-1] - level[..., 1:]))
+    return movedim(exp(input - level) * recur_from_end(g, shrink), -1, dim)
+
+
+@op("other", complex="none", input=_logcumsumexp_rule)
+def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
+    """Logarithm of the running sum of exponentials along ``dim``, without overflow.
+
+    Args:
+        input: any shape, real float dtype.
+    Raises: RuntimeError for other dtypes.
+    Source: torch.logcumsumexp.
+    """
+    if not dtypes.is_floating_point(input.dtype):
+        raise RuntimeError(f"logcumsumexp is not implemented for {input.dtype}, only for real float tensors")
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return input.copy()
+    wide = dtypes.float32 if input.dtype.itemsize == 2 else input.dtype
+    return accumulate("logaddexp", input.astype(wide, copy=False), dim).astype(input.dtype, copy=False)
+
+
+# ---- extremes -----------------------------------------------------------------------------------------------------------------
+
+Cummax = namedtuple("Cummax", ["values", "indices"])
+Cummin = namedtuple("Cummin", ["values", "indices"])
+
+
+def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
+    """Each output's gradient goes to the element that was the extreme there."""
+    return put_along(g[0], indices, dim, input_shape[dim] if input_shape else 1, True)
+
+
+def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
+    if input.dtype.kind == "c":
+        raise RuntimeError(f"a running extreme of complex numbers, which have no order, does not exist (got {input.dtype})")
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), dtypes.int64)
+    values = accumulate(name, input, dim)
+    place = xp.arange(input.shape[dim]).reshape(-1, *[1] * (input.ndim - 1 - dim))
+    attained = (input == values) | (input != input)
+    return values, accumulate("maximum", xp.where(attained, place, 0), dim)
+
+
+@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="cummax", input=_chosen_rule)
+def running_maximum(xp: Namespace, input: Any, dim: int) -> Any:
+    """``cummax`` as a plain pair."""
+    return _running_extreme(xp, "maximum", input, dim)
+
+
+@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="cummin", input=_chosen_rule)
+def running_minimum(xp: Namespace, input: Any, dim: int) -> Any:
+    """``cummin`` as a plain pair."""
+    return _running_extreme(xp, "minimum", input, dim)
+
+
+@composite
+def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
+    """Running maximum along ``dim`` and the index of the latest element that attains it.
+
+    Args:
+        input: any shape, real dtype.
+    Returns: the named tuple (values, indices), indices of dtype int64; NaN, once met, stays.
+    Source: torch.cummax.
+    """
+    return Cummax(*running_maximum(input, dim, out=out))
+
+
+@composite
+def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
+    """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``. Source: torch.cummin."""
+    return Cummin(*running_minimum(input, dim, out=out))
+
+
+# ---- differences and integrals ------------------------------------------------------------------------------------------------
+
+
+def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
+    return input[(slice(None),) * dim + (slice(start, stop),)]
+
+
+@composite
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along ``dim``, taken ``n`` times (bools: whether neighbours differ).
+
+    Args:
+        input: one dimension or more.
+        prepend, append: put before and after the input first; same number of dimensions.
+    Raises: RuntimeError for a 0-d input and for a negative n.
+    Source: torch.diff.
+    """
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = wrap_dim(dim, input.ndim)
+    ends = [x for x in (prepend, append) if x is not None]
+    for end in ends:
+        if end.ndim != input.ndim:
+            raise RuntimeError(f"diff expects prepend or append to be the same dimension as input, got {end.ndim} and {input.ndim}")
+    if ends:
+        input = cat([x for x in (prepend, input, append) if x is not None], dim)
+    if n == 0 and not ends:
+        return input + 0 if input.dtype.kind != "b" else input != False  # noqa: E712  (a copy, elementwise)
+    for _ in range(min(n, input.shape[dim])):
+        after, before = _part(input, dim, 1, None), _part(input, dim, 0, max(input.shape[dim] - 1, 0))
+        input = after != before if input.dtype.kind == "b" else after - before
+    return input
+
+
+@composite(method=False)
+def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """Integral of samples along ``dim`` by the trapezoidal rule.
+
+    Args:
+        y: the samples, one dimension or more.
+        x: where they were taken: (n,) or a shape that broadcasts with y's.
+        dx: their distance, when x is not given; 1 unless said.
+    Raises: RuntimeError for bools, for x and dx at once, for an x of another length.
+    Source: torch.trapezoid.
+    """
+    if x is not None and dx is not None:
+        raise TypeError("trapezoid() takes x or dx, got both")
+    if y.dtype.kind == "b" or (x is not None and x.dtype.kind == "b"):
+        raise RuntimeError("trapezoid: received a bool input for `y` or `x`, but bool is not supported")
+    dim = _sampled(y, dim)
+    if not y.shape[dim]:
+        return sum(y * 0.0, dim)
+    pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
+    if x is None:
+        return sum(pairs, dim) * ((1.0 if dx is None else dx) / 2.0)
+    if x.ndim == 1 and y.ndim > 1:
+        if x.shape[0] != y.shape[dim]:
+            raise _unpaired(x, y, dim)
+        x = x.reshape(-1, *[1] * (y.ndim - 1 - dim))
+    while x.ndim < y.ndim:
+        x = unsqueeze(x, 0)
+    along = _sampled(x, dim - y.ndim)
+    if x.shape[along] != y.shape[dim]:
+        raise _unpaired(x, y, dim)
+    return sum((_part(x, along, 1, None) - _part(x, along, 0, x.shape[along] - 1)) * pairs, dim) / 2.0
+
+
+trapz = trapezoid
+
+
+def _sampled(samples: Any, dim: int) -> int:
+    if not samples.ndim:
+        raise IndexError("trapezoid: Dimension specified as -1 but tensor has no dimensions")
+    return wrap_dim(dim, samples.ndim)
+
+
+def _unpaired(x: Any, y: Any, dim: int) -> RuntimeError:
+    return RuntimeError(
+        f"trapezoid: There must be one `x` value for each sample point; x has shape {list(x.shape)}, y has {list(y.shape)} along dim {dim}"
+    )

@@ -1,0 +1,92 @@
+"""Softmax, its logarithm, and the logarithm of a sum of exponentials, none of which overflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Namespace
+from gradlib.core.op import op
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.elementwise import exp
+from gradlib.ops.reduce import axes, kept, spread, sum
+
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
+
+def _ready(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, int]:
+    """The input in the dtype to compute in (float32 for half types), and the dimension."""
+    if dtype is not None:
+        input = input.astype(dtypes.as_dtype(dtype))
+    if not dtypes.is_floating_point(input.dtype):
+        raise NotImplementedError(f"{name} is not implemented for {input.dtype}; convert it first, for example with dtype=gradlib.float32")
+    dim = wrap_dim(dim, input.ndim)
+    if input.dtype.itemsize == 2:
+        input = input.astype(dtypes.float32)
+    return input, dim
+
+
+def _result(made: Any, input: Any, dtype: Any) -> Any:
+    """What was computed in the dtype that is due."""
+    return made.astype(input.dtype if dtype is None else dtypes.as_dtype(dtype), copy=False)
+
+
+@op("other", complex="none", input=lambda g, out, dim: _softmax_rule(g, out, dim))
+def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
+    """exp(x) divided by its sum along ``dim``: positive numbers that sum to one.
+
+    Args:
+        input: any shape, real float dtype.
+        dim: the dimension along which they sum to one.
+        dtype: convert the input to this dtype first.
+    Raises: NotImplementedError for other dtypes.
+    Source: torch.softmax.
+    """
+    x, dim = _ready("softmax", input, dim, dtype)
+    if not x.ndim or not x.size:
+        return xp.ones(x.shape, input.dtype if dtype is None else dtypes.as_dtype(dtype))
+    made = xp.exp(x - x.max(dim, None, True))
+    made /= xp.add.reduce(made, axis=dim, keepdims=True)
+    return _result(made, input, dtype)
+
+
+def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
+    weighted = g * out
+    return weighted - out * sum(weighted, dim, True)
+
+
+@op("other", complex="none", input=lambda g, out, dim: g - exp(out) * sum(g, dim, True))
+def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
+    """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there. Source: torch.log_softmax."""
+    x, dim = _ready("log_softmax", input, dim, dtype)
+    if not x.ndim or not x.size:
+        return xp.zeros(x.shape, input.dtype if dtype is None else dtypes.as_dtype(dtype))
+    made = x - x.max(dim, None, True)
+    made -= xp.log(xp.add.reduce(xp.exp(made), axis=dim, keepdims=True))
+    return _result(made, input, dtype)
+
+
+@op("other", promote="float", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim))
+def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """Logarithm of the sum of exponentials over ``dim`` (a number or several).
+
+    Args:
+        input: any shape; integers become the default float dtype.
+        dim, keepdim: as in ``sum``.
+    Source: torch.logsumexp.
+    """
+    dtype = input.dtype
+    x = input.astype(dtypes.float32) if dtype.itemsize == 2 else input
+    chosen = axes(x.ndim, dim)
+    if x.size:
+        top = (x.real if dtype.kind == "c" else x).max(axis=chosen, keepdims=True)
+        top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
+        made = xp.log(xp.add.reduce(xp.exp(x - top), axis=chosen, keepdims=True)) + top
+    else:
+        made = xp.full(kept(x.shape, dim), -xp.inf, x.dtype)
+    made = made.astype(dtype, copy=False)
+    return made if keepdim else made.reshape(()) if chosen is None else made.squeeze(chosen)
+
+
+def _logsumexp_rule(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    return spread(g, input.shape, dim, keepdim) * exp(input - spread(out, input.shape, dim, keepdim))

@@ -1,0 +1,288 @@
+"""Sorting along one dimension, what can be read off a sorted line (top k, k-th, median), and sets of values.
+
+NaN counts as larger than every number. Equal elements keep their order, asked or not.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Array, Namespace, is_array
+from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor
+from gradlib.ops.along import put_along
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.reduce import kept
+
+__all__ = ["argsort", "isin", "kthvalue", "median", "sort", "topk", "unique"]
+
+Sort = namedtuple("Sort", ["values", "indices"])
+TopK = namedtuple("TopK", ["values", "indices"])
+KthValue = namedtuple("KthValue", ["values", "indices"])
+Median = namedtuple("Median", ["values", "indices"])
+
+
+def _ordered(name: str, input: Array, bool_too: bool = True) -> None:
+    """Refuse dtypes that the operation does not order."""
+    if input.dtype.kind == "c" or (input.dtype.kind == "b" and not bool_too):
+        raise NotImplementedError(f"{name} is not implemented for {input.dtype}; sort by a real number of it, such as .abs() or .int()")
+
+
+def _order(xp: Namespace, input: Array, dim: int, descending: bool) -> Array:
+    """The indices that sort along ``dim``; equal elements keep their order, also descending."""
+    if not descending:
+        return xp.argsort(input, axis=dim, kind="stable")
+    return xp.flip(input.shape[dim] - 1 - xp.argsort(xp.flip(input, dim), axis=dim, kind="stable"), dim)
+
+
+def _unsorted(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
+    """Each gradient back to the place its element came from."""
+    return put_along(g[0], indices, dim, input_shape[dim] if input_shape else 1)
+
+
+# ---- whole lines --------------------------------------------------------------------------------------------------------------
+
+
+@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="sort", input=_unsorted)
+def sorted_along(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) -> Any:
+    """``sort`` as a plain pair."""
+    _ordered("sort", input)
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), dtypes.int64)
+    indices = _order(xp, input, dim, descending)
+    return xp.take_along_axis(input, indices, axis=dim), indices
+
+
+@composite
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+    """The elements in ascending order along ``dim``, and where each came from.
+
+    Args:
+        input: any shape, real dtype; NaN comes last (first when descending).
+        descending: largest first.
+        stable: equal elements keep their order; they do in any case.
+    Returns: the named tuple (values, indices), indices of dtype int64.
+    Raises: NotImplementedError for complex numbers.
+    Source: torch.sort.
+    """
+    return Sort(*sorted_along(input, dim, descending, out=out))
+
+
+@op("none")
+def argsort(xp: Namespace, input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The indices of ``sort``. Source: torch.argsort."""
+    _ordered("argsort", input)
+    dim = wrap_dim(dim, input.ndim)
+    return _order(xp, input, dim, descending) if input.ndim else xp.zeros((), dtypes.int64)
+
+
+# ---- parts of sorted lines ----------------------------------------------------------------------------------------------------
+
+
+@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="topk", input=_unsorted)
+def top_along(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
+    """``topk`` as a plain pair."""
+    _ordered("topk", input, bool_too=False)
+    dim = wrap_dim(dim, input.ndim)
+    if not 0 <= k <= (input.shape[dim] if input.ndim else 1):
+        raise RuntimeError(f"topk: selected index k out of range: k = {k} of {list(input.shape)} along dim {dim}")
+    if not input.ndim:
+        return input.copy(), xp.zeros((), dtypes.int64)
+    lines = xp.moveaxis(input, dim, -1)
+    size = lines.shape[-1]
+    if 0 < k < size // 4:
+        chosen = xp.argpartition(lines, size - k if largest else k - 1, axis=-1)
+        chosen = xp.sort(chosen[..., size - k :] if largest else chosen[..., :k], axis=-1)
+        order = _order(xp, xp.take_along_axis(lines, chosen, axis=-1), -1, largest)
+        indices = xp.take_along_axis(chosen, order, axis=-1)
+    else:
+        indices = _order(xp, lines, -1, largest)[..., :k]
+    values = xp.take_along_axis(lines, indices, axis=-1)
+    return xp.moveaxis(values, -1, dim), xp.moveaxis(indices, -1, dim)
+
+
+@composite
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
+    """The ``k`` largest (or smallest) elements along ``dim``, best first, and where they are.
+
+    Args:
+        input: any shape, integer or real float dtype; NaN counts as largest.
+        k: from 0 to the size of ``dim``.
+        largest: False for the smallest.
+        sorted: whether the order matters to the caller; the result is sorted in any case.
+    Returns: the named tuple (values, indices), indices of dtype int64.
+    Raises: RuntimeError for a k out of range, NotImplementedError for bools and complex numbers.
+    Source: torch.topk.
+    """
+    return TopK(*top_along(input, k, dim, largest, out=out))
+
+
+def _replaced(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[int, ...]) -> Any:
+    """The gradient to the one element that was chosen from each line."""
+    if not input_shape:
+        return g[0]
+    shape = kept(input_shape, dim)
+    return put_along(g[0].reshape(shape), indices.reshape(shape), wrap_dim(dim, len(input_shape)), input_shape[dim])
+
+
+def _kth(xp: Namespace, input: Array, place: Any, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    """The element at ``place`` of each sorted line (a number, or for each line one), with its index."""
+    order = _order(xp, input, dim, False)
+    if isinstance(place, int):
+        place = xp.full(kept(input.shape, dim), place)
+    indices = xp.take_along_axis(order, place, axis=dim)
+    values = xp.take_along_axis(input, indices, axis=dim)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+def _along_one(name: str, input: Array, dim: int) -> int:
+    _ordered(name, input, bool_too=False)
+    dim = wrap_dim(dim, input.ndim)
+    if input.ndim and not input.shape[dim]:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size, got shape {list(input.shape)}.")
+    return dim
+
+
+@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="kthvalue", input=_replaced)
+def kth_along(xp: Namespace, input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """``kthvalue`` as a plain pair."""
+    dim = _along_one("kthvalue", input, dim)
+    if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k = {k} out of range for dimension {dim} of shape {list(input.shape)}")
+    if not input.ndim:
+        return input.copy(), xp.zeros((), dtypes.int64)
+    return _kth(xp, input, k - 1, dim, keepdim)
+
+
+@composite
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The ``k``-th smallest element along ``dim`` (counted from 1), and where it is.
+
+    Args:
+        input: any shape, integer or real float dtype; NaN counts as largest.
+        keepdim: leave the dimension with size 1.
+    Returns: the named tuple (values, indices), indices of dtype int64.
+    Raises: RuntimeError for a k out of range.
+    Source: torch.kthvalue.
+    """
+    return KthValue(*kth_along(input, k, dim, keepdim, out=out))
+
+
+@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="median", input=_replaced)
+def median_along(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
+    """``median(input, dim)`` as a plain pair."""
+    dim = _along_one("median", input, dim)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), dtypes.int64)
+    middle = (input.shape[dim] - 1) // 2
+    if input.dtype.kind in "iu":
+        return _kth(xp, input, middle, dim, keepdim)
+    missing = xp.add.reduce(input != input, axis=dim, keepdims=True)  # NaN sorts last: the first one stands where the numbers end
+    return _kth(xp, input, xp.where(missing > 0, input.shape[dim] - missing, middle), dim, keepdim)
+
+
+@composite
+def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The middle element (the lower of two) of all, or along ``dim``; NaN where there is one.
+
+    Args:
+        input: any shape, integer or real float dtype.
+        keepdim: leave the dimension with size 1.
+    Returns: a 0-d tensor (whose gradient goes in equal parts to all elements of that value), or the named tuple (values, indices).
+    Source: torch.median.
+    """
+    if dim is not None:
+        return Median(*median_along(input, dim, keepdim, out=out))
+    return median_all(input, out=out)
+
+
+def _median_rule(g: Any, input: Any, out: Any) -> Any:
+    attained = (input == out) | (input != input)
+    return g / attained.sum() * attained
+
+
+@op("other", method=False, input=_median_rule)
+def median_all(xp: Namespace, input: Any) -> Any:
+    """The middle one of all elements, the lower of two; NaN of nothing or when there is one."""
+    _ordered("median", input, bool_too=False)
+    if not input.size:
+        return xp.full((), xp.nan, input.dtype)
+    line = xp.sort(input.reshape(-1))
+    middle = line[(line.size - 1) // 2]
+    return middle if input.dtype.kind in "iu" else xp.where(line[-1] == line[-1], middle, line[-1])
+
+
+# ---- sets of values -----------------------------------------------------------------------------------------------------------
+
+
+@composite
+def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """The distinct elements in ascending order, or with ``dim`` the distinct slices along it; no gradient.
+
+    Args:
+        input: any shape, real dtype; every NaN is distinct.
+        sorted: whether the order matters to the caller; the result is sorted in any case.
+        return_inverse: also give, for each element (or slice), the place of its value in the result.
+        return_counts: also give how often each value occurs.
+        dim: compare slices along this dimension instead of elements.
+    Returns: the values, or a tuple of them with the inverse and the counts (int64) that were asked for, in this order.
+    Source: torch.unique.
+    """
+    values, inverse, counts = distinct(input, dim)
+    asked = [values] + [inverse] * bool(return_inverse) + [counts] * bool(return_counts)
+    return asked[0] if len(asked) == 1 else tuple(asked)
+
+
+@op("none", also=("input",), outputs=("values", "inverse", "counts"), method=False)
+def distinct(xp: Namespace, input: Any, dim: int | None = None) -> Any:
+    """All that ``unique`` may give: sorted distinct values, where each element's value is among them, how often each occurs."""
+    _ordered("unique", input)
+    if dim is None:
+        line, shape = input.reshape(1, -1), input.shape
+    else:
+        if not input.ndim:
+            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+        dim = wrap_dim(dim, input.ndim)
+        if not input.size and input.shape[dim]:
+            raise RuntimeError(f"unique: dimensions of size 0 other than dim {dim} leave nothing to compare, got shape {list(input.shape)}")
+        moved = xp.moveaxis(input, dim, 0)
+        line, shape = moved.reshape(moved.shape[0], -1).T if input.size else input.reshape(1, 0), moved.shape[:1]
+    order = xp.lexsort(line[::-1]) if line.shape[0] > 1 else xp.argsort(line[0], kind="stable")
+    ranked = line[:, order]
+    first = xp.ones(ranked.shape[1], bool)
+    first[1:] = (ranked[:, 1:] != ranked[:, :-1]).any(0)
+    starts = xp.flatnonzero(first)
+    inverse = xp.empty(order.shape, dtypes.int64)
+    inverse[order] = xp.cumsum(first) - 1
+    counts = xp.diff(xp.append(starts, first.size))
+    picked = order[starts]
+    values = input.reshape(-1)[picked] if dim is None else xp.take(input, picked, axis=dim)
+    return values, inverse.reshape(shape), counts.astype(dtypes.int64, copy=False)
+
+
+@composite(method=False)
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Whether each element is one of the test elements.
+
+    Args:
+        elements, test_elements: tensors of any shape, at most one of them a number; integer or real float dtype.
+        assume_unique: neither holds a value twice; taken as advice.
+        invert: whether each element is none of them.
+    Returns: bool, of the shape of ``elements``.
+    Source: torch.isin.
+    """
+    if not any(isinstance(x, Tensor) or is_array(x) for x in (elements, test_elements)):
+        raise TypeError("isin(): at least one argument must be a Tensor, got two numbers")
+    return membership(elements, test_elements, invert)
+
+
+@op("none", also=("elements", "test_elements"), promote="same", method=False, name="isin")
+def membership(xp: Namespace, elements: Any, test_elements: Any, invert: bool = False) -> Any:
+    """``isin`` with both brought to one dtype."""
+    like = elements if is_array(elements) else test_elements
+    if like.dtype.kind in "bc":
+        raise RuntimeError(f"Unsupported input type encountered for isin(): {like.dtype}")
+    return xp.isin(xp.asarray(elements, like.dtype), xp.asarray(test_elements, like.dtype), invert=invert)
