@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlib.backend.dtype import float32, float64
+from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.core import modes
 from gradlib.core.dispatch import conjugate, dispatch, keywords, mark_view, operate
 from gradlib.core.node import Node, check_outputs, freed, output_tensor, stale
@@ -25,6 +25,7 @@ _COMMON = {
     "ndarray": np.ndarray,
     "F32": float32,
     "F64": float64,
+    "is_differentiable": is_differentiable,
     "Tensor": Tensor,
     "new": object.__new__,
     "watch": modes.watch,
@@ -150,6 +151,7 @@ def _plain_path(op: Op) -> list[str]:
             "                    _node.shape = out.shape",
             f"                    _node.dtype = {'_dtype' if op.promote else 'out.dtype'}",
             "                    _node.rare = None",
+            *(() if op.promote else _UNLESS_INTEGER),
         ]
     else:
         lines += ["            try:", *(f"                {line}" for line in compute)]
@@ -165,6 +167,12 @@ def _plain_path(op: Op) -> list[str]:
     if op.view:
         lines.append(f"            mark_view(op, {first}, _result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
     return [*lines, "            return _result"]
+
+
+_UNLESS_INTEGER = (
+    "                    if out.dtype is not _dtype and not is_differentiable(out.dtype):",
+    "                        _node = None",
+)
 
 
 def _raw_path(op: Op) -> list[str]:
