@@ -10,7 +10,7 @@
 //           cost = sum over h and d of w_v v^2 + w_a a^2 + w_j j^2 + limit_weight * sum of squared excesses over the limits.
 //           Its gradient runs through the transposed differences as soon as their three steps are known, so the gradient by u_{h-4}
 //           leaves while u_h enters and takes its place in shared memory.
-// Threads   as chain.cu: one thread a series, chunks of `steps` steps staged through shared memory (tile.cuh).
+// Threads   as chain.cu: one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh).
 // Bytes     reads u, writes its gradient: 2 B H D elements.
 // Shared    tile_batch * row elements of STORAGE, then the block's threads of real.
 // Sums run in a fixed order: results are bitwise repeatable.

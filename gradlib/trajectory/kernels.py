@@ -66,10 +66,10 @@ def plan(shape: tuple[int, ...], itemsize: int, areas: int, arrays: Sequence[Arr
 
     Args:
         shape: (series, H, joints); itemsize: bytes of an element; areas: arrays staged at a time.
-        arrays: what is staged; shift: by how many steps a chunk written differs from the chunk read.
+        arrays: what is staged; shift: by how many steps a chunk is written later than it is read, at most 4.
     """
     batch, horizon, joints = shape
-    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon, joints, itemsize, areas)
+    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, areas)
     runs = (horizon * joints, steps * joints, shift * joints) if tile_joints == joints else (joints,)
     vector = _aligned(arrays) and all(run * itemsize % 16 == 0 for run in runs)
     grid = (-(-batch // tile_batch), -(-joints // tile_joints))
@@ -254,3 +254,38 @@ def bspline_adjoint(
     out = xp.empty(shape, next(g.dtype for g in grads if g is not None))
     launch(bspline_adjoint_call(xp, grads, weights, dt, out, degree, samples, time_last))
     return out
+
+
+def smoothness_call(
+    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: Array, limits: Array | None, limit_weight: float, cost: Array,
+    made: Sequence[Array | None], group: int,
+) -> Call:  # fmt: skip
+    """The launch of ``smoothness``: ``cost`` has `smoothness_cost_rows` rows, ``made`` are the gradients by u and the start parts, or None."""
+    begin = [ready(xp, x) for x in start]
+    control = ready(xp, u)
+    seconds, dt_b, dt_h = times(xp, dt, u)
+    tiles = plan(u.shape, u.itemsize, 1, [control, made[0]], shift=4)
+    chosen = options(u, u.size, LIMITS=limits is not None)
+    args = (control, *begin, seconds, weights, limits, limit_weight, cost, *made, *u.shape, group, dt_b, dt_h, *tiles[:5])
+    shared = -(-tiles.shared // 16) * 16 + _THREADS * seconds.itemsize
+    return Call("smoothness.cu", "smoothness", chosen, tiles.grid, _THREADS, args, shared)
+
+
+def smoothness_cost_rows(joints: int) -> int:
+    """How many partial costs a trajectory has: one for each tile of joints."""
+    return -(-joints // _THREADS)
+
+
+def smoothness(
+    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: Array, limits: Array | None, limit_weight: float, gradient: bool,
+    group: int,
+) -> tuple[Array | None, ...]:  # fmt: skip
+    """`gradlib.trajectory.smoothness.cost_and_gradient` on the GPU, for arrays as series (rows, H, joints); ``group`` series a trajectory."""
+    real = "float64" if u.dtype.name == "float64" else "float32"
+    cost = xp.empty((smoothness_cost_rows(u.shape[2]), len(u)), real)
+    starts = [xp.empty((u.shape[0], u.shape[2]), u.dtype) if gradient else None for _ in range(3)]
+    made = (xp.empty(u.shape, u.dtype) if gradient else None, *starts)
+    tables = [None if x is None else xp.ascontiguousarray(x, dtype=real) for x in (weights, limits)]
+    launch(smoothness_call(xp, u, start, dt, tables[0], tables[1], limit_weight, cost, made, group))  # type: ignore[arg-type]
+    total = cost.sum(axis=0).reshape(-1, group).sum(axis=1)
+    return (total.astype(u.dtype, copy=False), *made)

@@ -35,3 +35,16 @@ class JointTrajectory(NamedTuple):
     velocity: Any
     acceleration: Any
     jerk: Any
+
+
+class JointLimits(NamedTuple):
+    """Bounds on each quantity of a motion; None where there is none.
+
+    Args:
+        position, velocity, acceleration, jerk: a bound m for -m .. m, or a pair (lower, upper), in numbers or (D,), SI units.
+    """
+
+    position: Any = None
+    velocity: Any = None
+    acceleration: Any = None
+    jerk: Any = None
