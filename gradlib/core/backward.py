@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
-from gradlib.core.modes import enable_grad, no_grad
+from gradlib.core.modes import enable_grad, local, no_grad, watch
 from gradlib.core.node import AccumulateGrad, Node
 from gradlib.core.tensor import Tensor, as_array, wrap
 
@@ -60,6 +60,8 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
         g = given = given.astype(array.dtype)
     if recorded:
         return g if isinstance(g, Tensor) else wrap(given)
+    if watch.active and local.layers:
+        return g  # with what a layer knows of it
     return given
 
 
@@ -68,6 +70,9 @@ def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: 
         if create_graph:
             with enable_grad():
                 walk_recorded(roots, needed, captures, keep)
+        elif watch.active and local.layers:  # forward mode or vmap over this backward: its rules must be seen as operations
+            with no_grad():
+                walk_recorded([(node, g if isinstance(g, Tensor) else wrap(g)) for node, g in roots], needed, captures, keep)
         else:
             with no_grad():
                 walk(_handed_over(roots), keep, needed, captures)

@@ -31,7 +31,7 @@ def dispatch(op: Op, args: tuple[Any, ...]) -> Any:
     Raises: TypeError for arguments that are neither, RuntimeError for a mixture of devices, and what the value raises.
     """
     if watch.active and local.layers:
-        return local.layers[-1](op, args)
+        return local.layers[-1].intercept(op, args)
     inputs = [args[i] for i in op.positions]
     if op.sequence is not None:
         inputs[-1:] = inputs[-1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, copy, namespace
-from gradlib.core.modes import enable_grad, local, next_seq, watch
+from gradlib.core.modes import beneath, enable_grad, local, next_seq, watch
 from gradlib.core.node import Node, Output
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 
@@ -88,6 +88,10 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone first.")
     shadow = wrap(copy(target._array) if copies_input and recording else target._array)
     shadow._node = target._node
+    if target._meta is not None and target._meta.tangents:
+        shadow.meta.tangents = {
+            level: wrap(copy(t._array)) if t._node is None and not t._meta else t.clone() for level, t in target._meta.tangents.items()
+        }
     result = compute(shadow)
     values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
     check_fits(target, values, name)
@@ -99,7 +103,36 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         target.version.bump()
         if recording and target._node is not None and not target.is_leaf:
             _cut(target)
+    if watch.active and local.layers:
+        write_tangents(target, result)
     return target
+
+
+def write_tangents(target: Tensor, result: Any) -> None:
+    """Forward mode: write the tangents of the new values where those of the old ones are, also those of a base and its other views."""
+    made = (result._meta.tangents or {}) if isinstance(result, Tensor) and result._meta is not None else {}
+    held = target.meta.tangents or {}
+    view = target.meta.view
+    owner = target if view is None else view.base
+    for level in {*made, *held}:
+        if level not in local.layers:
+            continue
+        new = made.get(level)
+        with beneath(level):
+            if level not in held:
+                base = owner.meta.tangents.get(level) if owner.meta.tangents else None
+                if base is None:
+                    base = wrap(namespace(owner._array).zeros_like(owner._array))
+                    level.attach(owner, base)
+                for ref in tuple(target.version.views):
+                    each = ref()
+                    if each is not None and each.meta.view is not None and level not in (each.meta.tangents or {}):
+                        level.attach(each, each.meta.view.replay(base))
+            tangent = target.meta.tangents[level]  # type: ignore[index]
+            if new is None:
+                tangent.zero_()
+            else:
+                tangent.copy_(new)
 
 
 def refuse_leaf(target: Tensor, name: str) -> None:

@@ -30,9 +30,6 @@ class Watch:
         self.active = 0
 
 
-Layer = Callable[[Any, tuple[Any, ...]], Any]
-"""What stands between a call and its operation: takes the op and its arguments, and as a rule calls it ``beneath`` itself."""
-
 AroundNode = Callable[[Any, Any, Callable[[Any], Any]], Any]
 """What stands around a node's run in backward: takes the node, its cotangent and the run, and returns what the run returned."""
 
@@ -42,7 +39,7 @@ class Local(threading.local):
 
     grad_enabled = True
     inference = False
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[layer, ...] = ()
     around_node: tuple[AroundNode, ...] = ()
 
 
@@ -64,33 +61,40 @@ def activate(count: int) -> None:
         watch.active += count
 
 
-class layer:  # noqa: N801
-    """While entered, every operation on this thread goes through ``intercept(op, args)`` first: forward mode, vmap, observers."""
+class layer:
+    """While entered, every operation on this thread goes through ``intercept(op, args)`` first: forward mode, vmap, observers.
 
-    def __init__(self, intercept: Layer) -> None:
-        self.intercept = intercept
+    As a rule it runs the operation, and whatever else it needs, within ``beneath(self)``.
+    """
 
-    def __enter__(self) -> None:
-        local.layers += (self.intercept,)
+    def intercept(self, op: Any, args: tuple[Any, ...]) -> Any:
+        raise TypeError(f"{type(self).__name__} says nothing of what it does with an operation")
+
+    def __enter__(self) -> Any:
+        local.layers += (self,)
         activate(1)
+        return self
 
     def __exit__(self, *exc: object) -> None:
         local.layers = local.layers[:-1]
         activate(-1)
 
 
-class beneath:  # noqa: N801
-    """While entered, operations on this thread skip the topmost layer: what a layer runs its own operations in."""
+class beneath:
+    """While entered, operations on this thread skip this layer and those above it."""
+
+    def __init__(self, top: layer) -> None:
+        self.top = top
 
     def __enter__(self) -> None:
         self.layers = local.layers
-        local.layers = self.layers[:-1]
+        local.layers = self.layers[: self.layers.index(self.top)]
 
     def __exit__(self, *exc: object) -> None:
         local.layers = self.layers
 
 
-class around_node:  # noqa: N801
+class around_node:
     """While entered, every node that this thread runs in backward is run through ``wrap(node, g, run)``: ranges, anomaly checks."""
 
     def __init__(self, wrap: AroundNode) -> None:

@@ -74,7 +74,7 @@ class Version:
 class Extras:
     """What few nodes have: hooks, metadata, the versions of outputs that were written or viewed."""
 
-    __slots__ = ("gradient_hooks", "metadata", "output_versions", "post_hooks", "pre_hooks", "retain")
+    __slots__ = ("gradient_hooks", "metadata", "output_tangents", "output_versions", "post_hooks", "pre_hooks", "retain")
 
     def __init__(self) -> None:
         self.gradient_hooks: dict[int, Callable[..., Any]] = {}
@@ -82,17 +82,19 @@ class Extras:
         self.post_hooks: dict[int, Callable[..., Any]] = {}
         self.retain: Meta | None = None
         self.output_versions: dict[int, Version] = {}
+        self.output_tangents: dict[int, dict[Any, Any]] = {}
         self.metadata: dict[Any, Any] = {}
 
 
 class Meta:
-    """What few tensors have: a gradient, a base they are a view of, hooks that want the leaf."""
+    """What few tensors have: a gradient, a base they are a view of, hooks that want the leaf, tangents."""
 
-    __slots__ = ("accumulated_hooks", "grad", "retains_grad", "view")
+    __slots__ = ("accumulated_hooks", "grad", "retains_grad", "tangents", "view")
 
     def __init__(self) -> None:
         self.grad: Any = None
         self.view: Any = None
+        self.tangents: dict[Any, Any] | None = None  # by forward-mode level
         self.retains_grad = False
         self.accumulated_hooks: dict[int, Callable[..., Any]] = {}
 
@@ -192,6 +194,8 @@ def output_tensor(node: Node, array: Array, index: int) -> Any:
 
     result = wrap(array)
     result._node = node if len(node.output_names) == 1 else Output(node, index, array)
+    if node.rare is not None and index in node.rare.output_tangents:
+        result.meta.tangents = node.rare.output_tangents[index]
     return result
 
 

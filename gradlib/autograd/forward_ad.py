@@ -1,0 +1,104 @@
+"""Forward-mode derivatives: dual tensors within a dual level. Source: torch.autograd.forward_ad."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gradlib.core.forward import Level
+from gradlib.core.modes import beneath
+from gradlib.core.tensor import Tensor
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+_levels: list[Level] = []
+
+
+class UnpackedDualTensor(NamedTuple):
+    """What ``unpack_dual`` gives: the values, and the tangent or None."""
+
+    primal: Any
+    tangent: Any
+
+
+def enter_dual_level() -> int:
+    """Enter a level of forward mode and return its number; ``dual_level`` does it as a context.
+
+    Raises: RuntimeError when one is entered already (torch nests none either).
+    """
+    if _levels:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    level = Level()
+    level.__enter__()
+    _levels.append(level)
+    return len(_levels) - 1
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Leave a level; every tangent made in it is gone.
+
+    Raises: RuntimeError when it is not the innermost one entered.
+    """
+    number = len(_levels) - 1 if level is None else level
+    if not _levels or number != len(_levels) - 1:
+        raise RuntimeError(f"Trying to exit a forward AD level that was not the last one that was created: level {level}.")
+    _levels.pop().__exit__()
+
+
+class dual_level:
+    """The context in which dual tensors live; on leaving it their tangents are gone. Source: torch.autograd.forward_ad.dual_level."""
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *exc: object) -> None:
+        exit_dual_level()
+
+
+def current_level(level: int | None = None) -> Level | None:
+    """The level of that number, by default the innermost; None when there is none."""
+    if level is None:
+        return _levels[-1] if _levels else None
+    return _levels[level] if 0 <= level < len(_levels) else None
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A tensor that carries a tangent: a view of ``tensor`` whose derivative direction is ``tangent``.
+
+    Args:
+        tensor: the primal, floating or complex.
+        tangent: of the same shape, dtype and device.
+    Returns: the dual tensor.
+    Raises: RuntimeError outside a dual level or when tensor and tangent do not fit; ValueError when they are no floats.
+    Source: torch.autograd.forward_ad.make_dual.
+    """
+    current = current_level(level)
+    if current is None:
+        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+    for name, value in (("primal", tensor), ("tangent", tangent)):
+        if not (value.is_floating_point() or value.is_complex()):
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {value.dtype}")
+    if tangent.shape != tensor.shape or tangent.dtype != tensor.dtype or tangent.device != tensor.device:
+        raise RuntimeError(
+            f"a tangent has its primal's shape, dtype and device; the primal has {list(tensor.shape)}, {tensor.dtype} on {tensor.device}, "
+            f"the tangent {list(tangent.shape)}, {tangent.dtype} on {tangent.device}"
+        )
+    with beneath(current):
+        dual = tensor.view_as(tensor)
+    current.attach(dual, tangent)
+    return dual
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The primal and the tangent (or None) of a tensor.
+
+    Args:
+        tensor: any tensor.
+    Returns: a named tuple (primal, tangent); the primal is a view that carries no tangent.
+    Source: torch.autograd.forward_ad.unpack_dual.
+    """
+    current = current_level(level)
+    if current is None:
+        return UnpackedDualTensor(tensor, None)
+    with beneath(current):
+        primal = tensor.view_as(tensor)
+    return UnpackedDualTensor(primal, current.tangent(tensor))

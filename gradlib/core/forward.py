@@ -1,0 +1,191 @@
+"""Forward mode: how a tangent passes through an operation, derived from what its declaration says.
+
+An elementwise operation multiplies the tangent by the derivative its rule multiplies the cotangent by; a linear one is applied to the
+tangent itself; a bilinear one once to the tangent of each side. For the rest the rule is transposed: it is linear in the cotangent, and
+differentiating it by that (the rules are differentiable) gives the map of tangents. So no operation needs a formula of its own.
+
+A level is a layer over the operations (``core/modes.py``). Tangents hang on tensors by level, and what a level computes its tangents with
+runs beneath it, so nested levels never see each other's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradlib.backend.array import is_array, namespace
+from gradlib.backend.dtype import is_differentiable
+from gradlib.core.backward import grad as gradient
+from gradlib.core.dispatch import dispatch
+from gradlib.core.modes import beneath, enable_grad, layer, local
+from gradlib.core.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+
+class Level(layer):
+    """One level of forward mode, active while entered."""
+
+    def tangent(self, value: Any) -> Tensor | None:
+        """The tangent that a value carries at this level, or None."""
+        if not isinstance(value, Tensor) or value._meta is None or value._meta.tangents is None:
+            return None
+        return value._meta.tangents.get(self)
+
+    def attach(self, tensor: Tensor, tangent: Tensor) -> None:
+        """Let a tensor carry a tangent at this level."""
+        meta = tensor.meta
+        meta.tangents = {self: tangent} if meta.tangents is None else {**meta.tangents, self: tangent}
+        node = tensor.grad_fn
+        if node is not None and set(node.output_names) & set(node.saved_names):
+            node.extras.output_tangents[tensor.output_nr] = meta.tangents
+
+    def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """Run an operation and carry the tangents of its inputs to its outputs."""
+        inputs = [args[i] for i in op.positions]
+        if op.sequence is not None:
+            inputs[-1:] = inputs[-1]
+        tangents = [self.tangent(x) for x in inputs]
+        with beneath(self):
+            result = dispatch(op, args)
+            if all(t is None for t in tangents) or not op.rules:
+                return result
+            outputs = result if isinstance(result, tuple) else (result,)
+            made = jvp(op, args, inputs, tangents, outputs)
+        for output, tangent in zip(outputs, made, strict=True):
+            if tangent is not None and is_differentiable(output._array.dtype):
+                self.attach(output, tangent)
+        return result
+
+
+def jvp(
+    op: Op, args: tuple[Any, ...], inputs: list[Any], tangents: list[Tensor | None], outputs: tuple[Tensor, ...]
+) -> tuple[Tensor | None, ...]:
+    """The tangents of an operation's outputs.
+
+    Args:
+        op, args: the operation and its arguments.
+        inputs, tangents: its tensor arguments, flattened, and the tangent of each or None.
+        outputs: what it gave.
+    """
+    if op.jvp is not None:
+        return _by_formula(op, args, tangents, outputs)
+    if op.kind == "linear":
+        moved = [t if t is not None else _zero(x) for x, t in zip(inputs, tangents, strict=True)]
+        return _all(dispatch(op, _with(op, args, inputs, moved)))
+    if op.kind == "bilinear":
+        terms = [
+            dispatch(op, _with(op, args, inputs, [t if j == i else x for j, x in enumerate(inputs)]))
+            for i, t in enumerate(tangents)
+            if t is not None
+        ]
+        return (sum(terms[1:], terms[0]),)
+    if (
+        op.kind == "elementwise"
+        and len(outputs) == 1
+        and (op.complex != "explicit" or not any(_is_complex(x) for x in (*inputs, *outputs)))
+    ):
+        return (_by_rules(op, args, tangents, outputs[0]),)
+    return _by_transposition(op, args, inputs, tangents)
+
+
+def _all(result: Any) -> tuple[Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, complex) or getattr(getattr(value, "dtype", None), "kind", "") == "c"
+
+
+def _zero(value: Any) -> Any:
+    """The tangent of an input that has none: zeros of its shape, 0 for a number, the value itself where there is no derivative."""
+    if isinstance(value, Tensor):
+        return wrap(namespace(value._array).zeros_like(value._array)) if is_differentiable(value._array.dtype) else value
+    if is_array(value):
+        return namespace(value).zeros_like(value) if is_differentiable(value.dtype) else value
+    return 0 if isinstance(value, (int, float, complex)) and not isinstance(value, bool) else value
+
+
+def _with(op: Op, args: tuple[Any, ...], inputs: list[Any], moved: list[Any]) -> tuple[Any, ...]:
+    """The arguments with others in the places of the differentiable inputs."""
+    full = list(args)
+    for place, position in enumerate(op.positions):
+        if op.params[position] == op.sequence:
+            full[position] = moved[place:]
+        elif op.tensors[place] in op.rules:
+            full[position] = moved[place]
+    return tuple(full)
+
+
+def _named(op: Op, args: tuple[Any, ...], outputs: tuple[Tensor, ...], name: str) -> Any:
+    """The value of a name that a rule asks for."""
+    if name in op.params:
+        return args[op.params.index(name)]
+    if name in op.outputs:
+        return outputs[op.outputs.index(name)]
+    owner, _, part = name.rpartition("_")
+    value = args[op.params.index(owner)]
+    if owner == op.sequence:
+        return [getattr(v, part) for v in value]
+    return getattr(value, part, () if part == "shape" else None)
+
+
+def _by_rules(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], output: Tensor) -> Tensor:
+    """Elementwise: each rule, which multiplies by the derivative, applied to the tangent spread over the output."""
+    total = None
+    for name, tangent in zip(op.tensors, tangents, strict=True):
+        if tangent is None or name not in op.rules:
+            continue
+        if tangent._array.dtype != output._array.dtype:
+            tangent = tangent.to(output._array.dtype)
+        if tangent._array.shape != output._array.shape:
+            tangent = tangent.expand(output._array.shape)
+        known = {need: _named(op, args, (output,), need) for need in op.rule_params[name] if need != "g"}
+        term = op.rules[name](**{"g": tangent, **known} if "g" in op.rule_params[name] else known)
+        total = term if total is None else total + term
+    assert total is not None, "called with a tangent for some differentiable input"
+    return total
+
+
+def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], outputs: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    """The operation's own ``jvp``, whose parameters are names as in a rule and ``t_NAME`` for the tangent of an input."""
+    import inspect
+
+    known: dict[str, Any] = {}
+    for name in inspect.signature(op.jvp).parameters:  # type: ignore[arg-type]
+        if name.startswith("t_") and name[2:] in op.tensors:
+            place = op.tensors.index(name[2:])
+            if name[2:] == op.sequence:
+                given = args[op.params.index(name[2:])]
+                known[name] = [_zero(x) if t is None else t for x, t in zip(given, tangents[place:], strict=True)]
+            else:
+                tangent = tangents[place]
+                known[name] = _zero(args[op.params.index(name[2:])]) if tangent is None else tangent
+        else:
+            known[name] = _named(op, args, outputs, name)
+    return _all(op.jvp(**known))  # type: ignore[misc]
+
+
+def _by_transposition(op: Op, args: tuple[Any, ...], inputs: list[Any], tangents: list[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """The backward rule is linear in the cotangent; its own gradient by the cotangent is the forward rule."""
+    recording = local.grad_enabled
+    with enable_grad():
+        fresh = [
+            x if t is None else (x.clone() if recording and x.requires_grad else x.detach().requires_grad_())
+            for x, t in zip(inputs, tangents, strict=True)
+        ]
+        outputs = _all(dispatch(op, _with(op, args, inputs, fresh)))
+        live = [y for y in outputs if y.requires_grad]
+        if not live:
+            return tuple(None for _ in outputs)
+        cotangents = [_zero(y).requires_grad_() for y in live]
+        moved = [x for x, t in zip(fresh, tangents, strict=True) if t is not None]
+        back = gradient(live, moved, cotangents, create_graph=True, allow_unused=True)
+        pairs = [(d, t) for d, t in zip(back, [t for t in tangents if t is not None], strict=True) if d is not None and d.requires_grad]
+        if not pairs:
+            return tuple(_zero(y) if y.requires_grad else None for y in outputs)
+        found = gradient(
+            [d for d, _ in pairs], cotangents, [t.to(d._array.dtype) for d, t in pairs], create_graph=recording, materialize_grads=True
+        )
+    ahead = iter(found)
+    return tuple(next(ahead) if y.requires_grad else None for y in outputs)
