@@ -55,6 +55,7 @@ from gradlib.ops.compare import *  # noqa: F403
 from gradlib.ops.complexes import *  # noqa: F403
 from gradlib.ops.activation import *  # noqa: F403
 from gradlib.ops.create import *  # noqa: F403
+from gradlib.ops.data import *  # noqa: F403
 from gradlib.ops.random import *  # noqa: F403
 from gradlib.ops.shape import *  # noqa: F403
 from gradlib.ops.convert import *  # noqa: F403

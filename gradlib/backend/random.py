@@ -166,7 +166,7 @@ def _mixed(x: int) -> int:
     return x ^ (x >> 31)
 
 
-# ---- the default stream of each device ----------------------------------------------------------------------------------------------
+# ---- the default stream of each device ------------------------------------------------------------------------------------------
 
 _lock = threading.Lock()
 _defaults: dict[int | None, Generator] = {}
@@ -178,7 +178,9 @@ def default_generator(index: int | None) -> Generator:
     made = _defaults.get(index)
     if made is None:
         with _lock:
-            made = _defaults.setdefault(index, Generator(Device("cpu") if index is None else Device("cuda", index)).manual_seed(_first_seed))
+            made = _defaults.setdefault(
+                index, Generator(Device("cpu") if index is None else Device("cuda", index)).manual_seed(_first_seed)
+            )
     return made
 
 

@@ -13,27 +13,30 @@ from gradlib.backend.device import device as Device, resolve
 from gradlib.core.op import op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops import create
+from gradlib.ops.data import tensor as data_tensor
 from gradlib.ops.shape import expand
 
-__all__ = ["contiguous", "fill", "to", "zero_"]
+__all__ = ["fill", "is_complex", "is_floating_point", "is_tensor", "numel", "zero_"]
 
 
-# ---- dtype and device -------------------------------------------------------------------------------------------------------------------
+# ---- dtype and device -----------------------------------------------------------------------------------------------------------
 
 
 @op("linear", method=False, complex="explicit", name="to_copy", input=lambda g, source, place: to_copy(g, None, source, place))
-def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None) -> Any:  # noqa: A002
+def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None) -> Any:
     """A copy of another dtype (None: the same) on CUDA device ``place`` (None: the host); ``source`` is where the input lies."""
     if dtype is None or dtype == input.dtype:
         moved = move(input, place)
         return moved.copy(order="K") if moved is input else moved
     if input.dtype.kind == "c" and dtype.kind not in "cb":
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
-        input = input.real  # noqa: A001
+        input = input.real
     return move(input.astype(dtype), place)
 
 
-def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None) -> Any:  # noqa: A002
+def to(
+    input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None
+) -> Any:
     """The tensor with another dtype, on another device, or both; itself when nothing changes. Differentiable.
 
     Args:
@@ -63,8 +66,11 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocki
 
 
 def _is_place(value: Any) -> bool:
-    return value is None or isinstance(value, Device) or (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")
+    return (
+        value is None
+        or isinstance(value, Device)
+        or (isinstance(value, int) and not isinstance(value, bool))
+        or (isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda"))
     )
 
 
@@ -118,11 +124,11 @@ publish(cuda, "cuda")
 
 
 @op("linear", method=False, complex="explicit", name="contiguous", input=lambda g: g)
-def _row_major(xp: Namespace, input: Any) -> Any:  # noqa: A002
+def _row_major(xp: Namespace, input: Any) -> Any:
     return xp.ascontiguousarray(input)
 
 
-def contiguous(input: Any, memory_format: Any = None) -> Any:  # noqa: A002
+def contiguous(input: Any, memory_format: Any = None) -> Any:
     """The tensor in row-major memory; itself when it is so. Source: torch.Tensor.contiguous."""
     array = input._array if isinstance(input, Tensor) else input
     return input if array.flags.c_contiguous else _row_major(input)
@@ -131,11 +137,11 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:  # noqa: A002
 publish(contiguous, "contiguous")
 
 
-# ---- written in place ---------------------------------------------------------------------------------------------------------------------
+# ---- written in place -----------------------------------------------------------------------------------------------------------
 
 
 @op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g), src=lambda g: g)
-def copy(xp: Namespace, input: Any, src: Any) -> Any:  # noqa: A002
+def copy(xp: Namespace, input: Any, src: Any) -> Any:
     """The values of src, in input's shape and dtype."""
     values = src if is_array(src) else xp.asarray(src)
     if values.dtype.kind == "c" and input.dtype.kind not in "cb":
@@ -166,7 +172,7 @@ publish(copy_, "copy_")
 
 
 @op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g), value=lambda g: g)
-def fill(xp: Namespace, input: Any, value: Any) -> Any:  # noqa: A002
+def fill(xp: Namespace, input: Any, value: Any) -> Any:
     """A tensor like input with one value everywhere. Source: torch.fill."""
     if is_array(value) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
@@ -176,7 +182,7 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:  # noqa: A002
 
 
 @op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g))
-def zero(xp: Namespace, input: Any) -> Any:  # noqa: A002
+def zero(xp: Namespace, input: Any) -> Any:
     """Zeros like input."""
     return expand(xp.zeros((), input.dtype), input.shape)
 
@@ -184,13 +190,36 @@ def zero(xp: Namespace, input: Any) -> Any:  # noqa: A002
 zero_ = Tensor.zero_
 
 
-# ---- new ones that take after this one ------------------------------------------------------------------------------------------------------
+# ---- questions ------------------------------------------------------------------------------------------------------------------
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether obj is a Tensor. Source: torch.is_tensor."""
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> int:
+    """How many elements there are. Source: torch.numel."""
+    return input.numel()
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are floating-point numbers. Source: torch.is_floating_point."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the elements are complex numbers. Source: torch.is_complex."""
+    return input.is_complex()
+
+
+# ---- new ones that take after this one ------------------------------------------------------------------------------------------
 
 
 def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """A copy of data with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_tensor."""
     create.ignored("new_tensor", other)
-    return create.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    return data_tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 def _new(name: str) -> None:

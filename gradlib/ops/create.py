@@ -1,4 +1,4 @@
-"""New tensors: from data, filled with a value, evenly spaced. None of these is differentiable."""
+"""New tensors filled with a value, or evenly spaced. None of these is differentiable."""
 
 from __future__ import annotations
 
@@ -9,17 +9,26 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, cupy, device_index, is_array, is_cupy, move, namespace, on_device_of
+from gradlib.backend.array import Array, Namespace, cupy, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.core.tensor import Tensor, as_array, wrap
 from gradlib.ops.dims import sizes_of
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "linspace", "logspace",
-    "ones", "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
-]  # fmt: skip
-
-_NUMBERS = {bool, int, float, complex}
+    "arange",
+    "empty",
+    "empty_like",
+    "eye",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "ones",
+    "ones_like",
+    "scalar_tensor",
+    "zeros",
+    "zeros_like",
+]
 
 
 def at(device: Any) -> tuple[Namespace, Any]:
@@ -32,165 +41,6 @@ def finished(array: Array, requires_grad: bool) -> Tensor:
     """A new tensor around an array, as a leaf that wants a gradient where asked."""
     made = wrap(array)
     return made.requires_grad_() if requires_grad else made
-
-
-# ---- from data ------------------------------------------------------------------------------------------------------------------
-
-
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A new tensor with a copy of the data; the way to make a leaf from Python numbers or an array.
-
-    Args:
-        data: a number, nested lists of numbers or of 0-d tensors, a NumPy or CuPy array, a Tensor.
-        dtype: defaults to that of an array; Python floats become the default dtype, ints int64, bools bool.
-        device: defaults to that of an array or Tensor, and to the default device for Python data.
-        requires_grad: record operations on it. pin_memory: accepted; it has no effect.
-    Raises: ValueError for ragged lists, TypeError for strings, RuntimeError for what has no dtype.
-    Source: torch.tensor.
-    """
-    chosen = dtypes.as_dtype(dtype)
-    if isinstance(data, Tensor):
-        data = data._array
-    if is_array(data):
-        place = device_index(data) if device is None and is_cupy(data) else resolve(device)
-        with on_device_of(data):
-            copied = namespace(data).array(data, dtype=chosen or _supported(data.dtype), order="K", copy=True, subok=False)
-        return finished(move(copied, place), requires_grad)
-    return finished(move(_from_python(data, chosen), resolve(device)), requires_grad)
-
-
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of the data without a copy where none is needed: arrays share their memory, a Tensor is returned as it is.
-
-    Args:
-        data: as for ``tensor``. A Tensor that must change dtype or device is converted, and stays part of its graph.
-        dtype, device: what it should have; a copy is made only when the data has another.
-    Source: torch.as_tensor.
-    """
-    chosen = dtypes.as_dtype(dtype)
-    if isinstance(data, Tensor):
-        return data if chosen is None and device is None else data.to(dtype=chosen, device=device)
-    if not is_array(data):
-        return tensor(data, dtype=dtype, device=device)
-    array = _plain(data)
-    if chosen is not None and array.dtype != chosen:
-        array = array.astype(chosen)
-    return wrap(array if device is None else move(array, resolve(device)))
-
-
-def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """A CPU tensor that shares the NumPy array's memory: writing one writes the other.
-
-    Raises: TypeError for what is no NumPy array, or has elements gradlib does not hold; ValueError for foreign byte order.
-    Source: torch.from_numpy.
-    """
-    if not isinstance(ndarray, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    return wrap(_plain(ndarray))
-
-
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of any data, copied when ``copy`` is true or when needed. Source: torch.asarray.
-
-    Raises: ValueError when ``copy=False`` and a copy is needed.
-    """
-    result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
-    if copy is False and not (result is obj or (is_array(obj) and np.shares_memory(result._array, obj))):
-        raise ValueError(f"can't alias data of type {type(obj).__name__} with dtype {result.dtype} on {result.device}; leave copy unset")
-    return result.requires_grad_() if requires_grad else result
-
-
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A 0-d tensor of the default dtype (unless another is given) holding one number."""
-    return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
-
-
-def _supported(dtype: np.dtype) -> np.dtype:
-    """gradlib's own object for a dtype. Raises: TypeError for elements that gradlib does not hold."""
-    if dtype.kind in "biufcV" and dtype.name not in ("longdouble", "float128", "clongdouble", "complex256", "float96", "complex192"):
-        with contextlib.suppress(TypeError):
-            return dtypes.as_dtype(np.dtype(dtype.type)) or dtype
-    raise TypeError(f"can't convert an array of type {dtype}; gradlib holds bool, integers, float16 to float64, bfloat16, complex64 and complex128")
-
-
-def _plain(array: Array) -> Array:
-    """The same memory as an array of the base class with a native, canonical dtype."""
-    dtype = _supported(array.dtype)
-    if not array.dtype.isnative:
-        raise ValueError(f"given array has byte order different from the native byte order ({array.dtype}); convert it with .astype({dtype})")
-    if isinstance(array, np.ndarray) and type(array) is not np.ndarray:
-        array = array.view(np.ndarray)
-    return array if array.dtype is dtype else array.view(dtype)
-
-
-def _leaf_types(data: Any) -> set[type]:
-    """The types of what stands in nested lists."""
-    if not isinstance(data, (list, tuple)):
-        return {type(data)}
-    types = set(map(type, data))
-    return types if types <= _NUMBERS else set().union(*map(_leaf_types, data))
-
-
-def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
-    """A NumPy array from numbers, nested lists of them, 0-d tensors among them, or anything that NumPy reads as an array."""
-    if isinstance(data, (str, bytes)):
-        raise TypeError(f"new(): invalid data type {type(data).__name__!r}")
-    types = _leaf_types(data)
-    if types & {str, bytes}:
-        raise ValueError("too many dimensions 'str': a tensor holds numbers, got strings")
-    if any(issubclass(t, Tensor) for t in types):
-        data = _without_tensors(data)
-    try:
-        array = np.array(data)
-    except ValueError as error:
-        raise ValueError(f"expected nested sequences of equal length at every level ({error})") from None
-    if array.dtype.kind not in "biufcV":
-        overflow = isinstance(data, int) or types <= _NUMBERS
-        raise (ValueError("Overflow: an integer does not fit 64 bits") if overflow else RuntimeError(f"Could not infer dtype of {_names(types)}"))
-    if dtype is not None:
-        return _cast(array, dtype)
-    if types <= _NUMBERS:
-        return array.astype(_of_python(array, data), copy=False)
-    if types & _NUMBERS or len(types) > 1:
-        dtype = dtypes.result_type(*_typical(data))
-        return array.astype(dtype, copy=False)
-    return array.astype(_supported(array.dtype), copy=False)
-
-
-def _of_python(array: np.ndarray, data: Any) -> np.dtype:
-    if array.dtype.kind in "iu":
-        if array.dtype.kind == "u":
-            raise ValueError("Overflow: an integer does not fit int64")
-        return dtypes.int64
-    return {"b": dtypes.bool_, "f": dtypes.get_default_dtype(), "c": dtypes.to_complex(dtypes.get_default_dtype())}[array.dtype.kind] if array.size else (
-        dtypes.get_default_dtype()
-    )
-
-
-def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if array.dtype.kind == "c" and dtype.kind != "c":
-        raise TypeError(f"must be real number, not complex (dtype={dtype})")
-    return array.astype(dtype)
-
-
-def _names(types: set[type]) -> str:
-    return ", ".join(sorted(t.__name__ for t in types)) or "an empty object"
-
-
-def _without_tensors(data: Any) -> Any:
-    """Nested lists with every Tensor replaced by its only element, as a NumPy scalar."""
-    if isinstance(data, Tensor):
-        if data.numel() != 1:
-            raise ValueError(f"only one element tensors can be converted to Python scalars, got shape {list(data.shape)}; use gradlib.stack")
-        return move(data._array, None).reshape(-1)[0]
-    return [_without_tensors(x) for x in data] if isinstance(data, (list, tuple)) else data
-
-
-def _typical(data: Any) -> list[Any]:
-    """For each leaf of nested lists an array or number of its dtype that all count alike in promotion."""
-    if isinstance(data, (list, tuple)):
-        return [leaf for x in data for leaf in _typical(x)]
-    return [np.empty(0, getattr(data, "dtype", None) or dtypes.scalar_dtype(data))]
 
 
 # ---- filled ---------------------------------------------------------------------------------------------------------------------
@@ -248,7 +98,12 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     return finished(made._array, requires_grad)
 
 
-def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:  # noqa: A002
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A 0-d tensor of the default dtype (unless another is given) holding one number."""
+    return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
     """New memory of the input's shape and order; a raw array for a raw array, so that rules can use it."""
     array = as_array(input._array if isinstance(input, Tensor) else input)
     chosen = dtypes.as_dtype(dtype)
@@ -261,25 +116,25 @@ def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -
     return finished(made, requires_grad) if isinstance(input, Tensor) else made
 
 
-def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:  # noqa: A002
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
     """Zeros with the input's shape, dtype, device and memory order. Source: torch.zeros_like."""
     ignored("zeros_like", other)
     return _like("zeros", input, dtype, device, requires_grad)
 
 
-def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:  # noqa: A002
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
     """Ones with the input's shape, dtype, device and memory order. Source: torch.ones_like."""
     ignored("ones_like", other)
     return _like("ones", input, dtype, device, requires_grad)
 
 
-def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:  # noqa: A002
+def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
     """Unset memory with the input's shape, dtype, device and memory order. Source: torch.empty_like."""
     ignored("empty_like", other)
     return _like("empty", input, dtype, device, requires_grad)
 
 
-def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:  # noqa: A002
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
     """One value everywhere, with the input's shape, dtype, device and memory order. Source: torch.full_like."""
     ignored("full_like", other)
     made = _like("empty", input, dtype, device, False)
@@ -296,7 +151,7 @@ def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
     return wrap(made) if isinstance(like, Tensor) else made
 
 
-# ---- evenly spaced ----------------------------------------------------------------------------------------------------------------
+# ---- evenly spaced --------------------------------------------------------------------------------------------------------------
 
 
 def _number(value: Any) -> Any:
@@ -327,7 +182,11 @@ def arange(
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
-    count = -((start - end) // step) if isinstance(start, int) and isinstance(end, int) and isinstance(step, int) else math.ceil((end - start) / step)
+    count = (
+        -((start - end) // step)
+        if isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
+        else math.ceil((end - start) / step)
+    )
     xp, place = at(device)
     with place:
         if dtypes.category(chosen) == 1:
@@ -351,7 +210,9 @@ def _spaced(xp: Namespace, start: Any, end: Any, steps: int, dtype: np.dtype) ->
     return xp.where(i < steps // 2, first + step * i, last - step * (steps - 1 - i)) if steps != 1 else xp.full(1, first)
 
 
-def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
+) -> Tensor:
     """``steps`` evenly spaced numbers from start to end, both included. Source: torch.linspace."""
     ignored("linspace", other)
     first, last = _number(start), _number(end)
@@ -362,7 +223,15 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
 
 
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **other: Any,
 ) -> Tensor:
     """``steps`` numbers from base**start to base**end, evenly spaced on a logarithmic scale. Source: torch.logspace."""
     ignored("logspace", other)

@@ -16,12 +16,12 @@ from gradlib.ops.shape import expand, reshape, unsqueeze
 from gradlib.ops.slices import narrow, split_with_sizes, unbind
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cat", "chunk", "column_stack", "concat", "concatenate",
-    "dsplit", "dstack", "hsplit", "hstack", "meshgrid", "row_stack", "split", "stack", "tensor_split", "vsplit", "vstack",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cat", "chunk", "column_stack", "concat",
+    "concatenate", "dsplit", "dstack", "hsplit", "hstack", "meshgrid", "row_stack", "split", "stack", "tensor_split", "vsplit", "vstack",
 ]  # fmt: skip
 
 
-# ---- into one ---------------------------------------------------------------------------------------------------------------------------
+# ---- into one -------------------------------------------------------------------------------------------------------------------
 
 
 def _is_nothing(shape: tuple[int, ...]) -> bool:
@@ -36,7 +36,14 @@ def _parted(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
     return [reshape(part, shape) if _is_nothing(shape) else part for part, shape in zip(parts, shapes, strict=True)]
 
 
-@op("linear", promote="same", sequence="tensors", method=False, complex="explicit", tensors=lambda g, tensors_shape, dim: _parted(g, tensors_shape, dim))
+@op(
+    "linear",
+    promote="same",
+    sequence="tensors",
+    method=False,
+    complex="explicit",
+    tensors=lambda g, tensors_shape, dim: _parted(g, tensors_shape, dim),
+)
 def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     """Tensors one behind another along a dimension, in their common dtype.
 
@@ -56,8 +63,8 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
             raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}")
         if any(a != b for d, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if d != at):
             raise RuntimeError(
-                f"Sizes of tensors must match except in dimension {at}. Expected shape {list(first.shape)} but got {list(x.shape)} for tensor "
-                f"number {i} in the list."
+                f"Sizes of tensors must match except in dimension {at}. Expected shape {list(first.shape)} but got {list(x.shape)} for "
+                f"tensor number {i} in the list."
             )
     return xp.concatenate([x for x in tensors if not _is_nothing(x.shape)] or [first], axis=at)
 
@@ -70,7 +77,9 @@ def stack(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension. Raises: RuntimeError for unequal shapes. Source: torch.stack."""
     for i, x in enumerate(tensors):
         if x.shape != tensors[0].shape:
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {i}")
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {i}"
+            )
     return xp.stack(tensors, axis=wrap_dim(dim, tensors[0].ndim + 1))
 
 
@@ -108,7 +117,7 @@ def column_stack(tensors: Sequence[Any]) -> Any:
     return hstack([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in _some("column_stack", tensors)])
 
 
-# ---- into several -----------------------------------------------------------------------------------------------------------------------
+# ---- into several ---------------------------------------------------------------------------------------------------------------
 
 
 @composite
@@ -125,7 +134,9 @@ def split(tensor: Any, split_size: Any, dim: int = 0) -> Any:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     size = tensor.shape[wrap_dim(dim, tensor.ndim)]
     if split_size < 0 or (split_size == 0 and size):
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, and not negative, but got split_size {split_size} for dimension size {size}")
+        raise RuntimeError(
+            f"split_size can only be 0 if dimension size is 0, and not negative, but got split_size {split_size} for dimension size {size}"
+        )
     full, rest = divmod(size, split_size) if split_size else (1, 0)
     sizes = [split_size] * full + [rest] * (rest > 0)
     return split_with_sizes(tensor, tuple(sizes or [0]), dim)
@@ -201,7 +212,7 @@ def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
-# ---- brought to one shape -----------------------------------------------------------------------------------------------------------------
+# ---- brought to one shape -------------------------------------------------------------------------------------------------------
 
 
 def _listed(tensors: tuple[Any, ...]) -> list[Any]:

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, device_index
+from gradlib.backend.array import Array, device_index, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.backend.random import Generator, default_generator
+from gradlib.core.inplace import write
 from gradlib.core.op import publish
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw, wrap
+from gradlib.ops.convert import copy
 from gradlib.ops.create import finished, ignored, size_given
 from gradlib.ops.dims import sizes_of
+from gradlib.ops.shape import expand
 
-__all__ = ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
+__all__ = ["bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
 
 
 def stream(generator: Generator | None, index: int | None) -> Generator:
@@ -98,7 +101,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
 
 
 def rand_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any  # noqa: A002
+    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
     """Uniform numbers in [0, 1) with the input's shape, dtype and device. Source: torch.rand_like."""
     ignored("rand_like", other)
@@ -106,7 +109,7 @@ def rand_like(
 
 
 def randn_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any  # noqa: A002
+    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
     """Normal numbers with the input's shape, dtype and device. Source: torch.randn_like."""
     ignored("randn_like", other)
@@ -114,7 +117,7 @@ def randn_like(
 
 
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,  # noqa: A002
+    input: Tensor, low: int, high: int | None = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, **other: Any,
 ) -> Tensor:  # fmt: skip
     """Integers from low (0 when left out) up to high, with the input's shape, dtype and device. Source: torch.randint_like."""
@@ -122,5 +125,216 @@ def randint_like(
     if high is None:
         low, high = 0, low
     return randint(
-        low, high, tuple(input.shape), generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
+        low,
+        high,
+        tuple(input.shape),
+        generator=generator,
+        dtype=dtype or input.dtype,
+        device=device or input.device,
+        requires_grad=requires_grad,
     )
+
+
+# ---- drawn for each element of a tensor -----------------------------------------------------------------------------------------
+
+
+def _recorded(drawn: Array, *parameters: Any) -> Tensor:
+    """The drawn numbers as a result of their parameters, whose gradients are zero (as in torch)."""
+    result = wrap(drawn)
+    for each in parameters:
+        if isinstance(each, Tensor) and each.requires_grad:
+            result = copy(expand(each, drawn.shape), result)
+    return result
+
+
+def normal(
+    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, **other: Any
+) -> Tensor:
+    """Normal numbers of given means and standard deviations. No gradient flows to them (it is zero).
+
+    Args:
+        mean, std: numbers, or Tensors that broadcast together and give the shape.
+        size: the shape, when both are numbers.
+    Raises: RuntimeError for a negative standard deviation.
+    Source: torch.normal.
+    """
+    wants = bool(other.pop("requires_grad", False))
+    ignored("normal", other)
+    tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
+    if not tensors:
+        _check_std(std)
+        drawn = randn(size if size is not None else (), generator=generator, dtype=dtype, device=device)._array
+        return finished(drawn * drawn.dtype.type(std) + drawn.dtype.type(mean), wants)
+    like = tensors[0]._array
+    shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    with on_device_of(like):
+        if isinstance(std, Tensor):
+            _check_std(float(std._array.min()) if std._array.size else 0.0)
+        else:
+            _check_std(std)
+        drawn = stream(generator, device_index(like)).normal(shape, like.dtype) * raw(std) + raw(mean)
+    return _recorded(drawn.astype(like.dtype, copy=False), mean, std)
+
+
+def _check_std(std: Any) -> None:
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
+
+    Raises: RuntimeError for probabilities outside [0, 1]. Source: torch.bernoulli.
+    """
+    array = input._array
+    if p is None and dtypes.category(array.dtype) != 2:
+        raise NotImplementedError(f"bernoulli reads its input as probabilities, which are floating-point numbers, got {array.dtype}")
+    return _recorded(_bernoulli(array, array if p is None else p, generator), input)
+
+
+def _bernoulli(like: Array, p: Any, generator: Generator | None) -> Array:
+    """0 or 1 in like's shape and dtype; p is a number or an array."""
+    xp = namespace(like)
+    with on_device_of(like):
+        p = xp.asarray(p, dtype=xp.float64)
+        if p.size and not bool(((p >= 0) & (p <= 1)).all()):
+            raise RuntimeError(f"bernoulli expects probabilities in [0, 1], got from {float(p.min())} to {float(p.max())}")
+        return (stream(generator, device_index(like)).uniform(like.shape, np.dtype(np.float64)) < p).astype(like.dtype)
+
+
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
+    """Positions drawn with the given weights.
+
+    Args:
+        input: weights, not negative and not all zero, of shape (n,) or (rows, n).
+        num_samples: how many positions to draw for each row. replacement: whether one may come more than once.
+    Returns: int64 positions of shape (num_samples,) or (rows, num_samples).
+    Raises: RuntimeError for weights or a number of samples that make no sense.
+    Source: torch.multinomial.
+    """
+    weights = input._array
+    if weights.ndim not in (1, 2):
+        raise RuntimeError(f"prob_dist must be 1 or 2 dim, got shape {list(weights.shape)}")
+    if dtypes.category(weights.dtype) != 2:
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {weights.dtype}")
+    if num_samples <= 0:
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
+    count = weights.shape[-1]
+    if not replacement and num_samples > count:
+        raise RuntimeError(f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of {count}")
+    xp = namespace(weights)
+    with on_device_of(weights):
+        rows = weights.reshape(-1, count).astype(xp.float64)
+        if not bool((xp.isfinite(rows) & (rows >= 0)).all()):
+            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        if rows.size and not bool((rows.sum(-1) > 0).all()):
+            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        source = stream(generator, device_index(weights))
+        drawn = _with_replacement(source, rows, num_samples) if replacement else _race(source, rows)[:, :num_samples]
+        return wrap(drawn.reshape((*weights.shape[:-1], num_samples)).astype(xp.int64, copy=False))
+
+
+def _race(source: Generator, weights: Array) -> Array:
+    """The order in which exponential clocks of these rates ring. Source: Efraimidis and Spirakis, 2006."""
+    xp = namespace(weights)
+    uniform = source.uniform(weights.shape, np.dtype(np.float64))
+    positive = weights > 0
+    return xp.argsort(xp.where(positive, -xp.log1p(-uniform) / xp.where(positive, weights, 1), xp.inf), axis=-1)
+
+
+def _with_replacement(source: Generator, weights: Array, count: int) -> Array:
+    """Positions where the rising sum of weights first exceeds a uniform number; row i is searched for between i and i + 1."""
+    xp = namespace(weights)
+    rows, size = weights.shape
+    row = xp.arange(rows)[:, None]
+    rising = xp.cumsum(weights, axis=-1)
+    rising = rising / rising[:, -1:] + row
+    wanted = xp.minimum(source.uniform((rows, count), np.dtype(np.float64)) + row, xp.nextafter(row + 1.0, 0.0))
+    return xp.searchsorted(rising.ravel(), wanted.ravel(), side="right").reshape(rows, count) - row * size
+
+
+publish(bernoulli, "bernoulli")
+publish(multinomial, "multinomial")
+
+
+# ---- filled in place ------------------------------------------------------------------------------------------------------------
+
+
+def _filled(name: str, target: Tensor, drawn: Array) -> Tensor:
+    """Write drawn numbers; what the tensor depended on before gets a gradient of zero."""
+    return write(target, lambda shadow: copy(shadow, drawn), name, copies_input=False)
+
+
+def _floating(name: str, target: Tensor) -> np.dtype:
+    if dtypes.category(target._array.dtype) < 2:
+        raise NotImplementedError(f"{name} gives floating-point numbers; the tensor to be filled has dtype {target.dtype}")
+    return target._array.dtype
+
+
+def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers. Returns: this tensor. Source: torch.Tensor.normal_."""
+    _check_std(std)
+    kind = _floating("normal_", self)
+    drawn = stream(generator, device_index(self._array)).normal(self._array.shape, kind)
+    return _filled("normal_", self, drawn * kind.type(std) + kind.type(mean))
+
+
+def _uniform(name: str, self: Tensor, generator: Generator | None) -> Array:
+    """Uniform numbers in [0, 1) for each element; half types are drawn in float32."""
+    kind = _floating(name, self)
+    return stream(generator, device_index(self._array)).uniform(self._array.shape, kind if kind.itemsize > 2 else dtypes.float32)
+
+
+def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with uniform numbers in [low, to). Returns: this tensor. Source: torch.Tensor.uniform_."""
+    if low > to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
+    drawn = _uniform("uniform_", self, generator)
+    return _filled("uniform_", self, drawn * drawn.dtype.type(to - low) + drawn.dtype.type(low))
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with 1 with probability p (a number, or a Tensor that broadcasts) and 0 else. Source: torch.Tensor.bernoulli_."""
+    return _filled("bernoulli_", self, _bernoulli(self._array, raw(p), generator))
+
+
+def random_(self: Tensor, low: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
+    """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_.
+
+    Without bounds, all values that the dtype holds exactly, from 0.
+    """
+    kind = self._array.dtype
+    if to is None:
+        low, to = (0, low) if low else (0, _span(kind))
+    _check_range("random_", low, to)
+    return _filled("random_", self, stream(generator, device_index(self._array)).integers(low, to, self._array.shape))
+
+
+def _span(dtype: np.dtype) -> int:
+    """The first whole number above 0 that the dtype does not hold exactly."""
+    if dtype.kind == "b":
+        return 2
+    if dtype.kind in "iu":
+        return min(int(np.iinfo(dtype).max) + 1, (1 << 63) - 1)
+    return int(1 << {2: 11 if dtype.kind == "f" else 8, 4: 24, 8: 53}[dtype.itemsize]) + 1
+
+
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponential numbers of rate lambd. Returns: this tensor. Source: torch.Tensor.exponential_."""
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    drawn = _uniform("exponential_", self, generator)
+    return _filled("exponential_", self, -namespace(drawn).log1p(-drawn) / drawn.dtype.type(lambd))
+
+
+def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers whose logarithms are normal with this mean and deviation. Source: torch.Tensor.log_normal_."""
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    kind = _floating("log_normal_", self)
+    drawn = stream(generator, device_index(self._array)).normal(self._array.shape, kind)
+    return _filled("log_normal_", self, namespace(drawn).exp(drawn * kind.type(std) + kind.type(mean)))
+
+
+for _fill in (normal_, uniform_, bernoulli_, random_, exponential_, log_normal_):
+    publish(_fill, _fill.__name__)

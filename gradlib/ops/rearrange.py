@@ -17,7 +17,7 @@ from gradlib.ops.shape import ravel, reshape, transpose
 __all__ = ["flip", "repeat_interleave", "roll", "rot90", "tile", "tril", "tril_indices", "triu", "triu_indices"]
 
 
-# ---- repeated -----------------------------------------------------------------------------------------------------------------------------
+# ---- repeated -------------------------------------------------------------------------------------------------------------------
 
 
 def _folded(shape: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[int, ...]:
@@ -31,10 +31,14 @@ def _folded(shape: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[int, ...]
     input=lambda g, input_shape, repeats: reshape(g, _folded(input_shape, repeats)).sum(tuple(range(0, 2 * len(repeats), 2))),
 )  # fmt: skip
 def repeat(xp: Namespace, input: Any, repeats: Any) -> Any:
-    """The whole tensor repeated along each dimension. Raises: RuntimeError for fewer repeats than dimensions. Source: torch.Tensor.repeat."""
+    """The whole tensor repeated along each dimension.
+
+    Raises: RuntimeError for fewer repeats than dimensions. Source: torch.Tensor.repeat.
+    """
     if len(repeats) < input.ndim:
         raise RuntimeError(
-            f"Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {list(repeats)} for shape {list(input.shape)}"
+            f"Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {list(repeats)} for shape "
+            f"{list(input.shape)}"
         )
     if min(repeats, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension: repeats {list(repeats)}")
@@ -96,7 +100,9 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
 def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> Any:
     """Which position each element of an interleaved repetition comes from."""
     if not is_array(repeats) or repeats.ndim > 1:
-        raise RuntimeError(f"repeats must be 0-dim or 1-dim tensor, got {type(repeats).__name__} of shape {list(getattr(repeats, 'shape', []))}")
+        raise RuntimeError(
+            f"repeats must be 0-dim or 1-dim tensor, got {type(repeats).__name__} of shape {list(getattr(repeats, 'shape', []))}"
+        )
     if repeats.dtype not in (dtypes.int32, dtypes.int64):
         raise RuntimeError(f"repeats has to be Long or Int tensor, got {repeats.dtype}")
     xp = namespace(like)
@@ -104,7 +110,9 @@ def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> A
     if repeats.size == 1:
         repeats = xp.broadcast_to(repeats.reshape(1), (size,))
     if repeats.size != size:
-        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and input.size(0) = {size}")
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and input.size(0) = {size}"
+        )
     ends = xp.cumsum(repeats)
     if output_size is None:
         if size and int(repeats.min()) < 0:
@@ -113,7 +121,7 @@ def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> A
     return xp.searchsorted(ends, xp.arange(output_size), side="right")
 
 
-# ---- turned round -------------------------------------------------------------------------------------------------------------------------
+# ---- turned round ---------------------------------------------------------------------------------------------------------------
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, dims: flip(g, dims))
@@ -166,7 +174,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     return to(input, copy=True)
 
 
-# ---- triangles ----------------------------------------------------------------------------------------------------------------------------
+# ---- triangles ------------------------------------------------------------------------------------------------------------------
 
 
 def _is_matrix(name: str, input: Any) -> None:

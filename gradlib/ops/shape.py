@@ -15,15 +15,15 @@ from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
 
 __all__ = [
-    "adjoint", "broadcast_to", "expand", "expand_as", "flatten", "moveaxis", "movedim", "permute", "ravel", "reshape", "reshape_as", "squeeze",
-    "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze", "view_as",
+    "adjoint", "broadcast_to", "expand", "expand_as", "flatten", "moveaxis", "movedim", "permute", "ravel", "reshape", "reshape_as",
+    "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze", "view_as",
 ]  # fmt: skip
 
 
-# ---- another shape ----------------------------------------------------------------------------------------------------------------
+# ---- another shape --------------------------------------------------------------------------------------------------------------
 
 
-def _reshaped(input: Array, shape: Any) -> Array:  # noqa: A002
+def _reshaped(input: Array, shape: Any) -> Array:
     """``input.reshape(shape)`` with torch's errors."""
     try:
         return input.reshape(shape)
@@ -46,7 +46,7 @@ def _misshaped(shape: tuple[int, ...], count: int) -> str:
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
-def reshape(xp: Namespace, input: Any, shape: Any) -> Any:  # noqa: A002
+def reshape(xp: Namespace, input: Any, shape: Any) -> Any:
     """The same elements in row-major order under another shape; a view where the memory allows it, else a copy.
 
     Args:
@@ -58,7 +58,7 @@ def reshape(xp: Namespace, input: Any, shape: Any) -> Any:  # noqa: A002
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
-def view(xp: Namespace, input: Any, shape: Any) -> Any:  # noqa: A002
+def view(xp: Namespace, input: Any, shape: Any) -> Any:
     """As ``reshape``, but always the same memory. Raises: RuntimeError where that would need a copy. Source: torch.Tensor.view."""
     result = _reshaped(input, shape)
     if not is_view_of(result, input):
@@ -78,19 +78,19 @@ publish(_reshape_method, "reshape")
 
 
 @composite
-def reshape_as(input: Any, other: Any) -> Any:  # noqa: A002
+def reshape_as(input: Any, other: Any) -> Any:
     """``reshape`` to the shape of another tensor."""
     return reshape(input, tuple(other.shape))
 
 
 @composite
-def view_as(input: Any, other: Any) -> Any:  # noqa: A002
+def view_as(input: Any, other: Any) -> Any:
     """``view`` with the shape of another tensor."""
     return view(input, tuple(other.shape))
 
 
 @composite
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:  # noqa: A002
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d. Source: torch.flatten.
 
     Raises: RuntimeError when start_dim comes after end_dim.
@@ -105,13 +105,13 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:  # noqa: 
 
 
 @composite
-def ravel(input: Any) -> Any:  # noqa: A002
+def ravel(input: Any) -> Any:
     """All elements in one dimension, row-major; a view where the memory allows it. Source: torch.ravel."""
     return reshape(input, (-1,))
 
 
 @composite
-def unflatten(input: Any, dim: int, sizes: Any) -> Any:  # noqa: A002
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """One dimension split into several, of which one may be -1. Source: torch.unflatten.
 
     Raises: RuntimeError when the sizes do not multiply up to the dimension's.
@@ -122,15 +122,17 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:  # noqa: A002
         raise RuntimeError("unflatten: sizes must be non-empty")
     known = math.prod(size for size in inner if size != -1)
     if inner.count(-1) > 1 or (shape[at] != known if -1 not in inner else known == 0 or shape[at] % known):
-        raise RuntimeError(f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {at} ({shape[at]}) in the input tensor")
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {at} ({shape[at]}) in the input tensor"
+        )
     return view(input, (*shape[:at], *inner, *shape[at + 1 :]))
 
 
-# ---- dimensions of size 1 -----------------------------------------------------------------------------------------------------------
+# ---- dimensions of size 1 -------------------------------------------------------------------------------------------------------
 
 
 @op("linear", view=True, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
-def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:  # noqa: A002
+def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:
     """Without the dimensions of size 1: all of them, or those of ``dim`` (an int or a tuple) that have it. Source: torch.squeeze."""
     shape = input.shape
     chosen = range(len(shape)) if dim is None else wrap_dims(dim, len(shape))
@@ -138,16 +140,16 @@ def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:  # noqa: A002
 
 
 @op("linear", view=True, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
-def unsqueeze(xp: Namespace, input: Any, dim: int) -> Any:  # noqa: A002
+def unsqueeze(xp: Namespace, input: Any, dim: int) -> Any:
     """With a new dimension of size 1 at ``dim``. Source: torch.unsqueeze."""
     return xp.expand_dims(input, wrap_dim(dim, input.ndim + 1))
 
 
-# ---- another order ------------------------------------------------------------------------------------------------------------------
+# ---- another order --------------------------------------------------------------------------------------------------------------
 
 
 @op("linear", view=True, aliases=("swapaxes", "swapdims"), complex="explicit", input=lambda g, dim0, dim1: transpose(g, dim0, dim1))
-def transpose(xp: Namespace, input: Any, dim0: int, dim1: int) -> Any:  # noqa: A002
+def transpose(xp: Namespace, input: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged. Source: torch.transpose."""
     if not input.ndim:
         wrap_dims((dim0,), 0), wrap_dims((dim1,), 0)
@@ -167,7 +169,7 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g, dims: permute(g, _inverse(dims)))
-def permute(xp: Namespace, input: Any, dims: Any) -> Any:  # noqa: A002
+def permute(xp: Namespace, input: Any, dims: Any) -> Any:
     """The dimensions in another order. Source: torch.permute.
 
     Args:
@@ -183,7 +185,7 @@ def permute(xp: Namespace, input: Any, dims: Any) -> Any:  # noqa: A002
 
 
 @composite(aliases=("moveaxis",))
-def movedim(input: Any, source: Any, destination: Any) -> Any:  # noqa: A002
+def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Some dimensions moved to other places, the rest in their order. Source: torch.movedim.
 
     Args:
@@ -204,7 +206,7 @@ moveaxis = movedim
 
 
 @op("linear", view=True, complex="explicit", input=lambda g: t(g))
-def t(xp: Namespace, input: Any) -> Any:  # noqa: A002
+def t(xp: Namespace, input: Any) -> Any:
     """The transpose of a matrix; a tensor of fewer dimensions as it is. Raises: RuntimeError for more than 2. Source: torch.t."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
@@ -234,7 +236,7 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
 
 
 @composite
-def adjoint(input: Any) -> Any:  # noqa: A002
+def adjoint(input: Any) -> Any:
     """The conjugate transpose of each matrix. Source: torch.adjoint."""
     if input.ndim < 2:
         raise RuntimeError(f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
@@ -248,11 +250,11 @@ publish(property(_matrix_adjoint), "H")
 publish(property(lambda self: adjoint(self)), "mH")
 
 
-# ---- stretched ------------------------------------------------------------------------------------------------------------------------
+# ---- stretched ------------------------------------------------------------------------------------------------------------------
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g: g)
-def expand(xp: Namespace, input: Any, shape: Any) -> Any:  # noqa: A002
+def expand(xp: Namespace, input: Any, shape: Any) -> Any:
     """Dimensions of size 1 stretched to a larger size, and new ones put in front, without using memory.
 
     Args:
@@ -282,25 +284,25 @@ def _misexpanded(have: tuple[int, ...], shape: tuple[int, ...]) -> str:
             return f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {i}"
         if i >= extra and have[i - extra] not in (1, size):
             return (
-                f"The expanded size of the tensor ({size}) must match the existing size ({have[i - extra]}) at non-singleton dimension {i}.  "
-                f"Target sizes: {list(shape)}.  Tensor sizes: {list(have)}"
+                f"The expanded size of the tensor ({size}) must match the existing size ({have[i - extra]}) at non-singleton dimension "
+                f"{i}.  Target sizes: {list(shape)}.  Tensor sizes: {list(have)}"
             )
     return f"expand: sizes must not be negative, got {list(shape)}"
 
 
 @composite
-def broadcast_to(input: Any, size: Any) -> Any:  # noqa: A002
+def broadcast_to(input: Any, size: Any) -> Any:
     """As ``expand``. Source: torch.broadcast_to."""
     return expand(input, tuple(size))
 
 
 @composite
-def expand_as(input: Any, other: Any) -> Any:  # noqa: A002
+def expand_as(input: Any, other: Any) -> Any:
     """``expand`` to the shape of another tensor."""
     return expand(input, tuple(other.shape))
 
 
-# ---- methods that take their sizes one by one ---------------------------------------------------------------------------------------
+# ---- methods that take their sizes one by one -----------------------------------------------------------------------------------
 
 
 def _view_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:

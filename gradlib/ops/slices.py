@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# ---- a slice ----------------------------------------------------------------------------------------------------------------------------
+# ---- a slice --------------------------------------------------------------------------------------------------------------------
 
 
 def _at(dim: int, ndim: int, part: Any) -> tuple[Any, ...]:
@@ -65,7 +65,7 @@ def select(input: Any, dim: int, index: Any) -> Any:
     return slice_view(input, (*_at(at, input.ndim, number), ...))
 
 
-# ---- several views ----------------------------------------------------------------------------------------------------------------------
+# ---- several views --------------------------------------------------------------------------------------------------------------
 
 
 def _present(g: list[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
@@ -129,7 +129,7 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
     return tuple(input[_at(at, input.ndim, slice(end - size, end))] for end, size in zip(ends, split_sizes, strict=True))
 
 
-# ---- diagonals --------------------------------------------------------------------------------------------------------------------------
+# ---- diagonals ------------------------------------------------------------------------------------------------------------------
 
 
 @op(
@@ -191,7 +191,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
 _diagonal = diagonal
 
 
-# ---- windows ----------------------------------------------------------------------------------------------------------------------------
+# ---- windows --------------------------------------------------------------------------------------------------------------------
 
 
 @op(
@@ -230,7 +230,7 @@ def unfold_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: int,
     return made
 
 
-# ---- any sizes and steps ------------------------------------------------------------------------------------------------------------------
+# ---- any sizes and steps --------------------------------------------------------------------------------------------------------
 
 
 def _bytes(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
@@ -275,7 +275,9 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         raise RuntimeError(f"as_strided: sizes and strides must not be negative, got {list(sizes)} and {list(steps)}")
     base = input if input._base is None else input._base
     if not is_dense(base._array):
-        raise RuntimeError(f"as_strided: the storage has gaps (shape {list(base.shape)}, strides {list(base.stride())}); call contiguous() first")
+        raise RuntimeError(
+            f"as_strided: the storage has gaps (shape {list(base.shape)}, strides {list(base.stride())}); call contiguous() first"
+        )
     here = input.storage_offset()
     first = here if storage_offset is None else storage_offset
     last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
@@ -287,10 +289,15 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 publish(as_strided, "as_strided")
 
 
-def _sources(xp: Namespace, shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]) -> Array:
+def _sources(
+    xp: Namespace, shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]
+) -> Array:
     """For each element of the view, which element of the input it is, in row-major order; past the last one where it is none of them."""
     count = math.prod(shape)
-    ends = [sum((n - 1) * step for n, step in zip(shape, layout, strict=True)), start + sum((n - 1) * step for n, step in zip(size, stride, strict=True))]
+    ends = [
+        sum((n - 1) * step for n, step in zip(shape, layout, strict=True)),
+        start + sum((n - 1) * step for n, step in zip(size, stride, strict=True)),
+    ]
     low, high = min(0, start), max(0, *ends)
     table = xp.full(high - low + 1, count, dtype=xp.int64)
     if count:
@@ -322,12 +329,12 @@ def as_strided_gather(xp: Namespace, input: Any, size: Any, stride: Any, start: 
     return xp.append(input.ravel(), xp.zeros(1, input.dtype))[_sources(xp, input.shape, size, stride, start, layout)]
 
 
-# ---- complex numbers as pairs ---------------------------------------------------------------------------------------------------------------
+# ---- complex numbers as pairs ---------------------------------------------------------------------------------------------------
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_complex(contiguous(g)))
 def view_as_real(xp: Namespace, input: Any) -> Any:
-    """Complex numbers as real ones with a last dimension of size 2; a view. Raises: RuntimeError for real input. Source: torch.view_as_real."""
+    """Complex numbers as real ones with a last dimension of size 2; a view. Raises: RuntimeError for real input."""
     if input.dtype.kind != "c":
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
     real = dtypes.to_real(input.dtype)
