@@ -1,7 +1,40 @@
-"""Robot trajectories from controls: position, velocity, acceleration and jerk, with every derivative."""
+"""Robot trajectories from controls: position, velocity, acceleration and jerk, with every derivative. README.md says more."""
 
 from gradlib.trajectory.bspline_step import step_bspline as step_bspline
+from gradlib.trajectory.compat import (
+    euler_integrate as euler_integrate,
+    jit_backward_pos_clique as jit_backward_pos_clique,
+    jit_backward_pos_clique_contiguous as jit_backward_pos_clique_contiguous,
+    jit_tensor_step_pos_clique as jit_tensor_step_pos_clique,
+    jit_tensor_step_pos_clique_contiguous as jit_tensor_step_pos_clique_contiguous,
+    step_acc_semi_euler as step_acc_semi_euler,
+    tensor_step_acc as tensor_step_acc,
+    tensor_step_acc_semi_euler as tensor_step_acc_semi_euler,
+    tensor_step_jerk as tensor_step_jerk,
+    tensor_step_pos as tensor_step_pos,
+    tensor_step_pos_clique as tensor_step_pos_clique,
+    tensor_step_vel as tensor_step_vel,
+)
 from gradlib.trajectory.cost import smoothness_cost as smoothness_cost
+from gradlib.trajectory.functions import (
+    AccelerationTensorStepIdxKernel as AccelerationTensorStepIdxKernel,
+    AccelerationTensorStepKernel as AccelerationTensorStepKernel,
+    CliqueTensorStep as CliqueTensorStep,
+    CliqueTensorStepCentralDifferenceKernel as CliqueTensorStepCentralDifferenceKernel,
+    CliqueTensorStepCoalesceKernel as CliqueTensorStepCoalesceKernel,
+    CliqueTensorStepIdxCentralDifferenceKernel as CliqueTensorStepIdxCentralDifferenceKernel,
+    CliqueTensorStepIdxKernel as CliqueTensorStepIdxKernel,
+    CliqueTensorStepKernel as CliqueTensorStepKernel,
+)
+from gradlib.trajectory.matrices import (
+    action_interpolate_kernel as action_interpolate_kernel,
+    build_clique_matrix as build_clique_matrix,
+    build_fd_matrix as build_fd_matrix,
+    build_int_matrix as build_int_matrix,
+    build_start_state_mask as build_start_state_mask,
+    interpolate_kernel as interpolate_kernel,
+    tensor_linspace as tensor_linspace,
+)
 from gradlib.trajectory.state import JointLimits as JointLimits, JointState as JointState, JointTrajectory as JointTrajectory
 from gradlib.trajectory.steps import (
     step_acceleration as step_acceleration,
