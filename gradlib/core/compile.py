@@ -52,11 +52,11 @@ def _build(name: str, source: str, names: dict[str, Any]) -> Any:
 
 
 def compile_call(op: Op, operator: bool = False) -> Any:
-    """The public function of an operation; or what stands on Tensor for one of Python's operators, which differs in ``operate``."""
+    """The public function of an operation; or what stands on Tensor for one of Python's operators: no keywords, and ``operate``."""
     names = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
     if operator:
         names["dispatch"] = operate
-    function = _build(op.name, source_of_call(op), {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node, **names})
+    function = _build(op.name, source_of_call(op, operator), {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node, **names})
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
     function.__qualname__ = op.name
@@ -79,14 +79,18 @@ def direct_function(op: Op) -> str | None:
     return name if list(args) == marks and not kwargs and hasattr(np, name) else None
 
 
-def source_of_call(op: Op) -> str:
+def source_of_call(op: Op, operator: bool = False) -> str:
     """The Python text of an operation's public function."""
     arguments = ", ".join(op.params)
     aliased = "dim" in op.params
-    lines = [f"def {op.name}({_signature(op, aliased)}):"]
+    lines = [f"def {op.name}({arguments if operator else _signature(op, aliased)}):"]
     if aliased:
         lines += ["    if aliases:", f"        return keywords(op, ({arguments},), aliases)"]
-    lines += ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"] if "out" not in op.params else []
+    lines += (
+        ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"]
+        if "out" not in op.params and not operator
+        else []
+    )
     if op.tensors and op.sequence is None and len(op.outputs) == 1:
         plain = not op.rules or set(op.tensors) == set(op.rules)
         lines += (_plain_path(op) if plain else []) + _raw_path(op)

@@ -25,11 +25,12 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     """The in-place form ``NAME_`` of an operation."""
     first = op.tensors[0]
     copies_input = first in op.saved_names
+    ufunc = op.ufunc if op.rules else None
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
-        if op.ufunc is not None and not kwargs and _unrecorded(input, args):
+        if ufunc is not None and not kwargs and _unrecorded(input, args):
             values = [a._array if type(a) is Tensor else a for a in args]
-            getattr(namespace(input._array), op.ufunc)(input._array, *values, out=input._array)
+            getattr(namespace(input._array), ufunc)(input._array, *values, out=input._array)
             input.version.bump()
             return input
         return write(input, lambda shadow: op.call(shadow, *args, **kwargs), f"{op.name}_", copies_input)
@@ -207,13 +208,10 @@ def rebase(target: Tensor, result: Tensor) -> None:
     counter = target.version
     if view is None:
         target._node = node
-        counter.bump(made_by.seq)
-        made_by.extras.output_versions[0] = counter
     else:
-        base = view.base
-        base._node = CopySlices(base, view, node)
-        counter.bump()
-        made_by.extras.output_versions[0] = counter
+        view.base._node = CopySlices(view.base, view, node)
+    counter.bump(made_by.seq)  # what the node saved of its output is what was written
+    made_by.extras.output_versions[0] = counter
     _remake_views(target, view)
     if retain is not None and target._node is not None:
         target._node.extras.retain = retain

@@ -114,7 +114,8 @@ def op(
     Args:
         kind: see ``Op``; decides forward mode.
         promote: None leaves dtypes alone; "same" brings operands to their common dtype; "float" also turns integers into the default
-            float dtype; a function ``(values) -> values`` does it its own way.
+            float dtype; a function ``(values) -> values`` does it its own way. The result then has that dtype; where it has another,
+            such as complex of real parts, say None.
         also: tensor arguments without a derivative (indices, masks).
         sequence: the argument that is a list of tensors; its rule returns a list.
         outputs, differentiable: names of several results, and which of them carry gradients.

@@ -338,6 +338,7 @@ class InferenceTensor(Tensor):
 def _unpickle(cls: type[Tensor], array: np.ndarray, place: str, requires_grad: bool) -> Tensor:
     from gradlib.backend.device import resolve
 
+    array = array.astype(dtypes.as_dtype(array.dtype))
     return fill(object.__new__(cls), arrays.move(array, resolve(place))).requires_grad_(requires_grad)
 
 
