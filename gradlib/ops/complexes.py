@@ -89,15 +89,7 @@ def angle(xp: Any, input: Any) -> Any:
     return result
 
 
-def _parts_meet(values: list[Any]) -> list[Any]:
-    found = [getattr(v, "dtype", None) for v in values]
-    if found[0] not in (dtypes.float32, dtypes.float64) or found[0] != found[1]:
-        names = " and ".join(str(d or type(v).__name__) for d, v in zip(found, values, strict=True))
-        raise RuntimeError(f"complex: both parts must be float32 or both float64 tensors, got {names}; convert one with .to()")
-    return values
-
-
-@op("linear", promote=_parts_meet, method=False, complex="explicit", real=lambda g: g.real, imag=lambda g: g.imag)
+@op("linear", method=False, complex="explicit", real=lambda g: g.real, imag=lambda g: g.imag)
 def complex(xp: Any, real: Any, imag: Any) -> Any:
     """Complex numbers with these real and imaginary parts.
 
@@ -105,6 +97,10 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
         real, imag: float32 or float64, the same for both.
     Raises: RuntimeError for other dtypes.
     """
+    found = [getattr(part, "dtype", None) for part in (real, imag)]
+    if found[0] not in (dtypes.float32, dtypes.float64) or found[0] != found[1]:
+        names = " and ".join(str(dtype or "a number") for dtype in found)
+        raise RuntimeError(f"complex: both parts must be float32 or both float64 tensors, got {names}; convert one with .to()")
     out = xp.empty(xp.broadcast_shapes(real.shape, imag.shape), dtypes.to_complex(real.dtype))
     out.real = real
     out.imag = imag

@@ -48,8 +48,14 @@ def abs(xp: Any, input: Any) -> Any:
 
 @op("elementwise", promote=takes("sign", "bif", "Use sgn()."), inplace=True, input=lambda g: zeros_like(g))
 def sign(xp: Any, input: Any) -> Any:
-    """-1, 0 or 1 by the sign of each element."""
-    return xp.sign(input) if input.dtype.kind != "b" else input.copy()
+    """-1, 0 or 1 by the sign of each element; 0 for NaN, as torch has it."""
+    return _sign(xp, input)
+
+
+def _sign(xp: Any, input: Any) -> Any:
+    if input.dtype.kind == "b":
+        return input.copy()
+    return xp.sign(input if input.dtype.kind in "iu" else xp.where(input == input, input, xp.zeros((), input.dtype)))
 
 
 def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
@@ -64,7 +70,7 @@ def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
 def sgn(xp: Any, input: Any) -> Any:
     """Each element divided by its size, 0 where it is 0; the sign of real numbers."""
     if input.dtype.kind != "c":
-        return xp.sign(input) if input.dtype.kind != "b" else input.copy()
+        return _sign(xp, input)
     size = xp.absolute(input)
     return input / xp.where(size == 0, xp.ones_like(size), size)
 
@@ -122,7 +128,7 @@ def exp2(xp: Any, input: Any) -> Any:
     return xp.exp2(input) if input.dtype.kind != "c" else xp.exp(input * LN2)
 
 
-@op("elementwise", promote="float", inplace=True, input=lambda g, out: g * out + g)
+@op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out + 1))
 def expm1(xp: Any, input: Any) -> Any:
     """exp(x) - 1 of each element, exact also near 0."""
     return xp.expm1(input)
@@ -185,7 +191,7 @@ def cos(xp: Any, input: Any) -> Any:
     return xp.cos(input)
 
 
-@op("elementwise", promote="float", inplace=True, input=lambda g, out: g + g * (out * out))
+@op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * out + 1))
 def tan(xp: Any, input: Any) -> Any:
     """Tangent of each element, in radians."""
     return xp.tan(input)
@@ -233,7 +239,12 @@ def asinh(xp: Any, input: Any) -> Any:
     return xp.arcsinh(input)
 
 
-@op("elementwise", promote="float", inplace=True, aliases=("arccosh",), input=lambda g, input: g / (sqrt(input - 1) * sqrt(input + 1)))
+def _acosh_slope(g: Any, input: Any) -> Any:
+    """1 / sqrt(x^2 - 1), on the branch of the complex root that the value takes."""
+    return g / (sqrt(input - 1) * sqrt(input + 1) if input.dtype.kind == "c" else sqrt(input * input - 1))
+
+
+@op("elementwise", promote="float", inplace=True, aliases=("arccosh",), input=_acosh_slope)
 def acosh(xp: Any, input: Any) -> Any:
     """Number whose hyperbolic cosine each element is."""
     return xp.arccosh(input)
