@@ -69,6 +69,9 @@ from gradlib.ops.scan import *  # noqa: F403
 from gradlib.ops.softmax import *  # noqa: F403
 from gradlib.ops.sort import *  # noqa: F403
 from gradlib.ops.index import *  # noqa: F403
+from gradlib.ops.gather import *  # noqa: F403
+from gradlib.ops.scatter import *  # noqa: F403
+from gradlib.ops.masked import *  # noqa: F403
 from gradlib.ops.product import *  # noqa: F403
 
 __version__ = "0.1.0"

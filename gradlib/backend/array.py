@@ -163,6 +163,27 @@ def accumulate(name: str, array: Array, axis: int) -> Array:
     return library.moveaxis(running, -1, axis)
 
 
+def multiply_at(target: Array, index: Any, values: Array) -> None:
+    """``target[index] *= values`` in place, where repeated indices all count."""
+    if isinstance(target, np.ndarray):
+        np.multiply.at(target, index, values)
+        return
+    library = cupy()  # CuPy multiplies no repeats: sort by place, then let products of runs grow by doubling
+    places = library.arange(target.size).reshape(target.shape)[index]
+    values = library.broadcast_to(values, places.shape).reshape(-1)
+    order = library.argsort(places.reshape(-1))
+    places, values = places.reshape(-1)[order], values[order]
+    step = 1
+    while step < places.size:
+        values[:-step] *= library.where(places[:-step] == places[step:], values[step:], 1)
+        step *= 2
+    first = library.ones(places.shape, bool)
+    first[1:] = places[1:] != places[:-1]
+    flat = target.reshape(-1).copy()
+    flat[places[first]] *= values[first]
+    target[...] = flat.reshape(target.shape)
+
+
 def special(array: Array) -> Any:
     """The special-function module for the array's library (``scipy.special`` or ``cupyx.scipy.special``).
 

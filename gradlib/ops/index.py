@@ -18,10 +18,10 @@ from gradlib.backend.array import Array, device_index, is_array, move, namespace
 from gradlib.backend.device import device_of
 from gradlib.core.inplace import is_overlapping, write
 from gradlib.core.modes import local, watch
-from gradlib.core.op import op, publish
+from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw, wrap
 
-__all__: list[str] = []
+__all__ = ["argwhere", "nonzero"]
 
 _BASIC = frozenset((int, type(None), type(Ellipsis)))
 _BOUNDS = frozenset((int, type(None)))
@@ -32,7 +32,10 @@ _WRITE = "x[...] = value"
 # ---- views --------------------------------------------------------------------------------------------------------------------
 
 
-@op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape, index: slice_backward(g, input_shape, index))
+@op(
+    "linear", name="slice", view=True, method=False, complex="explicit",
+    input=lambda g, input_shape, index: slice_backward(g, input_shape, index),
+)  # fmt: skip
 def slice_view(xp: Any, input: Any, index: tuple[Any, ...]) -> Any:
     """``input[index]`` for an index of numbers, slices, None and one Ellipsis (with which a single element is a view too)."""
     return input[index]
@@ -49,7 +52,8 @@ def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any
 # ---- gathering ----------------------------------------------------------------------------------------------------------------
 
 
-def _key(indices: Sequence[Any]) -> tuple[Any, ...]:
+def key_of(indices: Sequence[Any]) -> tuple[Any, ...]:
+    """The arrays (and None for whole dimensions) as NumPy takes them between brackets."""
     return tuple(_EVERYTHING if i is None else i for i in indices)
 
 
@@ -59,7 +63,10 @@ def _key(indices: Sequence[Any]) -> tuple[Any, ...]:
 )  # fmt: skip
 def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     """The elements that integer arrays and masks pick from the leading dimensions; None stands for a whole dimension."""
-    return input[_key(indices)]
+    arrays = [i for i in indices if i is not None]
+    if len(arrays) == 1 and arrays[0].dtype.kind != "b" and input.flags.c_contiguous:
+        return input.take(arrays[0], axis=len(indices) - 1)  # the same, twice as fast
+    return input[key_of(indices)]
 
 
 @op("linear", sequence="indices", method=False, complex="explicit", input=lambda g, indices: index(g, indices))
@@ -72,11 +79,35 @@ def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequenc
 
 def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
     """``target[indices] += values`` on raw arrays, where repeats count; a lone mask has none and is quicker."""
-    key = _key(indices)
+    key = key_of(indices)
     if all(isinstance(i, slice) or i.dtype.kind == "b" for i in key) and sum(not isinstance(i, slice) for i in key) == 1:
         target[key] += values
     else:
         scatter_add(target, key, values)
+
+
+@op("none", also=("input",), name="nonzero", method=False)
+def _places(xp: Any, input: Any) -> Any:
+    return xp.argwhere(input)
+
+
+@composite
+def argwhere(input: Any) -> Any:
+    """The positions of the elements that are not zero, one row each (int64). Source: torch.argwhere."""
+    return _places(input)
+
+
+@composite
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """The positions of the elements that are not zero.
+
+    Args:
+        as_tuple: give one vector per dimension, ready to index with, instead of one row per element.
+    Returns: int64, (count, ndim); or ndim vectors. How many there are has to be copied from a CUDA device.
+    Source: torch.nonzero.
+    """
+    places = _places(input if input.ndim or not as_tuple else input.reshape((1,)))
+    return tuple(places[:, d] for d in range(places.shape[1])) if as_tuple else places
 
 
 # ---- reading an index -----------------------------------------------------------------------------------------------------------
@@ -105,7 +136,7 @@ def _view_index(item: Any) -> Any:
         ) from None
 
 
-def _array_index(item: Any, like: Array) -> Any:
+def array_index(item: Any, like: Array) -> Any:
     """An array of integers or a mask on the device of the array it indexes; a Tensor stays one, so that a later write to it is noticed."""
     if isinstance(item, Tensor):
         values = item._array
@@ -140,7 +171,7 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
     read = [(_view_index(item), item) for item in items]
     view: list[Any] = []
     gather: list[Any] = []
-    arrays = [_array_index(item, x) if part is NotImplemented else None for part, item in read]
+    arrays = [array_index(item, x) if part is NotImplemented else None for part, item in read]
     taken = sum(
         (a.ndim if a.dtype.kind == "b" else 1) if a is not None else type(part) is int or type(part) is slice
         for a, (part, _) in zip(arrays, read, strict=True)
@@ -195,7 +226,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 
 
 @op(
-    "linear", sequence="indices", method=False, complex="explicit",
+    "linear", name="index_put", sequence="indices", method=False, complex="explicit",
     input=lambda g, indices, accumulate: g if accumulate else index_assign(g, 0.0, indices),
     values=lambda g, indices: index(g, indices),
 )  # fmt: skip
@@ -205,7 +236,7 @@ def index_assign(xp: Any, input: Any, values: Any, indices: Sequence[Any], accum
     if accumulate:
         add_at(result, indices, values)
     else:
-        _store(result, _key(indices), values)
+        _store(result, key_of(indices), values)
     return result
 
 
@@ -218,7 +249,7 @@ def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(room)}") from error
 
 
-def _gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
+def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
     """How many dimensions ``index`` gives for a tensor of ndim."""
     arrays = [(i.ndim, i.dtype.kind == "b") for i in indices if i is not None]
     return ndim - sum(n if mask else 1 for n, mask in arrays) + max(((1 if mask else n) for n, mask in arrays), default=0)
@@ -239,6 +270,11 @@ def _fitting(value: Any, like: Array, ndim: int) -> Any:
         raise TypeError(f"can't assign a {type(value).__name__} to elements of dtype {like.dtype}")
     else:
         value = namespace(like).asarray(value, dtype=like.dtype)
+    return trimmed(value, ndim)
+
+
+def trimmed(value: Any, ndim: int) -> Any:
+    """A value without the leading dimensions of size 1 that it has beyond ndim."""
     extra = len(value.shape) - ndim
     return value.reshape(value.shape[extra:]) if extra > 0 and all(n == 1 for n in value.shape[:extra]) else value
 
@@ -269,9 +305,9 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     region = array if view is None else array[view]
     if gather is None and is_overlapping(region):
         raise RuntimeError("x[...] = value: several elements of x are one place in memory (after expand?); write to a clone() of it")
-    values = _fitting(value, array, region.ndim if gather is None else _gathered_ndim(region.ndim, gather))
+    values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
     if _unrecorded(input, value):
-        _store(region, _key([raw(i) for i in gather or ()]), raw(values))
+        _store(region, key_of([raw(i) for i in gather or ()]), raw(values))
         input.version.bump()
     elif gather is None:
         write(slice_view(input, view or (...,)), lambda shadow: index_assign(wrap(shadow._array), values, [], False, True), _WRITE, False)

@@ -1,0 +1,267 @@
+"""Reading and writing at given places: all of it is ``index`` and ``index_put`` of ``ops/index.py`` with the places spelled out.
+
+Where an array of places would have to be copied from a CUDA device to be checked, it is not checked: there a place outside the tensor wraps
+around. On the CPU it is an error at the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import is_array, namespace
+from gradlib.core.inplace import write
+from gradlib.core.op import composite, publish, with_numpy_names
+from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.index import array_index, gathered_ndim, index as pick, index_assign, trimmed
+from gradlib.ops.select import where
+from gradlib.ops.shape import expand
+
+__all__ = ["gather", "index_add", "index_copy", "index_fill", "index_put", "index_select", "take", "take_along_dim"]
+
+
+# ---- places -----------------------------------------------------------------------------------------------------------------------
+
+
+def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> Any:
+    """Places as they were given, once it is clear that they are integers."""
+    if not isinstance(places, Tensor) and not is_array(places):
+        raise TypeError(f"{name}: index must be a Tensor of integers, got {type(places).__name__}")
+    if places.dtype.kind not in "iu":
+        raise error(f"{name}: expected an index of dtype int64, got {places.dtype} of shape {list(places.shape)}")
+    return places
+
+
+def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeError, negative: bool = False) -> None:
+    """Refuse places outside 0..size-1 (or -size..size-1), as far as the host can see them."""
+    array = raw(places)
+    if not isinstance(array, np.ndarray) or array.size == 0:
+        return
+    low, high = int(array.min()), int(array.max())
+    if low < (-size if negative else 0) or high >= size:
+        raise error(f"{name}: index {high if high >= size else low} is out of bounds for a dimension of size {size}")
+
+
+def _vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any]:
+    """What the ``index_*`` functions mean by a vector (or one number) of places along ``dim``."""
+    integers(name, places)
+    if places.ndim > 1:
+        raise error(f"{name}: index is supposed to be a vector, got shape {list(places.shape)}")
+    return [None] * dim + [places if places.ndim else places.reshape((1,))]
+
+
+def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
+    """What ``gather`` and ``scatter`` mean by places along ``dim``: in every other dimension, the position itself."""
+    integers(name, places)
+    shape, sizes = places.shape or (1,), input.shape or (1,)
+    if len(shape) != len(sizes):
+        raise RuntimeError(
+            f"{name}: index must have the same number of dimensions as input, got {list(places.shape)} for {list(input.shape)}"
+        )
+    if 0 not in shape and any(n > size for d, (n, size) in enumerate(zip(shape, sizes, strict=True)) if d != dim):
+        raise RuntimeError(f"{name}: expected index {list(shape)} to be no larger than input {list(sizes)} apart from dimension {dim}")
+    inside(name, places, sizes[dim])
+    arange = namespace(raw(places)).arange
+    return [places if d == dim else arange(n).reshape([-1 if e == d else 1 for e in range(len(shape))]) for d, n in enumerate(shape)]
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------------------------
+
+
+@composite
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others.
+
+    Args:
+        input: the tensor to read.
+        dim: the dimension along which index counts.
+        index: integers from 0, of input's rank, in no other dimension larger than input.
+        sparse_grad: for compatibility; gradients are dense.
+    Returns: a tensor of index's shape.
+    Raises: RuntimeError for shapes that do not fit and, on the CPU, for places outside.
+    Source: torch.gather.
+    """
+    places = along("gather", input, wrap_dim(dim, input.ndim), index)
+    return pick(input if input.ndim else input.reshape((1,)), places)
+
+
+@composite
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """The slices at ``index`` (a vector of integers) along a dimension, as a copy.
+
+    Raises: IndexError for places outside (on the CPU), RuntimeError for an index that is no vector of integers. Source: torch.index_select.
+    """
+    dim = wrap_dim(dim, input.ndim)
+    places = _vector("index_select", dim, index, IndexError)
+    inside("index_select", index, input.shape[dim] if input.ndim else 1, IndexError)
+    if input.ndim:
+        return pick(input, places)
+    if places[0].shape != (1,):
+        raise RuntimeError(f"index_select: a 0-d tensor has one element to select, the index has {places[0].shape[0]}")
+    return pick(input.reshape((1,)), places).reshape(())
+
+
+@composite
+def take(input: Any, index: Any) -> Any:
+    """The elements at ``index`` of the tensor read as one row; negative places count from its end.
+
+    Raises: RuntimeError for an index of another dtype than integers, IndexError (on the CPU) outside the tensor. Source: torch.take.
+    """
+    return pick(input.reshape((-1,)), [integers("take", index)])
+
+
+@composite
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``.
+
+    Raises: RuntimeError for shapes that do not fit, IndexError (on the CPU) for places outside. Source: torch.take_along_dim.
+    """
+    integers("take_along_dim", indices)
+    if dim is None:
+        return take(input, indices.reshape((-1,)))
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            f"take_along_dim: input and indices should have the same rank, got {list(input.shape)} and {list(indices.shape)}"
+        )
+    dim = wrap_dim(dim, input.ndim)
+    both = [max(n, m) if min(n, m) else 0 for n, m in zip(input.shape, indices.shape, strict=True)]
+    sizes = [n if d == dim else both[d] for d, n in enumerate(input.shape)]
+    places = expand(indices, tuple(n if d == dim else both[d] for d, n in enumerate(indices.shape)))
+    inside("take_along_dim", indices, sizes[dim] if sizes else 1, IndexError, negative=True)
+    return gather(expand(input, tuple(sizes)), dim, where(places < 0, places + sizes[dim], places) if sizes else places)
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------------------------
+
+
+def writing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Publish a function whose first argument is the way to write, as a composite on a copy and, with ``_`` behind its name, in place."""
+    name = function.__name__
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+
+    @functools.wraps(function)
+    def on_copy(*args: Any, **named: Any) -> Any:
+        return function(index_assign, *args, **named)
+
+    def in_place(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        return write(input, lambda shadow: function(into, shadow, *args, **named), f"{name}_", copies_input=False)
+
+    on_copy.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    in_place.__name__ = in_place.__qualname__ = f"{name}_"
+    in_place.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
+    made = composite(on_copy)
+    publish(with_numpy_names(in_place), f"{name}_")
+    return made
+
+
+def into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
+    return index_assign(input, values, indices, accumulate, True)
+
+
+def values_for(name: str, values: Any, input: Any) -> Any:
+    """What is to be written: a Tensor or array of input's dtype as it is, a number as a 0-d array of that dtype."""
+    if isinstance(values, Tensor) or is_array(values):
+        if values.dtype != input.dtype:
+            raise RuntimeError(f"{name}: expected values of input's dtype {input.dtype}, got {values.dtype}; convert them with .to()")
+        return values
+    if isinstance(values, complex) and input.dtype.kind != "c":
+        raise RuntimeError(f"{name}: a complex number cannot be written to elements of dtype {input.dtype}")
+    if not isinstance(values, (bool, int, float, complex)):
+        raise TypeError(f"{name}: expected a Tensor or a number, got {type(values).__name__}")
+    return namespace(raw(input)).asarray(values, dtype=input.dtype)
+
+
+@writing
+def index_put(put: Any, input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """``input[indices] = values``, or ``+=`` where repeats all count.
+
+    Args:
+        input: the tensor to write.
+        indices: a tuple or list of integer tensors or masks for the leading dimensions.
+        values: a tensor of input's dtype that broadcasts to ``input[indices]``.
+        accumulate: add instead of replace.
+    Raises: RuntimeError for a dtype or shape that does not fit, IndexError (on the CPU) for places outside.
+    Source: torch.Tensor.index_put_.
+    """
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"index_put: indices must be a tuple of Tensors, got {type(indices).__name__}")
+    places = [None if i is None else array_index(i, raw(input)) for i in indices]
+    values = values_for("index_put", values, input)
+    return put(input, trimmed(values, gathered_ndim(input.ndim, places)), places, accumulate)
+
+
+def put_shaped(put: Any, input: Any, values: Any, places: list[Any], accumulate: bool) -> Any:
+    """``put``, where a 0-d tensor counts as a row of one element."""
+    if input.ndim:
+        return put(input, values, places, accumulate)
+    return put(input.reshape((1,)), values, places, accumulate).reshape(())
+
+
+@writing
+def index_add(put: Any, input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count.
+
+    Args:
+        input: the tensor to add to.
+        dim: the dimension along which index counts.
+        index: a vector of integers from 0.
+        source: of input's dtype and shape but for ``dim``, where it has index's length.
+        alpha: a factor.
+    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Source: torch.index_add.
+    """
+    dim = wrap_dim(dim, input.ndim)
+    places = _vector("index_add", dim, index, RuntimeError)
+    _slices_fit("index_add", input, dim, places[-1].shape[0], source, RuntimeError)
+    inside("index_add", index, input.shape[dim] if input.ndim else 1)
+    values = values_for("index_add", source, input)
+    return put_shaped(put, input, values if type(alpha) is int and alpha == 1 else values * alpha, places, True)
+
+
+@writing
+def index_copy(put: Any, input: Any, dim: int, index: Any, source: Any) -> Any:
+    """``input[index[i]] = source[i]`` for dim 0, and alike for others.
+
+    Args:
+        input: the tensor to write.
+        dim, index, source: as for ``index_add``.
+    Raises: RuntimeError for shapes and dtypes that do not fit, IndexError (on the CPU) for places outside.
+    Source: torch.index_copy.
+    """
+    dim = wrap_dim(dim, input.ndim)
+    places = _vector("index_copy", dim, index, IndexError)
+    _slices_fit("index_copy", input, dim, places[-1].shape[0], source, IndexError)
+    inside("index_copy", index, input.shape[dim] if input.ndim else 1, IndexError)
+    return put_shaped(put, input, values_for("index_copy", source, input), places, False)
+
+
+def _slices_fit(name: str, input: Any, dim: int, count: int, source: Any, error: type[Exception]) -> None:
+    """Refuse a source whose slices along ``dim`` are not input's, one for each place."""
+    have, want = tuple(source.shape), (*input.shape[:dim], count, *input.shape[dim + 1 :])
+    if len(have) != len(want) and have and input.ndim:
+        raise error(f"{name}: source has {len(have)} dimensions, input {input.ndim}; with this index it must have shape {list(want)}")
+    if have != want and (have or want != (1,)):
+        raise RuntimeError(f"{name}: source must have shape {list(want)} with this index, got {list(have)}")
+
+
+@writing
+def index_fill(put: Any, input: Any, dim: int, index: Any, value: Any) -> Any:
+    """One value at the slices ``index`` (a vector of integers) along ``dim``.
+
+    Args:
+        value: a number, or a 0-d tensor.
+    Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside. Source: torch.Tensor.index_fill.
+    """
+    dim = wrap_dim(dim, input.ndim)
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(f"index_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
+        value = value.to(input.dtype)
+    places = _vector("index_fill", dim, index, RuntimeError)
+    inside("index_fill", index, input.shape[dim] if input.ndim else 1, IndexError, negative=True)
+    return put_shaped(put, input, values_for("index_fill", value, input), places, False)

@@ -1,0 +1,162 @@
+"""Reading and writing where a mask holds, and finding places in sorted numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import is_array, namespace
+from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.index import index as pick
+from gradlib.ops.select import where
+from gradlib.ops.shape import expand
+
+__all__ = ["bucketize", "masked_fill", "masked_scatter", "masked_select", "searchsorted"]
+
+
+def _mask(name: str, mask: Any) -> Any:
+    if not isinstance(mask, Tensor) and not is_array(mask):
+        raise TypeError(f"{name}: mask must be a Tensor of bools, got {type(mask).__name__}")
+    if mask.dtype != dtypes.bool_:
+        raise RuntimeError(f"{name}: expected a mask of dtype bool, got {mask.dtype} of shape {list(mask.shape)}; use .bool()")
+    return mask
+
+
+def _filling(values: list[Any]) -> list[Any]:
+    """The value to fill with in input's dtype, whatever its own."""
+    input, mask, value = values
+    _mask("masked_fill", mask)
+    if getattr(value, "ndim", 0):
+        raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
+    if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
+        raise RuntimeError(f"masked_fill: a complex number cannot be written to elements of dtype {input.dtype}")
+    return [input, mask, namespace(input).asarray(value).astype(input.dtype)]
+
+
+@op(
+    "linear", promote=_filling, also=("mask",), inplace=True, complex="explicit",
+    input=lambda g, mask: where(mask, 0, g),
+    value=lambda g, mask: where(mask, g, 0),
+)  # fmt: skip
+def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
+    """The input with one value where mask holds.
+
+    Args:
+        input: any tensor.
+        mask: bool; broadcasts with input.
+        value: a number or a 0-d tensor; it takes input's dtype.
+    Source: torch.Tensor.masked_fill.
+    """
+    return xp.where(mask, value, input)
+
+
+def _together(input: Any, mask: Any) -> tuple[Any, Any]:
+    """Input and mask in their broadcast shape."""
+    try:
+        shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    except ValueError:
+        raise RuntimeError(f"a mask of shape {list(mask.shape)} does not broadcast with a tensor of shape {list(input.shape)}") from None
+    return (x if tuple(x.shape) == shape else expand(x, shape) for x in (input, mask))  # type: ignore[return-value]
+
+
+@composite
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device.
+
+    Source: torch.masked_select.
+    """
+    input, mask = _together(input, _mask("masked_select", mask))
+    return pick(input, [mask]) if input.ndim else pick(input.reshape((1,)), [mask.reshape((1,))])
+
+
+@composite(inplace=True)
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """The input with the first elements of source, in order, where mask holds.
+
+    Args:
+        input: any tensor.
+        mask: bool; broadcasts with input.
+        source: of input's dtype, with at least as many elements as mask has True (checked on the CPU).
+    Raises: RuntimeError for too few elements or another dtype. Source: torch.Tensor.masked_scatter.
+    """
+    if source.dtype != input.dtype:
+        raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
+    input, mask = _together(input, _mask("masked_scatter", mask))
+    array = raw(mask)
+    xp = namespace(array)
+    if isinstance(array, np.ndarray) and array.sum() > np.size(raw(source)):
+        raise RuntimeError(f"masked_scatter: source has {np.size(raw(source))} elements, fewer than the mask's {int(array.sum())} True")
+    if 0 in source.shape:
+        return where(mask, 0, input)
+    places = xp.maximum(xp.cumsum(array.reshape(-1)) - 1, 0).reshape(array.shape)
+    return where(mask, pick(source.reshape((-1,)), [places]), input)
+
+
+# ---- sorted numbers -------------------------------------------------------------------------------------------------------------------
+
+
+@op("none", also=("sorted_sequence", "input", "sorter"), method=False, name="searchsorted")
+def _search(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
+    values = xp.asarray(input)
+    if sorted_sequence.ndim == 1:
+        return xp.searchsorted(sorted_sequence, values, side="right" if right else "left", sorter=sorter)
+    ordered = sorted_sequence if sorter is None else xp.take_along_axis(sorted_sequence, sorter, axis=-1)
+    size = ordered.shape[-1]
+    low, high = xp.zeros(values.shape, np.int64), xp.full(values.shape, size, np.int64)
+    for _ in range(size.bit_length()):  # bisect every row at once
+        middle = (low + high) // 2
+        there = xp.take_along_axis(ordered, xp.minimum(middle, size - 1), axis=-1)
+        nan = values != values
+        after = (there <= values) | nan if right else (there < values) | (nan & (there == there))
+        after &= low < high
+        low, high = xp.where(after, middle + 1, low), xp.where(after, high, middle)
+    return low
+
+
+@composite(method=False)
+def searchsorted(
+    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
+) -> Any:
+    """Where each value would have to be inserted to keep a sequence in order. NaN counts as larger than every number.
+
+    Args:
+        sorted_sequence: (n,), or (..., n) with rows in ascending order.
+        input: any shape for one sequence, (..., m) for rows; or a number.
+        out_int32: give int32 instead of int64.
+        right: behind equal elements ("right") instead of before them ("left"); side: the same in words.
+        sorter: the places that put sorted_sequence in order, when it is not.
+    Raises: RuntimeError for shapes that do not fit and for right against side. Source: torch.searchsorted.
+    """
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"searchsorted: side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError("searchsorted: side and right can't be set to opposites, got side of left while right was True")
+    shape, given = tuple(sorted_sequence.shape), tuple(getattr(input, "shape", ()))
+    if not shape or (len(shape) > 1 and (len(given) != len(shape) or given[:-1] != shape[:-1])):
+        raise RuntimeError(
+            "searchsorted: the sequence should have 1 dimension, or all dimensions but the last in common with the input, got "
+            f"{list(shape)} and {list(given)}"
+        )
+    if sorter is not None and tuple(sorter.shape) != shape:
+        raise RuntimeError(f"searchsorted: sorter must have the sequence's shape {list(shape)}, got {list(sorter.shape)}")
+    found = _search(sorted_sequence, input, right or side == "right", sorter)
+    if not out_int32:
+        return found
+    return found.to(dtypes.int32) if isinstance(found, Tensor) else found.astype(dtypes.int32)
+
+
+@composite(method=False)
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """The number of the interval between boundaries (a vector in ascending order) into which each value falls.
+
+    Args:
+        input: any shape, or a number.
+        right: whether a value equal to a boundary falls into the interval above it.
+    Raises: RuntimeError for boundaries that are no vector. Source: torch.bucketize.
+    """
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got shape {list(boundaries.shape)}")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -1,0 +1,188 @@
+"""Writing along one dimension at places of their own for every element, replacing, adding or reducing what meets there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import is_array, multiply_at as multiply_into, namespace
+from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.arithmetic import div
+from gradlib.ops.create import ones_like, zeros_like
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.elementwise import clone
+from gradlib.ops.gather import along, into, put_shaped, values_for, writing
+from gradlib.ops.index import index as pick, index_assign, key_of, slice_view
+from gradlib.ops.select import where
+from gradlib.ops.shape import expand
+
+__all__ = ["scatter", "scatter_add", "scatter_reduce"]
+
+
+def _scattered(put: Any, name: str, input: Any, dim: int, index: Any, src: Any, accumulate: bool) -> Any:
+    """What scatter and scatter_add have in common: the part of src that index speaks of, written along ``dim``."""
+    places = along(name, input, wrap_dim(dim, input.ndim), index)
+    src = values_for(name, src, input)
+    return put_shaped(put, input, _cropped(name, src, index), places, accumulate)
+
+
+def _cropped(name: str, src: Any, index: Any) -> Any:
+    """The leading part of src of index's shape; a number as it is."""
+    if is_array(src) and not src.ndim:
+        return src
+    if src.ndim != index.ndim and max(src.ndim, index.ndim) > 1:
+        raise RuntimeError(f"{name}: index must have the same number of dimensions as src, got {list(index.shape)} and {list(src.shape)}")
+    if any(n > m for n, m in zip(index.shape, src.shape, strict=False)):
+        raise RuntimeError(f"{name}: expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
+    return src if src.shape == index.shape or not src.ndim else slice_view(src, (*(slice(n) for n in index.shape), ...))
+
+
+@writing
+def scatter_add(put: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
+    """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count.
+
+    Args:
+        input: the tensor to add to.
+        dim: the dimension along which index counts.
+        index: integers from 0, of input's rank, in no other dimension larger than input, in none larger than src.
+        src: what to add, of input's dtype.
+    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Source: torch.scatter_add.
+    """
+    if not isinstance(src, Tensor) and not is_array(src):
+        raise TypeError(f"scatter_add: src must be a Tensor, got {type(src).__name__}")
+    return _scattered(put, "scatter_add", input, dim, index, src, True)
+
+
+@writing
+def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
+
+    Args:
+        input, dim, index: as for ``scatter_add``.
+        src: a tensor of input's dtype; or (also as ``value``) a number.
+        reduce: "add" or "multiply" instead of replacing; torch gives these no gradient, gradlib does.
+    Where a place is named several times, which of its values stays is not defined.
+    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Source: torch.scatter.
+    """
+    src = value if src is None else src
+    if reduce == "multiply":
+        src = src if isinstance(src, Tensor) or is_array(src) else expand(values_for("scatter", src, input), index.shape)
+        return scatter_reduce(clone(input) if put is into else input, dim, index, src, "prod")
+    if reduce not in (None, "add"):
+        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
+    return _scattered(put, "scatter", input, dim, index, src, reduce == "add")
+
+
+# ---- reductions -------------------------------------------------------------------------------------------------------------------
+
+
+@composite(inplace=True)
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """What the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``) and input itself reduce to.
+
+    Args:
+        input, dim, index, src: as for ``scatter_add``.
+        reduce: "sum", "prod", "mean", "amax" or "amin".
+        include_self: whether input's element takes part where src writes; elsewhere it stays in any case.
+    Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Source: torch.scatter_reduce; the gradients of amax and amin are shared evenly among equals.
+    """
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    if not isinstance(src, Tensor) and not is_array(src):
+        raise TypeError(f"scatter_reduce: src must be a Tensor, got {type(src).__name__}")
+    if not input.ndim:
+        row = scatter_reduce(input.reshape((1,)), dim, index, src, reduce, include_self=include_self)
+        return row.reshape(())
+    dim = wrap_dim(dim, input.ndim)
+    places = along("scatter_reduce", input, dim, index)
+    src = _cropped("scatter_reduce", values_for("scatter_reduce", src, input), index)
+    src = src if src.ndim else src.reshape((1,))
+    if reduce in ("sum", "mean"):
+        total = scatter_add(input if include_self else scatter(input, dim, index, 0), dim, index, src)
+        return total if reduce == "sum" else _mean(total, input, dim, index, include_self)
+    neutral = input if include_self else scatter(input, dim, index, _neutral(reduce, input.dtype))
+    if reduce == "prod":
+        return multiply_at(neutral, src, places)
+    return extreme_at(neutral, src, places, reduce == "amax")
+
+
+def _mean(total: Any, input: Any, dim: int, index: Any, include_self: bool) -> Any:
+    """The sums divided by how many elements met; integers round down."""
+    places = raw(index)
+    ones = namespace(places).ones(places.shape, input.dtype)
+    count = scatter_add((ones_like if include_self else zeros_like)(raw(input)), dim, places, ones)
+    count[count == 0] = 1
+    return div(total, count) if dtypes.is_differentiable(input.dtype) else div(total, count, rounding_mode="floor")
+
+
+def _neutral(reduce: str, dtype: Any) -> Any:
+    """What leaves every other element as it is under a reduction."""
+    if reduce == "prod":
+        return 1
+    if dtype.kind in "iub":
+        limits = np.iinfo(dtype if dtype.kind != "b" else np.uint8)
+        return int(limits.min if reduce == "amax" else limits.max)
+    return float("-inf" if reduce == "amax" else "inf")
+
+
+def _other_factors(g: Any, input: Any, src: Any, indices: Any) -> Any:
+    """For each element of input, g times the product of what met it in src: also where the element itself is zero."""
+    factor = where(input == 0, ones_like(input), input)
+    return g * multiply_at(factor, src, indices) / factor
+
+
+def _among_factors(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
+    """For each element of src, g times the product of all the others that met at its place, zeros among them or not."""
+    zero = src == 0
+    zeros_met = pick(index_assign(zeros_like(input), ones_like(src) * zero, indices, True), indices)
+    alone = zero & (zeros_met == 1)
+    product = multiply_at(input, where(alone, ones_like(src), src), indices)
+    others = pick(g * out, indices) / where(zero, ones_like(src), src)
+    return where(alone, pick(g * product, indices), others)
+
+
+@op(
+    "other", sequence="indices", method=False,
+    input=lambda g, input, src, indices: _other_factors(g, input, src, indices),
+    src=lambda g, input, src, out, indices: _among_factors(g, input, src, out, indices),
+)  # fmt: skip
+def multiply_at(xp: Any, input: Any, src: Any, indices: Any) -> Any:
+    """A copy of input to whose elements at ``indices`` those of src are multiplied, as often as they are named."""
+    result = xp.array(input, copy=True)
+    multiply_into(result, key_of(indices), src)
+    return result
+
+
+def _shares(g: Any, input: Any, src: Any, out: Any, indices: Any) -> tuple[Any, Any, Any]:
+    """g divided by how many elements equal the result, and which of input and of src do."""
+    ones = ones_like(g)
+    mine, its = ones * (input == out), pick(ones, indices) * (src == pick(out, indices))
+    return g / index_assign(mine, its, indices, True), mine, its
+
+
+def _own_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
+    share, mine, _ = _shares(g, input, src, out, indices)
+    return where(mine == 0, zeros_like(g), share * mine)
+
+
+def _met_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
+    share, _, its = _shares(g, input, src, out, indices)
+    return where(its == 0, zeros_like(its), pick(share, indices) * its)
+
+
+@op(
+    "other", sequence="indices", method=False, complex="none",
+    input=lambda g, input, src, out, indices: _own_share(g, input, src, out, indices),
+    src=lambda g, input, src, out, indices: _met_share(g, input, src, out, indices),
+)  # fmt: skip
+def extreme_at(xp: Any, input: Any, src: Any, indices: Any, largest: bool) -> Any:
+    """A copy of input in which the elements at ``indices`` are the largest (smallest) of themselves and what src brings there."""
+    result = xp.array(input, copy=True)
+    (xp.maximum if largest else xp.minimum).at(result, key_of(indices), src)
+    return result
