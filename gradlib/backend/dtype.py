@@ -23,6 +23,9 @@ float64 = np.dtype(np.float64)
 complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
 
+_OWN = {d: d for d in (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, complex64, complex128)}
+"""NumPy's own object for each dtype: an array that was pickled has an equal but different one, which ``is`` does not know."""
+
 _default = float32
 _COMPLEX_OF: dict[np.dtype, np.dtype] = {float16: complex64, float32: complex64, float64: complex128}
 _REAL_OF: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}
@@ -87,13 +90,15 @@ def as_dtype(value: Any) -> np.dtype | None:
 
     ``float`` means float64 as in NumPy and torch. Raises: TypeError for anything else.
     """
-    if value is None or (type(value) is np.dtype and value.isnative):
-        return value
-    if value == "bfloat16":
+    if value is None:
+        return None
+    if type(value) is np.dtype and (own := _OWN.get(value)) is not None:
+        return own
+    if isinstance(value, str) and value == "bfloat16":
         return bfloat16()
     dtype = np.dtype(value).newbyteorder("=")
     category(dtype)
-    return dtype
+    return _OWN.get(dtype, dtype)
 
 
 def to_complex(dtype: np.dtype) -> np.dtype:

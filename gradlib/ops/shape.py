@@ -9,9 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, is_view_of
+from gradlib.backend.dtype import as_dtype
+from gradlib.core.inplace import refuse_leaf
+from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
 
 __all__ = [
@@ -67,6 +72,16 @@ def view(xp: Namespace, input: Any, shape: Any) -> Any:
             f"subspaces): shape {list(input.shape)}, wanted {list(shape)}. Use .reshape(...) instead."
         )
     return result
+
+
+@op("none", view=True, method=False, also=("input",))
+def view_dtype(xp: Namespace, input: Any, dtype: Any) -> Any:
+    """The same memory read as elements of another dtype. Raises: RuntimeError where sizes or strides do not fit that."""
+    chosen = as_dtype(dtype)
+    try:
+        return input.view(chosen)
+    except ValueError as error:
+        raise RuntimeError(f"cannot view shape {list(input.shape)} of {input.dtype} as {chosen}: {error}") from None
 
 
 def _reshape_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
@@ -306,20 +321,56 @@ def expand_as(input: Any, other: Any) -> Any:
 
 
 def _view_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
-    """``x.view(2, 3)`` or ``x.view((2, 3))``. Source: torch.Tensor.view."""
-    return view(self, named.get("size") or sizes_of(shape))
+    """``x.view(2, 3)``, ``x.view((2, 3))``, or ``x.view(dtype)`` for the same memory read as another dtype. Source: torch.Tensor.view."""
+    if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
+        return view_dtype(self, shape[0])
+    return view(self, named["size"] if named else sizes_of(shape))
 
 
 def _permute_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
     """``x.permute(1, 0)`` or ``x.permute((1, 0))``. Source: torch.Tensor.permute."""
-    return permute(self, named.get("dims") or sizes_of(dims))
+    return permute(self, named["dims"] if named else sizes_of(dims))
 
 
 def _expand_method(self: Tensor, *size: Any, **named: Any) -> Tensor:
     """``x.expand(2, 3)`` or ``x.expand((2, 3))``. Source: torch.Tensor.expand."""
-    return expand(self, named.get("size") or sizes_of(size))
+    return expand(self, named["size"] if named else sizes_of(size))
 
 
 publish(_view_method, "view")
 publish(_permute_method, "permute")
 publish(_expand_method, "expand")
+
+
+# ---- in place: the tensor itself gets another shape ---------------------------------------------------------------------------
+
+
+def _turn(function: Any, name: str) -> None:
+    """Publish ``NAME_``, which makes a tensor the view that ``function`` gives of it; other views of its memory stay as they are."""
+
+    def turn(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if local.grad_enabled or not watch.no_grad:
+            refuse_leaf(self, name)
+        before = wrap(self._array)
+        before._node, before._version_slot = self._node, self.version
+        before.meta.view = self.meta.view
+        after = function(before, *args, **kwargs)
+        others = [each for ref in self.version.views if (each := ref()) is not None and each is not self and each.meta.view.base is self]
+        self._array, self._node = after._array, after._node
+        if others or self._is_view():  # their base keeps the shape in which they know it, and this tensor becomes one of them
+            self.meta.view = after.meta.view
+            self.version.add_view(self)
+            for each in others:
+                each.meta.view.base = before
+        self.version.bump()
+        return self
+
+    turn.__name__ = turn.__qualname__ = name
+    turn.__doc__ = f"``{name[:-1]}`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.{name}."
+    publish(turn, name)
+
+
+for _function in (squeeze, unsqueeze, transpose, t):
+    _turn(_function, f"{_function.__name__}_")
+for _name in ("swapaxes_", "swapdims_"):
+    _turn(transpose, _name)
