@@ -204,17 +204,25 @@ def rebase(target: Tensor, result: Tensor) -> None:
         kept = list(made_by.saved)
         kept[made_by.saved_names.index(out)] = target._array
         made_by.saved = tuple(kept)
-    retain = target._node.extras.retain if target.retains_grad and target._node is not None and target._node.rare is not None else None
     counter = target.version
     if view is None:
-        target._node = node
+        _follow(target, node)
     else:
-        view.base._node = CopySlices(view.base, view, node)
+        _follow(view.base, CopySlices(view.base, view, node))
     counter.bump(made_by.seq)  # what the node saved of its output is what was written
     made_by.extras.output_versions[0] = counter
     _remake_views(target, view)
-    if retain is not None and target._node is not None:
-        target._node.extras.retain = retain
+
+
+def _follow(tensor: Tensor, node: Node | None) -> None:
+    """Move a tensor to the node of its new values; a retained gradient is theirs from now on."""
+    before, meta = tensor._node, tensor._meta
+    tensor._node = node
+    if meta is not None and meta.retains_grad:
+        if before is not None and before.rare is not None:
+            before.rare.retain = None
+        if node is not None:
+            node.extras.retain = meta
 
 
 def _remake_views(target: Tensor, view: View | None) -> None:
@@ -224,20 +232,20 @@ def _remake_views(target: Tensor, view: View | None) -> None:
         if each is None or each._meta is None:
             continue
         if each._meta.view.custom and each._node is not None:
-            each._node = Overwritten(each._node)
+            _follow(each, Overwritten(each._node))
             continue
         with enable_grad():
             again = each._meta.view.replay(each._meta.view.base)
-        each._node = again._node
+        _follow(each, again._node)
 
 
 def _cut(target: Tensor) -> None:
     """The new values depend on nothing recorded: the tensor (or the viewed region of its base) no longer has a history."""
     view = target._meta.view if target._meta is not None else None
     if view is None:
-        target._node = None
+        _follow(target, None)
     else:
-        view.base._node = CopySlices(view.base, view, None)
+        _follow(view.base, CopySlices(view.base, view, None))
     _remake_views(target, view)
 
 
