@@ -64,20 +64,20 @@ def _check_dirty(node: FunctionNode, dirty: dict[int, Tensor], inputs: dict[int,
             f"Some elements marked as dirty during the forward method of {node.name()} were not returned as output. The inputs that are "
             "modified inplace must all be outputs of the Function."
         )
-    for key, tensor in dirty.items():
-        if key in inputs:
-            tensor.version.bump()
-        else:
+    for key in dirty:
+        if key not in inputs:
             warnings.warn(
                 "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is no need to pass it to "
                 f"mark_dirty() (in {node.name()}).",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
 
 def _without_gradient(result: Tensor, is_input: bool, is_dirty: bool) -> Tensor:
     """An output that carries no gradient: an alias where the input itself does."""
+    if is_input and is_dirty:
+        result.version.bump()
     if result._node is not None:
         if is_input:
             return result.detach()
