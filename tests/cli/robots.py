@@ -70,4 +70,4 @@ def assert_feasible(machine: robot.Robot, p, v, a, j, dt, start, goal) -> None:
     for x, limit in zip((v, a, j), machine.rates(), strict=True):
         assert (np.abs(x) <= limit * slack).all()
     for upper, lower, limit in ((p, v, machine.velocity), (v, a, machine.acceleration), (a, j, machine.jerk)):
-        np.testing.assert_array_less(np.abs(lower[:, 1:] - np.diff(upper, axis=1) / t), 1e-4 * limit + 4 * eps * np.abs(upper).max() / t)
+        assert (np.abs(lower[:, 1:] - np.diff(upper, axis=1) / t) <= 1e-4 * limit + 4 * eps * np.abs(upper).max() / t).all()

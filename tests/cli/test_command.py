@@ -14,14 +14,16 @@ from gradlib.cli import main
 from gradlib.cli.trajopt import plot, solve
 from tests.cli.robots import ARM, PANDA, assert_feasible, optimal
 
+PICTURE = plot.available
 QUICK = ["--horizon", "16"]
 
 
 @pytest.fixture
-def run(tmp_path, capsys):
-    """Run `gradlib trajopt` into tmp_path/out; gives (exit status, standard output, standard error)."""
+def run(tmp_path, capsys, monkeypatch):
+    """Run `gradlib trajopt` into tmp_path/out, without the picture, which takes longest; gives (exit status, output, errors)."""
 
-    def go(*arguments, out=None):
+    def go(*arguments, out=None, picture=False):
+        monkeypatch.setattr(plot, "available", PICTURE if picture else lambda: False)
         status = main(["trajopt", "--out", str(out or tmp_path / "out"), *map(str, arguments)])
         text = capsys.readouterr()
         return status, text.out, text.err
@@ -145,10 +147,10 @@ def test_on_the_gpu_it_solves_as_well(run, tmp_path):
 
 
 def test_without_matplotlib_the_other_files_are_written_and_a_line_says_how_to_get_it(run, tmp_path, monkeypatch):
-    assert run("--samples", 2, *QUICK)[0] == 0
+    assert run("--samples", 2, *QUICK, picture=True)[0] == 0
+    assert "trajectories.png" in names(tmp_path / "out")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert not plot.available()
-    status, out, _ = run("--samples", 3, *QUICK)
+    status, out, _ = run("--samples", 3, *QUICK, picture=True)
     assert status == 0
     assert "pip install 'gradlib[plot]'" in out
     assert names(tmp_path / "out") == ["trajectories.csv", "trajectories.npz"]  # the picture of the run before is gone
@@ -194,7 +196,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(run, tmp_pat
 
 
 def test_a_disk_that_fills_up_leaves_the_results_before(run, tmp_path, monkeypatch):
-    assert run("--samples", 2, *QUICK)[0] == 0
+    assert run("--samples", 2, *QUICK, picture=True)[0] == 0
     before = {name: (tmp_path / "out" / name).read_bytes() for name in names(tmp_path / "out")}
 
     def full(path, *_):
@@ -202,7 +204,7 @@ def test_a_disk_that_fills_up_leaves_the_results_before(run, tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(plot, "write_png", full)
-    status, _, err = run("--samples", 3, *QUICK)
+    status, _, err = run("--samples", 3, *QUICK, picture=True)
     assert status == 2
     assert "No space left on device; no result there was changed" in err
     assert {name: (tmp_path / "out" / name).read_bytes() for name in names(tmp_path / "out")} == before

@@ -44,7 +44,7 @@ def test_scales_follow_the_limit_that_binds(limits, power):
     robot = arm(**limits)
     distance = np.ones((1, 1))
     dt = motion.needed_step(motion.smooth_start(34)[None, :, None], distance, robot)
-    found = motion.scales(34, distance, dt, robot)[:, 0, 0]
+    found = motion.scales(34, distance, dt, robot)[0, :, 0]
     w = np.sin(np.pi * np.arange(1, 32) / 64) ** power
     np.testing.assert_allclose(found * w, (found * w)[-1], rtol=0.35)
 

@@ -110,7 +110,11 @@ def test_the_picture_is_a_png_for_any_number_of_joints(tmp_path, columns):
     content = (tmp_path / "x").read_bytes()
     assert content[:8] == b"\x89PNG\r\n\x1a\n"
     assert len(content) > 20_000
-    plot.write_png(tmp_path / "none", moves(d=columns), np.zeros(3, bool), robot)
+
+
+def test_the_picture_of_no_solved_problem_shows_the_limits(tmp_path):
+    plot.write_png(tmp_path / "x", moves(d=1), np.zeros(3, bool), arm())
+    assert (tmp_path / "x").stat().st_size > 10_000
 
 
 def test_table_and_reasons():

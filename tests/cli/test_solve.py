@@ -58,12 +58,12 @@ def test_the_shortest_horizons_are_feasible(horizon):
     planned(*pairs(8, 4), PANDA, horizon=horizon)
 
 
-@pytest.mark.parametrize(("horizon", "jerk"), [(64, 1.0), (256, 1e-3)])
-def test_float32(horizon, jerk):
+@pytest.mark.parametrize(("horizon", "jerk", "reach"), [(64, 1.0, 1.03), (256, 1e-3, 1.1)])  # third differences of rounded positions
+def test_float32(horizon, jerk, reach):
     start, goal = (x.astype(np.float32).astype(np.float64) for x in pairs(16, 5))
     found = planned(start, goal, scaled(jerk=jerk), horizon=horizon, dtype=np.float32)
     assert all(getattr(found, name).dtype == np.float32 for name in PARTS)
-    assert (found.duration() / optimal(start, goal, scaled(jerk=jerk))).mean() < 1.05
+    assert (found.duration() / optimal(start, goal, scaled(jerk=jerk))).mean() < reach
 
 
 def test_awkward_problems_do_not_spoil_their_neighbours():

@@ -98,7 +98,7 @@ def test_one_vector_or_several_parameters_alike(name, options, device):
 def test_lbfgs_solves_rosenbrock_in_float32_and_float64():
     for dtype, tolerance in (("float64", 1e-9), ("float32", 1e-3)):
         x = leaf([-1.2, 1.0], dtype)
-        optimiser = optim.LBFGS([x], max_iter=100, line_search_fn="strong_wolfe")
+        optimiser = optim.LBFGS([x], max_iter=100, tolerance_change=1e-16, line_search_fn="strong_wolfe")
         optimiser.step(closure_of(optimiser, x))
         np.testing.assert_allclose(host(x), [1, 1], atol=tolerance)
         assert host(x).dtype == dtype

@@ -84,19 +84,18 @@ def smoothed(profile: np.ndarray, distance: np.ndarray, robot: Robot) -> np.ndar
 
 
 def scales(horizon: int, distance: np.ndarray, dt: np.ndarray, robot: Robot) -> np.ndarray:
-    """What to multiply each coefficient by, (M, B, D), so that the objective curves about alike along all of them.
+    """What to multiply each coefficient by, (B, M, D), so that the objective curves about alike along all of them.
 
     Args:
         horizon: H; distance: (B, D); dt: (B,) seconds, the step time about which to look; robot: whose limits.
     """
     m = horizon - 3
     w = 2 * np.sin(np.pi * np.arange(1, m + 1) / (2 * (m + 1)))
-    t = dt[:, None]
-    curvature = np.zeros((m, *distance.shape))
+    curvature = np.zeros((len(distance), m, distance.shape[1]))
     for order, limit in enumerate(robot.rates(), start=1):
-        share = distance / (order * limit * t**order)
-        curvature += (w ** (order - 1))[:, None, None] ** 2 * share**2
-    largest = curvature.max(axis=(0, 2), keepdims=True)
+        share = distance / (order * limit * dt[:, None] ** order)
+        curvature += share[:, None] ** 2 * w[:, None] ** (2 * order - 2)
+    largest = curvature.max(axis=(1, 2), keepdims=True)
     return 1 / np.sqrt(np.maximum(curvature, _FLOOR * largest))
 
 

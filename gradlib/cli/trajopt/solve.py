@@ -95,7 +95,7 @@ def _integrate(path: np.ndarray, dt: np.ndarray, robot: Robot, device: str) -> T
 
 
 class _Batch:
-    """The problems that are optimised together; arrays of coefficients are (M, B, D), of states (B, H, D).
+    """The problems that are optimised together; arrays of coefficients are (B, M, D), of states (B, H, D).
 
     Args:
         start, goal: (B, D); robot, horizon, dtype, device: as `plan`.
@@ -103,14 +103,13 @@ class _Batch:
 
     def __init__(self, start: np.ndarray, goal: np.ndarray, robot: Robot, horizon: int, dtype: np.dtype, device: str) -> None:
         self.robot, self.horizon, self.dtype, self.device = robot, horizon, dtype, device
-        self.shape = (len(start), horizon, start.shape[1])
         self.distance = goal - start
         self.sines = motion.sines(horizon)
         self.basis = self.tensor(self.sines)
         self.way = self.tensor(self.distance[:, None])
         self.begin = _at_rest(self.tensor(np.zeros_like(start)))
         self.limits = [self.tensor(1 / limit) for limit in robot.rates()]
-        self.profile = np.broadcast_to(motion.smooth_start(horizon)[None, :, None], self.shape)
+        self.profile = np.broadcast_to(motion.smooth_start(horizon)[None, :, None], (len(start), horizon, start.shape[1]))
         self.needed = motion.needed_step(self.profile, self.distance, robot)
 
     def tensor(self, array: np.ndarray) -> Tensor:
@@ -129,7 +128,7 @@ class _Batch:
     def linearise(self) -> None:
         """Take dt, the scales and the coefficients of the search from the best profiles so far."""
         scales = motion.scales(self.horizon, self.distance, self.needed, self.robot)
-        coefficients = np.einsum("hm,bhd->mbd", self.sines, self.profile, optimize=True) / scales
+        coefficients = self.sines.T @ self.profile / scales
         self.scales = self.tensor(scales)
         self.dt = self.tensor(self.needed[:, None])
         self.coefficients = self.tensor(coefficients).requires_grad_()
@@ -163,9 +162,7 @@ class _Batch:
 
     def velocities(self) -> Tensor:
         """The velocity profile (B, H, D) that the coefficients stand for: it sums to one over the steps."""
-        b, h, d = self.shape
-        waves = self.basis @ (self.coefficients * self.scales).reshape(-1, b * d)
-        profile = waves.reshape(h, b, d).permute(1, 0, 2)
+        profile = self.basis @ (self.coefficients * self.scales)
         return profile / profile.sum(1, keepdim=True)
 
     def smooth_maximum(self, sharpness: float) -> Tensor:
