@@ -19,7 +19,7 @@ FLOORS = (
     ("backend",),
     ("core",),
     ("ops",),
-    ("cuda", "func", "optim"),
+    ("cuda", "func", "nn", "optim"),
     ("interop",),
     ("autograd",),
     ("trajectory",),
