@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib import autograd as autograd
+from gradlib import autograd as autograd, nn as nn
 from gradlib.backend.device import device as device, get_default_device as get_default_device, set_default_device as set_default_device
 from gradlib.backend.dtype import (
     bool_ as bool,

@@ -22,7 +22,7 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
     """The variance in real numbers, in float32 for half types."""
     dtype = input.dtype
     if dtype.kind in "biu":
-        raise RuntimeError(f"std and var only support floating point and complex dtypes, got {dtype}; convert it, for example with .float()")
+        raise RuntimeError(f"std and var only support floating point and complex dtypes, got {dtype}; convert it, as with .float()")
     number = count(input.shape, dim)
     away = input - total(xp, input, dim, True) / max(number, 1)
     squares = away.real**2 + away.imag**2 if dtype.kind == "c" else away * away

@@ -1,0 +1,53 @@
+"""Activations, losses and the maps of layers, under torch's names. Source: torch.nn.functional."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from gradlib.ops import softmax as _softmax
+from gradlib.ops.activation import (
+    dropout as dropout,
+    elu as elu,
+    gelu as gelu,
+    leaky_relu as leaky_relu,
+    logsigmoid as logsigmoid,
+    relu as relu,
+    silu as silu,
+    softplus as softplus,
+)
+from gradlib.ops.elementwise import sigmoid as sigmoid, tanh as tanh
+from gradlib.ops.loss import (
+    binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
+    cross_entropy as cross_entropy,
+    huber_loss as huber_loss,
+    l1_loss as l1_loss,
+    mse_loss as mse_loss,
+    nll_loss as nll_loss,
+    smooth_l1_loss as smooth_l1_loss,
+)
+from gradlib.ops.nn import (
+    embedding as embedding,
+    layer_norm as layer_norm,
+    linear as linear,
+    one_hot as one_hot,
+    pad as pad,
+)
+
+
+def _implied(name: str, input: Any, dim: int | None) -> int:
+    """The dimension that torch chose before it asked for one, with its warning."""
+    if dim is not None:
+        return dim
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X.", UserWarning, stacklevel=3)
+    return 0 if input.ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """``gradlib.softmax``. Source: torch.nn.functional.softmax."""
+    return _softmax.softmax(input, _implied("softmax", input, dim), dtype)
+
+
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """``gradlib.log_softmax``. Source: torch.nn.functional.log_softmax."""
+    return _softmax.log_softmax(input, _implied("log_softmax", input, dim), dtype)

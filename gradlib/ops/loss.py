@@ -1,0 +1,382 @@
+"""How far a prediction is from its target, as one number (or, with ``reduction="none"``, one per element)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Array, Namespace, is_array
+from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor
+from gradlib.ops.activation import logsigmoid
+from gradlib.ops.along import put_along
+from gradlib.ops.elementwise import sigmoid, square
+from gradlib.ops.gather import inside
+from gradlib.ops.kinds import takes
+from gradlib.ops.reduce import back, mean, sum, total
+from gradlib.ops.select import clamp
+from gradlib.ops.softmax import log_softmax
+
+__all__: list[str] = []  # these are gradlib.nn.functional's
+
+# ---- what losses share --------------------------------------------------------------------------------------------------------
+
+
+def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction that is meant, also by torch's two deprecated arguments."""
+    if size_average is not None or reduce is not None:
+        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+        warnings.warn(f"size_average and reduce are deprecated, please use reduction={reduction!r} instead.", UserWarning, stacklevel=4)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction; it is 'none', 'mean' or 'sum'")
+    return reduction
+
+
+def _reduced(loss: Any, reduction: str) -> Any:
+    return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
+
+
+def _difference(name: str, input: Any, target: Any, kinds: str = "fc") -> Any:
+    """``input - target``, once dtype and shapes are those of a loss."""
+    if not all(isinstance(x, Tensor) or is_array(x) for x in (input, target)):
+        raise TypeError(f"{name}: input and target are Tensors, got {type(input).__name__} and {type(target).__name__}")
+    if input.shape != target.shape:
+        warnings.warn(
+            f"Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}). This will likely lead "
+            "to incorrect results due to broadcasting. Please ensure they have the same size.",
+            UserWarning,
+            stacklevel=4,
+        )
+    away = input - target
+    if "bifc"[dtypes.category(away.dtype)] not in kinds:
+        raise NotImplementedError(f"{name} is not implemented for {away.dtype}; convert input and target, for example with .float()")
+    return away
+
+
+def _weighted(loss: Any, weight: Any, input: Any, reduction: str, by_weight: bool = True) -> Any:
+    """The loss reduced, each element with its weight; the mean divides by the sum of the weights."""
+    if weight is None:
+        return _reduced(loss, reduction)
+    if weight.shape != input.shape:
+        raise ValueError(f"Weights and input must have the same size, got {list(weight.shape)} and {list(input.shape)}.")
+    if reduction == "mean" and by_weight:
+        return sum(loss * weight) / sum(weight)
+    return _reduced(loss * weight, reduction)
+
+
+# ---- of numbers ---------------------------------------------------------------------------------------------------------------
+
+
+@composite(method=False)
+def mse_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Any = None
+) -> Any:
+    """Squared difference.
+
+    Args:
+        input, target: the same shape, real float dtype.
+        reduction: "mean" over all elements, "sum", or "none".
+        weight: of the input's shape; "mean" then divides by its sum.
+        size_average, reduce: deprecated forms of ``reduction``.
+    Returns: 0-d, or the input's shape for "none".
+    Source: torch.nn.functional.mse_loss.
+    """
+    return _weighted(square(_difference("mse_loss", input, target, "f")), weight, input, _reduction(size_average, reduce, reduction))
+
+
+@composite(method=False)
+def l1_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Any = None
+) -> Any:
+    """Absolute difference; its gradient at zero is zero. Arguments as for ``mse_loss``. Source: torch.nn.functional.l1_loss."""
+    return _weighted(abs(_difference("l1_loss", input, target)), weight, input, _reduction(size_average, reduce, reduction))
+
+
+@op("elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=lambda g, input, beta: g * clamp(input / beta, -1, 1))
+def smooth_absolute(xp: Namespace, input: Any, beta: float) -> Any:
+    """x²/(2 beta) for |x| < beta, |x| - beta/2 beyond."""
+    size = xp.absolute(input)
+    return xp.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
+
+
+@composite(method=False)
+def smooth_l1_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
+) -> Any:
+    """Square of small differences, absolute value of large ones, smoothly joined at ``beta``: x²/(2 beta), and |x| - beta/2.
+
+    Args:
+        beta: where they join; 0 gives ``l1_loss``. The others as for ``mse_loss``.
+    Raises: RuntimeError for a negative beta.
+    Source: torch.nn.functional.smooth_l1_loss.
+    """
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
+    reduction = _reduction(size_average, reduce, reduction)
+    away = _difference("smooth_l1_loss", input, target, "f")
+    return _reduced(smooth_absolute(away, beta) if beta else abs(away), reduction)
+
+
+@composite(method=False)
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
+    """x²/2 for small differences, delta (|x| - delta/2) for those beyond ``delta``.
+
+    Args:
+        delta: where they join, positive. The others as for ``mse_loss``, but a weighted mean divides by the number of elements.
+    Raises: RuntimeError for a delta that is not positive.
+    Source: torch.nn.functional.huber_loss.
+    """
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
+    reduction = _reduction(None, None, reduction)
+    loss = smooth_absolute(_difference("huber_loss", input, target, "f"), delta)
+    return _weighted(loss if delta == 1 else loss * delta, weight, input, reduction, by_weight=False)
+
+
+# ---- of classes ---------------------------------------------------------------------------------------------------------------
+
+
+def _class_dim(input: Any) -> int:
+    return 0 if input.ndim == 1 else 1
+
+
+def _shares(xp: Namespace, target: Array, weight: Array | None, ignore_index: int, size: int, dtype: Any) -> tuple[Array, Array]:
+    """The classes, with 0 in place of those to ignore, and how much each counts."""
+    counts = target != ignore_index
+    classes = xp.where(counts, target, 0).astype(dtypes.int64, copy=False)
+    inside("nll_loss: target out of bounds", classes, size, IndexError)
+    return classes, counts.astype(dtype) if weight is None else xp.where(counts, weight[classes], weight.dtype.type(0))
+
+
+def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    dim = _class_dim(input)
+    classes, shares = _shares(xp, target, weight, ignore_index, input.shape[dim], input.dtype)
+    picked = xp.take_along_axis(input, xp.expand_dims(classes, dim), axis=dim).squeeze(dim)
+    loss = xp.where(shares != 0, -picked * shares, input.dtype.type(0))
+    if reduction == "none":
+        return loss
+    summed = total(xp, loss, None, False)
+    return back(summed / total(xp, shares, None, False) if reduction == "mean" else summed, input.dtype)
+
+
+@op(
+    "linear", also=("target", "weight"), method=False, complex="none", name="nll_loss",
+    input=lambda g, target, weight, ignore_index, reduction, input_shape: (
+        to_classes(g, target, weight, ignore_index, reduction, input_shape)
+    ),
+)  # fmt: skip
+def of_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    """Minus the input at each target's class, weighted and reduced."""
+    return _likelihood(xp, input, target, weight, ignore_index, reduction)
+
+
+@op(
+    "linear", also=("target", "weight"), method=False, complex="none",
+    input=lambda g, target, weight, ignore_index, reduction: of_classes(g, target, weight, ignore_index, reduction),
+)  # fmt: skip
+def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, shape: tuple[int, ...]) -> Any:
+    """The transpose of ``of_classes``: minus the weighted input at each target's class, zero at the other classes."""
+    dim = 0 if len(shape) == 1 else 1
+    classes, shares = _shares(xp, target, weight, ignore_index, shape[dim], input.dtype)
+    if reduction == "mean":
+        shares = shares / total(xp, shares, None, False).astype(shares.dtype)
+    return put_along(xp.expand_dims(-(input * shares), dim), xp.expand_dims(classes, dim), dim, shape[dim])
+
+
+def _check_classes(input: Any, target: Any, weight: Any) -> None:
+    """Refuse what does not fit together as (N, C, ...) scores, (N, ...) classes and (C,) weights."""
+    if not input.ndim:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
+    if target.dtype not in (dtypes.int64, dtypes.uint8):
+        raise RuntimeError(f"expected target dtype to be int64 or uint8, but got {target.dtype}; convert it with .long()")
+    dim = _class_dim(input)
+    batch = (*input.shape[:dim], *input.shape[dim + 1 :])
+    if tuple(target.shape) != batch:
+        if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
+            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
+        raise RuntimeError(f"Expected target size {list(batch)}, got {list(target.shape)}")
+    _check_weight(input, weight, dim)
+
+
+def _check_weight(input: Any, weight: Any, dim: int) -> None:
+    if weight is None:
+        return
+    if tuple(weight.shape) != (input.shape[dim],):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {input.shape[dim]} classes or no classes but got weight tensor of shape: "
+            f"{list(weight.shape)}"
+        )
+    if weight.dtype != input.dtype:
+        raise RuntimeError(f"expected weight of the input's dtype {input.dtype} but found {weight.dtype}")
+    _no_gradient("nll_loss", "weight", weight)
+
+
+def _no_gradient(function: str, name: str, value: Any) -> None:
+    """Refuse a tensor that wants a gradient which the function does not give."""
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise RuntimeError(
+            f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have requires_grad "
+            f"True; pass {name}.detach()."
+        )
+
+
+@composite(method=False)
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """Minus the log-probability of the right class.
+
+    Args:
+        input: log-probabilities (N, C), (C,) or (N, C, d1, ...), real float dtype.
+        target: classes 0 to C - 1, of dtype int64 or uint8, (N,), () or (N, d1, ...).
+        weight: (C,) of the input's dtype, how much each class counts; "mean" divides by what the targets' classes count together.
+        ignore_index: a target that counts nothing.
+        reduction: "mean", "sum", or "none" (the target's shape).
+        size_average, reduce: deprecated forms of ``reduction``.
+    Raises: IndexError for a class outside, ValueError and RuntimeError for shapes and dtypes that do not fit.
+    Source: torch.nn.functional.nll_loss.
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if input.ndim == 1 and target.shape == (1,):
+        target = target.reshape(())
+    _check_classes(input, target, weight)
+    return of_classes(input, target, weight, ignore_index, reduction)
+
+
+@composite(method=False)
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """Minus the log-probability of the right class, from scores that need not be normalised.
+
+    Args:
+        input: scores (N, C), (C,) or (N, C, d1, ...), real float dtype.
+        target: classes, as for ``nll_loss``; or probabilities of the input's shape and of float dtype.
+        weight, ignore_index, size_average, reduce, reduction: as for ``nll_loss``; with probabilities "mean" divides by the batch size.
+        label_smoothing: from 0 to 1, how much of each target is shared out equally among all classes.
+    Raises: as ``nll_loss``; RuntimeError for a label_smoothing outside [0, 1].
+    Source: torch.nn.functional.cross_entropy.
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    dim = _class_dim(input)
+    if input.shape == target.shape and input.ndim:
+        return _of_probabilities(log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
+    if input.ndim == 1 and target.shape == (1,):
+        target = target.reshape(())
+    _check_classes(input, target, weight)
+    scores = log_softmax(input, dim)
+    loss = of_classes(scores, target, weight, ignore_index, reduction)
+    if not label_smoothing:
+        return loss
+    spread_out = _to_all_classes(scores, target, weight, ignore_index, reduction)
+    return loss * (1 - label_smoothing) + spread_out * (label_smoothing / input.shape[dim])
+
+
+def _by_class(weight: Any, scores: Any) -> Any:
+    """Weights of classes in a shape that multiplies scores."""
+    return weight.reshape(-1, *[1] * (scores.ndim - _class_dim(scores) - 1))
+
+
+def _to_all_classes(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    """The loss of targets that are shared equally by all classes, times the number of classes."""
+    counts = target != ignore_index
+    loss = -sum(scores if weight is None else scores * _by_class(weight, scores), _class_dim(scores)) * counts
+    if reduction != "mean":
+        return _reduced(loss, reduction)
+    shares = counts.to(scores.dtype) if isinstance(counts, Tensor) else counts.astype(scores.dtype)
+    return sum(loss) / sum(shares if weight is None else weight[target * counts] * shares)
+
+
+def _of_probabilities(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
+    """The cross entropy of probabilities for every class."""
+    if not dtypes.is_floating_point(target.dtype):
+        raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype}")
+    if ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    dim = _class_dim(scores)
+    _check_weight(scores, weight, dim)
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / scores.shape[dim]
+    loss = scores * target
+    if weight is not None:
+        loss = loss * _by_class(weight, scores)
+    if reduction == "none":
+        return -sum(loss, dim)
+    number = 1
+    for i, size in enumerate(scores.shape):
+        number *= 1 if i == dim else size
+    return -sum(loss) / number if reduction == "mean" and number else -sum(loss) * (1.0 if reduction == "sum" else float("nan"))
+
+
+# ---- of yes and no ------------------------------------------------------------------------------------------------------------
+
+
+def _logit_rule(g: Any, input: Any, target: Any, pos_weight: Any) -> Any:
+    if pos_weight is None:
+        return g * (sigmoid(input) - target)
+    yes = pos_weight * target
+    return g * ((yes + 1 - target) * sigmoid(input) - yes)
+
+
+def _answer_rule(g: Any, input: Any, pos_weight: Any) -> Any:
+    return -(g * input) if pos_weight is None else g * ((1 - pos_weight) * logsigmoid(input) - input)
+
+
+@op(
+    "other", promote="same", also=("pos_weight",), method=False, complex="none", name="binary_cross_entropy_with_logits",
+    input=_logit_rule, target=_answer_rule,
+)  # fmt: skip
+def entropy_of_logits(xp: Namespace, input: Any, target: Any, pos_weight: Any) -> Any:
+    """(1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x)), without overflow."""
+    if not dtypes.is_floating_point(input.dtype):
+        raise NotImplementedError(f"binary_cross_entropy_with_logits is not implemented for {input.dtype}; convert it with .float()")
+    soft = xp.log1p(xp.exp(-xp.absolute(input)))
+    if pos_weight is None:
+        return xp.maximum(input, 0) - input * target + soft
+    return (1 - target) * input + (1 + (pos_weight - 1) * target) * (soft + xp.maximum(-input, 0))
+
+
+@composite(method=False)
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
+    """Cross entropy of yes-or-no answers, from scores whose sigmoid is the probability of yes.
+
+    Args:
+        input: scores, any shape, real float dtype.
+        target: probabilities of yes, of the same shape.
+        weight: how much each element counts; broadcasts with the input.
+        pos_weight: how much a yes counts against a no; broadcasts with the input.
+        size_average, reduce, reduction: as for ``mse_loss``.
+    Raises: ValueError for different shapes, RuntimeError for weights that require a gradient.
+    Source: torch.nn.functional.binary_cross_entropy_with_logits.
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if input.shape != target.shape:
+        raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
+    _no_gradient("binary_cross_entropy_with_logits", "weight", weight)
+    _no_gradient("binary_cross_entropy_with_logits", "pos_weight", pos_weight)
+    loss = entropy_of_logits(input, target, pos_weight)
+    return _reduced(loss if weight is None else loss * weight, reduction)

@@ -1,0 +1,282 @@
+"""What layers of neural networks are made of: linear maps, look-ups, padding, normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Namespace
+from gradlib.core.modes import no_grad
+from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.gather import inside
+from gradlib.ops.index import index_backward
+from gradlib.ops.moments import vector_norm
+from gradlib.ops.product import matmul, one_dtype, rows
+from gradlib.ops.reduce import mean
+
+__all__: list[str] = []  # these are gradlib.nn.functional's
+
+# ---- linear maps --------------------------------------------------------------------------------------------------------------
+
+
+def _mapped(values: list[Any]) -> list[Any]:
+    """Check the operands of a linear map with a bias as torch does."""
+    one_dtype("linear", values)
+    input, weight, _ = values
+    if weight.ndim != 2:
+        raise RuntimeError(f"linear: weight must be a matrix when there is a bias, got shape {list(weight.shape)}")
+    if not input.ndim or input.shape[-1] != weight.shape[1]:
+        raise RuntimeError(
+            f"linear: input and weight shapes cannot be multiplied ({list(input.shape)} and {list(weight.shape)}): the last sizes differ"
+        )
+    return values
+
+
+@op(
+    "other", promote=_mapped, method=False, name="linear",
+    input=lambda g, weight: g @ weight,
+    weight=lambda g, input: rows(g).mT @ rows(input) if g.ndim > 1 else g[:, None] * input,
+    bias=lambda g: g,
+)  # fmt: skip
+def affine(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
+    """``input @ weight.T + bias``."""
+    made = xp.matmul(input, weight.T)
+    if made.ndim < bias.ndim or made.dtype != input.dtype:  # bfloat16 is multiplied into float32
+        return (made + bias).astype(input.dtype, copy=False)
+    made += bias
+    return made
+
+
+@composite(method=False)
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """The affine map ``input @ weight.T + bias``.
+
+    Args:
+        input: (..., n).
+        weight: (m, n), or (n,) without a bias.
+        bias: (m,), or nothing; all of one dtype.
+    Returns: (..., m), or (...) for a weight of one dimension.
+    Raises: RuntimeError for shapes or dtypes that do not fit.
+    Source: torch.nn.functional.linear.
+    """
+    return affine(input, weight, bias) if bias is not None else matmul(input, weight.T if weight.ndim == 2 else weight)
+
+
+# ---- classes ------------------------------------------------------------------------------------------------------------------
+
+
+@op(
+    "linear", also=("indices", "share"), method=False, complex="explicit", name="embedding",
+    weight=lambda g, indices, share, weight_shape: index_backward(g if share is None else g * share, weight_shape, (indices,)),
+)  # fmt: skip
+def looked_up(xp: Namespace, weight: Any, indices: Any, share: Any) -> Any:
+    """The rows of weight at indices; ``share`` says how much of each one's gradient counts."""
+    return xp.take(weight, indices, axis=0)
+
+
+@op("none", also=("indices",), method=False)
+def gradient_share(xp: Namespace, indices: Any, size: int, padding_idx: int | None, by_frequency: bool, dtype: Any) -> Any:
+    """How much of the gradient of each look-up counts: nothing for the padding row, one over the row's frequency where asked."""
+    share = xp.ones(indices.shape, dtype)
+    if by_frequency:
+        share /= xp.bincount(indices.reshape(-1), minlength=size)[indices]
+    if padding_idx is not None:
+        share[indices == padding_idx] = 0
+    return xp.expand_dims(share, -1)
+
+
+def _shorten(weight: Any, indices: Any, limit: float, p: float) -> None:
+    """Scale the rows that will be looked up down to a norm of at most ``limit``, in place."""
+    with no_grad():
+        table = weight.detach() if isinstance(weight, Tensor) else weight
+        norms = vector_norm(table, p, 1)
+        used = raw(norms) > limit
+        array = raw(indices).reshape(-1)
+        hit = np.zeros_like(used, shape=used.shape)
+        hit[array] = True
+        used &= hit
+        table[used] *= (limit / (raw(norms)[used] + 1e-7))[:, None]
+
+
+@composite(method=False)
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
+    """The rows of a table at given places.
+
+    Args:
+        input: places of dtype int64 or int32, any shape.
+        weight: the table (V, D).
+        padding_idx: a row that gets no gradient.
+        max_norm: rows longer than this in the norm ``norm_type`` are first scaled down to it, in place.
+        scale_grad_by_freq: divide each row's gradient by how often it was looked up.
+        sparse: not supported; gradients are dense.
+    Returns: (*input.shape, D).
+    Raises: RuntimeError for other dtypes and ranks, IndexError for a place outside.
+    Source: torch.nn.functional.embedding.
+    """
+    if sparse:
+        raise NotImplementedError("embedding(sparse=True): there are no sparse tensors; use sparse=False, which gives a dense gradient")
+    if input.dtype not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError(f"embedding: expected indices of dtype int64 or int32, but got {input.dtype}; convert them with .long()")
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding: 'weight' must be 2-D, got shape {list(weight.shape)}")
+    size = weight.shape[0]
+    inside("embedding", input, size, IndexError)
+    if padding_idx is not None:
+        if not -size <= padding_idx < size:
+            raise AssertionError(f"Padding_idx must be within num_embeddings, got {padding_idx} of {size}")
+        padding_idx %= size
+    if max_norm is not None:
+        _shorten(weight, input, max_norm, norm_type)
+    plain = padding_idx is None and not scale_grad_by_freq
+    share = None if plain else gradient_share(input, size, padding_idx, scale_grad_by_freq, weight.dtype)
+    return looked_up(weight, input, share)
+
+
+@op("none", also=("tensor",), method=False)
+def one_hot(xp: Namespace, tensor: Any, num_classes: int = -1) -> Any:
+    """Rows of zeros with a one at each class.
+
+    Args:
+        tensor: classes of dtype int64, any shape.
+        num_classes: the length of a row; -1 for one more than the largest class (which a CUDA device must first report to the host).
+    Returns: int64, (*tensor.shape, num_classes).
+    Raises: RuntimeError for other dtypes, and for classes outside 0 to num_classes - 1.
+    Source: torch.nn.functional.one_hot.
+    """
+    if tensor.dtype != dtypes.int64:
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type int64, got {tensor.dtype}; convert it with .long()")
+    if num_classes == -1:
+        if not tensor.size:
+            raise RuntimeError("Can not infer total number of classes from empty tensor; give num_classes.")
+        num_classes = int(tensor.max()) + 1
+    inside("one_hot: class values must be non-negative and smaller than num_classes", tensor, num_classes)
+    return (xp.expand_dims(tensor, -1) == xp.arange(num_classes)).astype(dtypes.int64)
+
+
+# ---- padding ------------------------------------------------------------------------------------------------------------------
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, pad: constant_pad(g, [-n for n in pad], 0))
+def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) -> Any:
+    """``pad`` with a constant; its transpose is itself with the amounts negated."""
+    shape, source, target = list(input.shape), [slice(None)] * input.ndim, [slice(None)] * input.ndim
+    for i in range(len(pad) // 2):
+        dim, before, after = input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
+        size = input.shape[dim]
+        shape[dim] = size + before + after
+        if shape[dim] < 0:
+            raise RuntimeError(
+                f"pad: dimension {dim} of size {size} cannot lose {-before} elements in front and {-after} behind, in shape "
+                f"{list(input.shape)}"
+            )
+        source[dim] = slice(min(max(-before, 0), size), size - max(-after, 0) if -after < size else 0)
+        target[dim] = slice(max(before, 0), max(shape[dim] - max(after, 0), 0))
+    result = xp.full(shape, value, input.dtype) if value else xp.zeros(shape, input.dtype)
+    if result.size:
+        result[tuple(target)] = input[tuple(source)]
+    return result
+
+
+@composite(method=False)
+def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Any:
+    """The input with elements added (or, for negative amounts, cut off) at the ends of its last dimensions.
+
+    Args:
+        input: any shape and dtype.
+        pad: (before, after) for the last dimension, then for the one before it, and so on.
+        mode: "constant".
+        value: what is added; 0 unless given.
+    Raises: RuntimeError for amounts that do not fit, NotImplementedError for other modes.
+    Source: torch.nn.functional.pad.
+    """
+    if mode != "constant":
+        raise NotImplementedError(f"Unrecognised padding mode {mode}; there is 'constant'")
+    amounts = [int(n) for n in pad]
+    if len(amounts) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2, got {amounts}")
+    if len(amounts) > 2 * input.ndim:
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got padding length {len(amounts)} and input "
+            f"of dimension {input.ndim}"
+        )
+    return constant_pad(input, amounts, 0 if value is None else value)
+
+
+# ---- normalisation ------------------------------------------------------------------------------------------------------------
+
+
+def _normal_rule(g: Any, out: Any, rstd: Any, dims: tuple[int, ...], input_shape: tuple[int, ...]) -> Any:
+    """Only the part of the gradient that neither shifts nor scales a row gets through."""
+    result: Any = 0
+    if g[0] is not None:
+        result = rstd * (g[0] - mean(g[0], dims, True) - out * mean(g[0] * out, dims, True))
+    if g[1] is not None:
+        number = 1
+        for dim in dims:
+            number *= input_shape[dim]
+        result = result - g[1] * rstd * rstd * out / number
+    return result
+
+
+@op("other", outputs=("out", "rstd"), method=False, complex="none", name="native_layer_norm", input=_normal_rule)
+def standardised(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
+    """Each row (over ``dims``) less its mean and divided by its deviation; and one over that deviation."""
+    x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
+    number = 1
+    for dim in dims:
+        number *= x.shape[dim]
+    number = max(number, 1)
+    away = x - xp.add.reduce(x, axis=dims, keepdims=True) / number
+    rstd = 1 / xp.sqrt(xp.add.reduce(away * away, axis=dims, keepdims=True) / number + eps)
+    away *= rstd
+    return away.astype(input.dtype, copy=False), rstd.astype(input.dtype, copy=False)
+
+
+@composite(method=False)
+def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """The input, over its last dimensions, shifted to mean 0 and scaled to variance 1, then by ``weight`` and ``bias``.
+
+    Args:
+        input: (..., *normalized_shape), real float dtype.
+        normalized_shape: the sizes of the dimensions that are normalised together.
+        weight, bias: of ``normalized_shape``, or nothing.
+        eps: added to the variance.
+    Raises: RuntimeError for shapes or dtypes that do not fit.
+    Source: torch.nn.functional.layer_norm.
+    """
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got []")
+    if not dtypes.is_floating_point(input.dtype):
+        raise NotImplementedError(f"layer_norm is not implemented for {input.dtype}; convert it, for example with .float()")
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(value.shape) != shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(value.shape)} and "
+                f"normalized_shape = {list(shape)}"
+            )
+        if value is not None and value.dtype != input.dtype and not (input.dtype.itemsize == 2 and value.dtype == dtypes.float32):
+            raise RuntimeError(f"layer_norm: mixed dtype: {name} is {value.dtype}, input {input.dtype}; convert one with .to()")
+    if tuple(input.shape[max(input.ndim - len(shape), 0) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size"
+            f"{list(input.shape)}"
+        )
+    out, _ = standardised(input, tuple(range(input.ndim - len(shape), input.ndim)), eps)
+    if weight is not None:
+        out = out * weight
+    if bias is not None:
+        out = out + bias
+    return out if out.dtype == input.dtype else out.to(input.dtype) if isinstance(out, Tensor) else out.astype(input.dtype)
