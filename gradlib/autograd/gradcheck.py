@@ -150,13 +150,14 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
                 UserWarning,
                 stacklevel=3,
             )
-        if any(step == 0 and size > 1 for step, size in zip(x._array.strides, x._array.shape, strict=True)):
+        if numerical.overlaps(x._array):
             raise RuntimeError(
-                f"The {number}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able "
-                "to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
+                f"The {number}th input has a dimension with stride 0, or other elements that share memory (shape {list(x.shape)}, strides "
+                f"{x.stride()}). gradcheck only supports inputs that are non-overlapping to be able to compute the numerical gradients "
+                "correctly. You should call .contiguous on the input before passing it to gradcheck."
             )
     if not wanted:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
 
 
 def _differentiable(outputs: Any) -> tuple[Tensor, ...]:
@@ -199,8 +200,8 @@ class _Check:
         if not self.outputs:
             self._all_constant()
             return
-        self._zero_cotangent()
         self._same_twice()
+        self._zero_cotangent()
         if self.undefined and len(self.outputs) > 1:
             self._unused_outputs()
         if self.fast:

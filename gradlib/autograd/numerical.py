@@ -97,6 +97,19 @@ def analytical_jacobian(output: Tensor, inputs: Sequence[Tensor]) -> list[Array]
     return result
 
 
+def overlaps(array: Array) -> bool:
+    """Whether two elements of the array lie at one place in memory."""
+    reach = 0
+    nested = True
+    for step, size in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        nested = nested and step > reach
+        reach += step * (size - 1)
+    if nested or array.size == 0:
+        return False
+    places = sum(np.ix_(*(np.arange(n) * s for s, n in zip(array.strides, array.shape, strict=True))), np.int64(0))
+    return bool(np.unique(places).size != array.size)
+
+
 def probe(like: Array, rng: np.random.Generator, signed: bool) -> Array:
     """A random direction of the array's shape and dtype, every entry between 0.5 and 1 in size (in both parts when complex)."""
     shape = (len(units(like)), *like.shape)

@@ -169,7 +169,7 @@ class TestNode:
 
     def test_the_users_attributes_are_only_the_users(self) -> None:
         """Names that the engine's own nodes use, too."""
-        names = "shape dtype seq edges saved rare single run outputs inputs needs attributes saved_names".split()
+        names = ["shape", "dtype", "seq", "edges", "saved", "rare", "single", "run", "outputs", "inputs", "needs", "attributes"]
 
         def forward(ctx: Any, x: Tensor) -> Tensor:
             for name in names:
