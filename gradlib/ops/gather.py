@@ -22,7 +22,7 @@ from gradlib.ops.index import array_index, gathered_ndim, index as pick, index_a
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
-__all__ = ["gather", "index_add", "index_copy", "index_fill", "index_put", "index_select", "take", "take_along_dim"]
+__all__ = ["gather", "index_add", "index_copy", "index_put", "index_select", "take", "take_along_dim"]
 
 
 # ---- places -----------------------------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeEr
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for a dimension of size {size}")
 
 
-def _vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any]:
+def vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any]:
     """What the ``index_*`` functions mean by a vector (or one number) of places along ``dim``."""
     integers(name, places)
     if places.ndim > 1:
@@ -97,7 +97,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     Raises: IndexError for places outside (on the CPU), RuntimeError for an index that is no vector of integers. Source: torch.index_select.
     """
     dim = wrap_dim(dim, input.ndim)
-    places = _vector("index_select", dim, index, IndexError)
+    places = vector("index_select", dim, index, IndexError)
     inside("index_select", index, input.shape[dim] if input.ndim else 1, IndexError)
     if input.ndim:
         return pick(input, places)
@@ -128,12 +128,14 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
         raise RuntimeError(
             f"take_along_dim: input and indices should have the same rank, got {list(input.shape)} and {list(indices.shape)}"
         )
+    if not input.ndim:
+        raise IndexError(f"take_along_dim: dim is {dim}, but the tensors have no dimensions")
     dim = wrap_dim(dim, input.ndim)
     both = [max(n, m) if min(n, m) else 0 for n, m in zip(input.shape, indices.shape, strict=True)]
-    sizes = [n if d == dim else both[d] for d, n in enumerate(input.shape)]
-    places = expand(indices, tuple(n if d == dim else both[d] for d, n in enumerate(indices.shape)))
-    inside("take_along_dim", indices, sizes[dim] if sizes else 1, IndexError, negative=True)
-    return gather(expand(input, tuple(sizes)), dim, where(places < 0, places + sizes[dim], places) if sizes else places)
+    size, count = input.shape[dim], indices.shape[dim]
+    inside("take_along_dim", indices, size, IndexError, negative=True)
+    places = expand(indices, (*both[:dim], count, *both[dim + 1 :]))
+    return gather(expand(input, (*both[:dim], size, *both[dim + 1 :])), dim, where(places < 0, places + size, places))
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ def index_add(put: Any, input: Any, dim: int, index: Any, source: Any, *, alpha:
     Source: torch.index_add.
     """
     dim = wrap_dim(dim, input.ndim)
-    places = _vector("index_add", dim, index, RuntimeError)
+    places = vector("index_add", dim, index, RuntimeError)
     _slices_fit("index_add", input, dim, places[-1].shape[0], source, RuntimeError)
     inside("index_add", index, input.shape[dim] if input.ndim else 1)
     values = values_for("index_add", source, input)
@@ -234,7 +236,7 @@ def index_copy(put: Any, input: Any, dim: int, index: Any, source: Any) -> Any:
     Source: torch.index_copy.
     """
     dim = wrap_dim(dim, input.ndim)
-    places = _vector("index_copy", dim, index, IndexError)
+    places = vector("index_copy", dim, index, IndexError)
     _slices_fit("index_copy", input, dim, places[-1].shape[0], source, IndexError)
     inside("index_copy", index, input.shape[dim] if input.ndim else 1, IndexError)
     return put_shaped(put, input, values_for("index_copy", source, input), places, False)
@@ -247,21 +249,3 @@ def _slices_fit(name: str, input: Any, dim: int, count: int, source: Any, error:
         raise error(f"{name}: source has {len(have)} dimensions, input {input.ndim}; with this index it must have shape {list(want)}")
     if have != want and (have or want != (1,)):
         raise RuntimeError(f"{name}: source must have shape {list(want)} with this index, got {list(have)}")
-
-
-@writing
-def index_fill(put: Any, input: Any, dim: int, index: Any, value: Any) -> Any:
-    """One value at the slices ``index`` (a vector of integers) along ``dim``.
-
-    Args:
-        value: a number, or a 0-d tensor.
-    Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside. Source: torch.Tensor.index_fill.
-    """
-    dim = wrap_dim(dim, input.ndim)
-    if isinstance(value, Tensor):
-        if value.ndim:
-            raise RuntimeError(f"index_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
-        value = value.to(input.dtype)
-    places = _vector("index_fill", dim, index, RuntimeError)
-    inside("index_fill", index, input.shape[dim] if input.ndim else 1, IndexError, negative=True)
-    return put_shaped(put, input, values_for("index_fill", value, input), places, False)

@@ -10,11 +10,13 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.gather import inside, vector
 from gradlib.ops.index import index as pick
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
-__all__ = ["bucketize", "masked_fill", "masked_scatter", "masked_select", "searchsorted"]
+__all__ = ["bucketize", "index_fill", "masked_fill", "masked_scatter", "masked_select", "searchsorted"]
 
 
 def _mask(name: str, mask: Any) -> Any:
@@ -90,9 +92,26 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     if isinstance(array, np.ndarray) and array.sum() > np.size(raw(source)):
         raise RuntimeError(f"masked_scatter: source has {np.size(raw(source))} elements, fewer than the mask's {int(array.sum())} True")
     if 0 in source.shape:
-        return where(mask, 0, input)
+        return masked_fill(input, mask, 0)
     places = xp.maximum(xp.cumsum(array.reshape(-1)) - 1, 0).reshape(array.shape)
     return where(mask, pick(source.reshape((-1,)), [places]), input)
+
+
+@composite(inplace=True)
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """One value at the slices ``index`` (a vector of integers) along ``dim``.
+
+    Args:
+        value: a number, or a 0-d tensor.
+    Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside. Source: torch.Tensor.index_fill.
+    """
+    dim = wrap_dim(dim, input.ndim)
+    places = vector("index_fill", dim, index, RuntimeError)
+    size = input.shape[dim] if input.ndim else 1
+    inside("index_fill", index, size, IndexError, negative=True)
+    mask = namespace(raw(index)).zeros(size, bool)
+    mask[raw(places[-1])] = True
+    return masked_fill(input, mask.reshape((-1, *(1,) * (input.ndim - dim - 1)) if input.ndim else ()), value)
 
 
 # ---- sorted numbers -------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ __all__ = ["scatter", "scatter_add", "scatter_reduce"]
 
 def _scattered(put: Any, name: str, input: Any, dim: int, index: Any, src: Any, accumulate: bool) -> Any:
     """What scatter and scatter_add have in common: the part of src that index speaks of, written along ``dim``."""
-    places = along(name, input, wrap_dim(dim, input.ndim), index)
+    places = along(name, input, wrap_dim(dim, input.ndim), index if index.ndim else index.reshape((1,)))
     src = values_for(name, src, input)
     return put_shaped(put, input, _cropped(name, src, index), places, accumulate)
 
@@ -97,7 +97,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     if not isinstance(src, Tensor) and not is_array(src):
         raise TypeError(f"scatter_reduce: src must be a Tensor, got {type(src).__name__}")
     if not input.ndim:
-        row = scatter_reduce(input.reshape((1,)), dim, index, src, reduce, include_self=include_self)
+        row = scatter_reduce(input.reshape((1,)), dim, index.reshape((-1,)), src.reshape((-1,)), reduce, include_self=include_self)
         return row.reshape(())
     dim = wrap_dim(dim, input.ndim)
     places = along("scatter_reduce", input, dim, index)
