@@ -39,6 +39,11 @@ def test_scripts_and_extras_it_names_exist() -> None:
     assert "plot" in extras
 
 
+def test_its_rooms_are_those_of_the_house() -> None:
+    named = set(re.findall(r"`gradlib/(\w+)`", README))
+    assert named == {p.parent.name for p in ROOT.glob("gradlib/*/__init__.py")}
+
+
 def test_files_it_links_to_exist() -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
