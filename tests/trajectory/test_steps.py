@@ -1,0 +1,252 @@
+"""The public integrators: values, every gradient to second order, options, buffers and errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.autograd import grad, gradcheck, gradgradcheck
+from gradlib.trajectory import JointState, JointTrajectory, step_acceleration, step_jerk, step_position, step_velocity
+from tests.trajectory import oracle
+from tests.trajectory.helpers import host
+
+B, H, D = 2, 5, 2
+STEPS = [
+    (step_position, "backward", 0, False),
+    (step_velocity, "backward", 1, False),
+    (step_acceleration, "semi_implicit_euler", 2, False),
+    (step_acceleration, "exact", 2, True),
+    (step_jerk, "semi_implicit_euler", 3, False),
+    (step_jerk, "exact", 3, True),
+]
+IDS = [f"{step.__name__}-{scheme}" for step, scheme, *_ in STEPS]
+DTS = [(), (1,), (H,), (1, H), (B, 1), (B, H)]
+every_step = pytest.mark.parametrize(("step", "scheme", "order", "exact"), STEPS, ids=IDS)
+
+
+@every_step
+@pytest.mark.parametrize("shape", DTS, ids=str)
+@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+def test_values(make, step, scheme, order, exact, shape, layout):
+    u, start, dt = make(B, H, D), [make(B, D) for _ in range(3)], make.times(*shape)
+    turn = (lambda x: x.swapaxes(1, 2)) if layout == "bdh" else (lambda x: x)
+    expected = oracle.chain(host(u), [host(x) for x in start], host(dt), order, exact)
+    for given in (start, tuple(start), JointState(*start)):
+        made = step(make.put(np.ascontiguousarray(turn(host(u)))), given, dt, scheme=scheme, layout=layout)
+        assert isinstance(made, JointTrajectory)
+        for found, value in zip(made, expected, strict=True):
+            np.testing.assert_allclose(turn(host(found)), value, rtol=1e-9, atol=1e-9)
+
+
+@every_step
+@pytest.mark.parametrize("shape", [(), (1, H), (B, 1), (B, H)], ids=str)
+@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+def test_first_and_second_derivatives(make, step, scheme, order, exact, shape, layout):
+    """By u, each part of the start, and dt."""
+
+    def function(u, dt, *start):
+        return tuple(step(u, start, dt, scheme=scheme, layout=layout))
+
+    inputs = (make(*((B, D, H) if layout == "bdh" else (B, H, D))), make.times(*shape), *(make(B, D) for _ in range(3)))
+    assert gradcheck(function, inputs)
+    assert gradgradcheck(function, inputs)
+
+
+@pytest.mark.parametrize("shape", [(), (B, 1)], ids=str)
+@pytest.mark.parametrize("with_goal", [False, True])
+@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+def test_central_derivatives(make, shape, with_goal, layout):
+    def function(u, dt, *states):
+        return tuple(step_position(u, states[:3], dt, scheme="central", goal=states[3] if with_goal else None, layout=layout))
+
+    inputs = (make(*((B, D, 7) if layout == "bdh" else (B, 7, D))), make.times(*shape), *(make(B, D) for _ in range(3 + with_goal)))
+    assert gradcheck(function, inputs)
+    assert gradgradcheck(function, inputs)
+
+
+def test_central_values(make):
+    u, start, goal, dt = make(B, 8, D), [make(B, D) for _ in range(3)], make(B, D), make.times(B, 1)
+    for end in (None, goal, JointState(goal)):
+        expected = oracle.central(host(u), [host(x) for x in start], host(dt), None if end is None else host(goal))
+        for found, value in zip(step_position(u, start, dt, scheme="central", goal=end), expected, strict=True):
+            np.testing.assert_allclose(host(found), value, rtol=1e-9, atol=1e-9)
+
+
+@every_step
+def test_third_derivative_by_dt(make, step, scheme, order, exact):
+    """The closed pair goes on: a third derivative is there, and right by differences of the second."""
+    u, value = make(1, H, 1, grad=False), 0.7
+
+    def second(t):
+        dt = make.put(np.array(t), True)
+        made = step(u, None, dt, scheme=scheme)
+        (first,) = grad(sum((x * x).sum() for x in made), dt, create_graph=True)
+        return dt, grad(first, dt, create_graph=True)[0]
+
+    dt, found = second(value)
+    (third,) = grad(found, dt)
+    step_by = 1e-5
+    expected = (float(host(second(value + step_by)[1])) - float(host(second(value - step_by)[1]))) / (2 * step_by)
+    np.testing.assert_allclose(float(host(third)), expected, rtol=1e-6, atol=1e-6)
+
+
+@every_step
+def test_start_idx_chooses_rows_and_scatters_their_gradient(make, step, scheme, order, exact):
+    u, start = make(4, H, D), [make(3, D) for _ in range(3)]
+    index = make.put(np.array([2, 0, 2, 2]))
+    made = step(u, start, 0.5, scheme=scheme, start_idx=index)
+    expected = oracle.chain(host(u), [host(x)[[2, 0, 2, 2]] for x in start], np.full((1, 1), 0.5), order, exact)
+    for found, value in zip(made, expected, strict=True):
+        np.testing.assert_allclose(host(found), value, rtol=1e-9, atol=1e-9)
+
+    def function(u, *start):
+        return tuple(step(u, start, 0.5, scheme=scheme, start_idx=index))
+
+    assert gradcheck(function, (u, *start))
+    assert gradgradcheck(function, (u, *start))
+    (by_row,) = grad(made.position.sum(), start[0])
+    assert (host(by_row)[1] == 0).all()
+
+
+def test_scatter_of_start_gradients_repeats_bit_for_bit(make):
+    u, start, index = make(501, H, D, dtype=np.float32), make(3, D, dtype=np.float32), make.put(np.arange(501) % 3)
+    results = [host(grad((step_jerk(u, (start,), 0.5, start_idx=index).position ** 2).sum(), start)[0]) for _ in range(3)]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+@every_step
+def test_parts_that_are_missing_are_zero(make, step, scheme, order, exact):
+    u, zero = make(B, H, D), make.put(np.zeros((B, D)))
+    expected = step(u, (zero, zero, zero), 0.5, scheme=scheme)
+    for start in (None, (), (None, zero), JointState(), JointState(velocity=zero), zero):
+        for found, value in zip(step(u, start, 0.5, scheme=scheme), expected, strict=True):
+            np.testing.assert_array_equal(host(found), host(value))
+
+
+@every_step
+def test_one_start_for_all_is_broadcast(make, step, scheme, order, exact):
+    u, start = make(B, H, D), make(D)
+
+    def function(u, start):
+        return tuple(step(u, (start, start), 0.5, scheme=scheme))
+
+    assert gradcheck(function, (u, start))
+
+
+@every_step
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_narrow_types_keep_their_type(make, step, scheme, order, exact, dtype):
+    u, start = make(B, H, D, dtype=dtype), make(B, D, dtype=dtype)
+    dt = make.times(B, H)
+    made = step(u, (start,), dt, scheme=scheme)
+    assert all(x.dtype == dtype for x in made)
+    grads = grad(sum(x.sum() for x in made), (u, start, dt))
+    assert [g.dtype for g in grads] == [dtype, dtype, np.float64]
+
+
+@every_step
+@pytest.mark.parametrize("timed", [False, True])
+def test_out_is_filled_and_shared(make, step, scheme, order, exact, timed):
+    u, dt = make(B, H, D), make.times(B, H, grad=timed)
+    out = [make.put(np.full((B, H, D), 7.0)) for _ in range(4)]
+    made = step(u, None, dt, scheme=scheme, out=out)
+    for found, buffer, value in zip(made, out, step(u, None, dt, scheme=scheme), strict=True):
+        assert found.data_ptr() == buffer.data_ptr()
+        assert found._version == buffer._version == 1
+        np.testing.assert_array_equal(host(buffer), host(value))
+
+
+
+def test_writing_a_buffer_that_backward_needs_is_refused(make):
+    u, dt = make(B, H, D), make.times()
+    out = [make.put(np.zeros((B, H, D))) for _ in range(4)]
+    loss = sum(x.sum() for x in step_acceleration(u, None, dt, out=out))
+    step_acceleration(u, None, dt, out=out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_raw_arrays_give_raw_arrays(rng):
+    made = step_velocity(rng.standard_normal((B, H, D)), None, 0.5)
+    assert all(type(x) is np.ndarray for x in made)
+
+
+def test_an_empty_batch(make):
+    made = step_jerk(make(0, H, D), None, 0.5)
+    assert all(x.shape == (0, H, D) for x in made)
+
+
+U = np.zeros((B, H, D))
+REFUSED = [
+    ({"u": [1.0, 2.0]}, TypeError, "u is a Tensor or array of a floating dtype"),
+    ({"u": np.zeros((B, H, D), int)}, TypeError, "int64"),
+    ({"u": np.zeros((H, D))}, ValueError, r"give a single trajectory as u\[None\]"),
+    ({"u": np.zeros((B, 1, D))}, ValueError, "at least 2 steps"),
+    ({"u": np.zeros((B, H, 0))}, ValueError, "at least one joint"),
+    ({"layout": "hbd"}, ValueError, '"bhd"'),
+    ({"scheme": "central"}, ValueError, "'semi_implicit_euler' or 'exact', got 'central'"),
+    ({"goal": np.zeros((B, D))}, ValueError, "takes a goal"),
+    ({"dt": 0.0}, ValueError, "positive and finite"),
+    ({"dt": -0.1}, ValueError, "positive and finite"),
+    ({"dt": float("nan")}, ValueError, "positive and finite"),
+    ({"dt": float("inf")}, ValueError, "positive and finite"),
+    ({"dt": np.array([[1, 1, 1, 0, 1.0]])}, ValueError, "positive and finite"),
+    ({"dt": np.array([1, 2])}, TypeError, "floating dtype"),
+    ({"dt": np.ones(3)}, ValueError, r"broadcasts to \(2, 5\)"),
+    ({"dt": np.ones((B, H, D))}, ValueError, r"broadcasts to \(2, 5\)"),
+    ({"start": np.zeros((3, D))}, ValueError, "start_idx"),
+    ({"start": np.zeros((B, 3))}, ValueError, r"\(2, 2\)"),
+    ({"start": np.zeros((B, D), np.float32)}, TypeError, "dtype of u"),
+    ({"start": (None, [0.0])}, TypeError, "start velocity is a Tensor or array"),
+    ({"start": np.zeros((3, D)), "start_idx": np.array([0, 3])}, ValueError, "0 .. 2"),
+    ({"start": np.zeros((3, D)), "start_idx": np.array([-1, 0])}, ValueError, "0 .. 2"),
+    ({"start": np.zeros((3, D)), "start_idx": np.array([0.0, 1])}, TypeError, "integers"),
+    ({"start": np.zeros((3, D)), "start_idx": np.array([0])}, ValueError, r"shape \(2,\)"),
+    ({"start": (np.zeros((3, D)), np.zeros((2, D))), "start_idx": np.array([0, 1])}, ValueError, "one S"),
+    ({"out": [np.zeros((B, H, D))] * 3}, TypeError, "four"),
+    ({"out": [np.zeros((B, H, D))] * 4}, ValueError, "overlap"),
+    ({"out": [U, *(np.zeros((B, H, D)) for _ in range(3))]}, ValueError, "apart from u"),
+    ({"out": [np.zeros((B, H, D), np.float32) for _ in range(4)]}, ValueError, "float32"),
+    ({"out": [np.zeros((B, D, H)).swapaxes(1, 2) for _ in range(4)]}, ValueError, "C-contiguous"),
+    ({"out": [np.frombuffer(bytearray(161), np.uint8)[1:].view(float).reshape(B, H, D) for _ in range(4)]}, ValueError, "aligned"),
+    ({"out": [np.broadcast_to(np.zeros((B, H, D)), (B, H, D)) for _ in range(4)]}, ValueError, "writable"),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "text"), REFUSED, ids=[str(i) for i in range(len(REFUSED))])
+def test_errors_say_what_was_received(change, kind, text):
+    arguments = {"u": U, "start": None, "dt": 0.1, **change}
+    with pytest.raises(kind, match=text) as caught:
+        step_acceleration(arguments.pop("u"), arguments.pop("start"), arguments.pop("dt"), **arguments)
+    assert str(caught.value).startswith("step_acceleration: ")
+
+
+def test_central_refuses_a_short_horizon_and_step_times():
+    with pytest.raises(ValueError, match="at least 6 steps"):
+        step_position(np.zeros((B, 5, D)), None, 0.1, scheme="central")
+    with pytest.raises(ValueError, match="one step length for each trajectory"):
+        step_position(np.zeros((B, 6, D)), None, np.ones((B, 6)), scheme="central")
+
+
+def test_the_unused_first_step_time_may_be_anything():
+    step_acceleration(U, None, np.array([[np.nan, 1, 1, 1, 1]]))
+
+
+def test_importing_trajectories_imports_no_cupy():
+    done = subprocess.run([sys.executable, "-c", "import gradlib.trajectory, sys; assert 'cupy' not in sys.modules"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_gradcheck_catches_a_wrong_rule(monkeypatch, make):
+    """The check these tests rest on fails when the transpose is off by 0.1 %."""
+    from gradlib.trajectory import chain
+
+    right = chain.adjoint
+    monkeypatch.setattr(chain, "adjoint", lambda *args: tuple(1.001 * x for x in right(*args)))
+    with pytest.raises(gradlib.autograd.GradcheckError):
+        gradcheck(lambda u: tuple(step_velocity(u, None, 0.5)), (make(B, H, D),))
