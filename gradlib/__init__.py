@@ -51,6 +51,7 @@ from gradlib.core.tensor import Size as Size, Tensor as Tensor
 from gradlib.ops.select import *  # noqa: F403
 from gradlib.ops.elementwise import *  # noqa: F403
 from gradlib.ops.arithmetic import *  # noqa: F403
+from gradlib.ops.powers import *  # noqa: F403
 from gradlib.ops.compare import *  # noqa: F403
 from gradlib.ops.complexes import *  # noqa: F403
 from gradlib.ops.activation import *  # noqa: F403

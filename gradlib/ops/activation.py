@@ -13,8 +13,8 @@ from gradlib.core.inplace import write
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
-from gradlib.ops.kinds import takes
-from gradlib.ops.select import choose, minimum
+from gradlib.ops.kinds import in_single, takes
+from gradlib.ops.select import choose
 
 __all__ = ["dropout", "relu"]  # the others are gradlib.nn.functional's only
 
@@ -42,6 +42,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
     "elementwise", promote=takes("leaky_relu", "f"), method=False, name="leaky_relu",
     input=lambda g, input, negative_slope: choose(input > 0, g, g * negative_slope),
 )  # fmt: skip
+@in_single
 def leaky(xp: Any, input: Any, negative_slope: float) -> Any:
     """Each element, times negative_slope where it is not positive."""
     return xp.where(input > 0, input, input * negative_slope)
@@ -55,8 +56,9 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 
 @op(
     "elementwise", promote=takes("elu", "f"), method=False, name="elu",
-    input=lambda g, input, alpha: choose(input > 0, g, g * exp(minimum(input, 0)) * alpha),
+    input=lambda g, input, alpha: choose(input <= 0, g * exp(choose(input < 0, input, 0)) * alpha, g),
 )  # fmt: skip
+@in_single
 def exponential_unit(xp: Any, input: Any, alpha: float) -> Any:
     """Each element, alpha * (exp(x) - 1) where it is not positive."""
     return xp.where(input > 0, input, xp.expm1(xp.minimum(input, 0)) * alpha)
@@ -77,6 +79,7 @@ def _normal_slope(g: Any, input: Any) -> Any:
 
 
 @op("elementwise", promote=takes("gelu", "f"), method=False, name="gelu", input=_normal_slope)
+@in_single
 def gaussian_unit(xp: Any, input: Any) -> Any:
     """Each element times the probability that a standard normal number is smaller. Needs SciPy on the CPU."""
     return input * (erf(input * math.sqrt(0.5)) * 0.5 + 0.5)
@@ -93,6 +96,7 @@ def _bent_slope(g: Any, input: Any) -> Any:
 
 
 @op("elementwise", promote=takes("gelu", "f"), method=False, name="gelu_tanh", input=_bent_slope)
+@in_single
 def gaussian_unit_by_tanh(xp: Any, input: Any) -> Any:
     """An approximation of ``gaussian_unit`` by a hyperbolic tangent."""
     return input * (tanh(_bent(input)) * 0.5 + 0.5)
@@ -118,6 +122,7 @@ def _silu_slope(g: Any, input: Any) -> Any:
 
 
 @op("elementwise", promote=takes("silu", "fc"), method=False, name="silu", input=_silu_slope)
+@in_single
 def sigmoid_unit(xp: Any, input: Any) -> Any:
     """Each element times its sigmoid."""
     return input * sigmoid(input)
@@ -135,6 +140,7 @@ def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
 
 
 @op("elementwise", promote=takes("softplus", "f"), method=False, input=_softplus_slope)
+@in_single
 def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta * x)) / beta of each element, and x itself where beta * x is above the threshold.
 
@@ -145,6 +151,7 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
 
 
 @op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=lambda g, input: g * sigmoid(-input))
+@in_single
 def logsigmoid(xp: Any, input: Any) -> Any:
     """log of the sigmoid of each element, exact in both tails."""
     return xp.minimum(input, 0) - xp.log1p(xp.exp(-xp.absolute(input)))

@@ -1,30 +1,26 @@
-"""Pointwise operations of several inputs that calculate: sums, products, quotients, powers, interpolation.
+"""Pointwise operations of several inputs that calculate: sums, products, quotients, interpolation.
 
 Python's operators go straight to operations of two arguments; ``alpha=``, ``value=`` and ``rounding_mode=`` are functions around them.
 """
 
 from __future__ import annotations
 
-import cmath
-import math
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
-from gradlib.core.dispatch import operate
+from gradlib.core.dispatch import operate, promote
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import zeros_like
-from gradlib.ops.elementwise import log, sigmoid
 from gradlib.ops.kinds import takes
-from gradlib.ops.select import choose
 
 __all__ = [
-    "add", "addcdiv", "addcmul", "arctan2", "atan2", "div", "divide", "floor_divide", "fmod", "hypot", "lerp", "logaddexp", "mul",
-    "multiply", "pow", "remainder", "rsub", "sub", "subtract", "true_divide",
+    "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply", "remainder", "rsub", "sub",
+    "subtract", "true_divide",
 ]  # fmt: skip
 
 
@@ -37,7 +33,13 @@ def plus(xp: Any, input: Any, other: Any) -> Any:
     return xp.add(input, other)
 
 
-_subtractable = takes("subtraction", "ifc", "Use ^ or logical_xor() on masks.", error=RuntimeError)
+def _subtractable(values: list[Any]) -> list[Any]:
+    if any(isinstance(v, bool) or getattr(v, "dtype", None) == dtypes.bool_ for v in values):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. Use ~ or logical_not() to invert a mask, ^ or "
+            "logical_xor() where two masks differ."
+        )
+    return promote(values)
 
 
 @op("linear", promote=_subtractable, method=False, name="sub", aliases=("__sub__",), inplace=True, input=lambda g: g, other=lambda g: -g)
@@ -52,8 +54,12 @@ def minus_from(xp: Any, input: Any, other: Any) -> Any:
     return xp.subtract(other, input)
 
 
+def _is_one(alpha: Any) -> bool:
+    return alpha == 1 and alpha is not True
+
+
 def _times(other: Any, alpha: Any, *operands: Any) -> Any:
-    """other times the factor that ``alpha=`` or ``value=`` gave, which may not be of a higher kind than the result."""
+    """other times the factor that ``alpha=`` gave, which may not be of a higher kind than the result."""
     kind = dtypes.category(dtypes.result_type(*operands, other))
     if isinstance(alpha, bool) and kind > 0:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -67,29 +73,29 @@ def _times(other: Any, alpha: Any, *operands: Any) -> Any:
 @composite
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input + alpha * other. Source: torch.add."""
-    return plus(input, other if alpha == 1 else _times(other, alpha, input), out=out)
+    return plus(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
 
 
 @composite(aliases=("subtract",))
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input - alpha * other. Source: torch.sub."""
-    return minus(input, other if alpha == 1 else _times(other, alpha, input), out=out)
+    return minus(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
 
 
 @composite(method=False)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """other - alpha * input. Source: torch.rsub."""
-    return minus_from(input if alpha == 1 else _times(input, alpha, other), other)
+    return minus_from(input if _is_one(alpha) else _times(input, alpha, other), other)
 
 
 def _add_in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """Add alpha * other to this tensor."""
-    return self.__iadd__(other if alpha == 1 else _times(other, alpha, self))
+    return self.__iadd__(other if _is_one(alpha) else _times(other, alpha, self))
 
 
 def _sub_in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """Subtract alpha * other from this tensor."""
-    return self.__isub__(other if alpha == 1 else _times(other, alpha, self))
+    return self.__isub__(other if _is_one(alpha) else _times(other, alpha, self))
 
 
 publish(_add_in_place, "add_")
@@ -220,111 +226,18 @@ def fmod(xp: Any, input: Any, other: Any) -> Any:
     return _divided(xp, xp.fmod, input, other)
 
 
-# ---- powers ---------------------------------------------------------------------------------------------------------------------
-
-
-def _power_of_integers(xp: Any, input: Any, exponent: Any) -> Any:
-    """Integer powers; a negative number as the exponent is an error, in a tensor of exponents it gives 0 but for bases 1 and -1."""
-    if not is_array(exponent):
-        if exponent < 0:
-            raise RuntimeError("Integers to negative integer powers are not allowed.")
-        return xp.power(input, exponent)
-    negative = exponent < 0
-    size = xp.power(input, xp.where(negative, exponent & 1, exponent))
-    return xp.where(negative & (input != 1) & (input != -1), 0, size) if exponent.dtype.kind == "i" else size
-
-
-def _pow_slope(g: Any, input: Any, exponent: Any) -> Any:
-    """exponent * input ** (exponent - 1), and 0 for the exponent 0 whatever the base."""
-    if hasattr(exponent, "dtype") and not isinstance(exponent, np.generic):
-        zero = exponent == 0
-        return choose(zero, 0, g * (exponent * input ** choose(zero, 1, exponent - 1)))
-    if exponent == 2:
-        return g * (input + input)
-    if exponent == 1:
-        return g
-    return g * input ** (exponent - 1) * exponent if exponent != 0 else zeros_like(g)
-
-
-def _pow_exponent_slope(g: Any, input: Any, exponent: Any) -> Any:
-    """input ** exponent * log(input); where the base is 0 and the exponent is not negative, 0."""
-    complex_exponent = exponent.dtype.kind == "c"
-    harmless = (exponent.imag == 0) & (exponent.real >= 0) if complex_exponent else exponent >= 0
-    if not hasattr(input, "dtype"):
-        if input == 0:
-            return g * choose(harmless, 0.0, -math.inf)
-        return g * input**exponent * (cmath.log(input) if complex_exponent or isinstance(input, complex) else _real_log(input))
-    base = choose((input == 0) & harmless, 1, input)
-    return g * (base**exponent * log(base))
-
-
-def _real_log(number: float) -> float:
-    return math.log(number) if number > 0 else math.nan
-
-
-@op("elementwise", promote=takes("pow", "ifc"), inplace=True, aliases=("__pow__",), input=_pow_slope, exponent=_pow_exponent_slope)
-def pow(xp: Any, input: Any, exponent: Any) -> Any:
-    """Each element of input to the power of that of exponent.
-
-    Raises: RuntimeError for integers to a negative number.
-    Source: torch.pow.
-    """
-    if are_integers(input, exponent):
-        return _power_of_integers(xp, input, exponent)
-    if isinstance(exponent, (int, float)) and exponent == 3:
-        return input * input * input
-    return input**exponent  # the operator knows the short ways for 2, 1/2 and -1, the function does not
-
-
-def _reflected(operation: Any) -> Any:
+def reflected(operation: Any) -> Any:
     """The operator for the case that this tensor is the second operand."""
 
-    def reflected(self: Tensor, other: Any) -> Any:
+    def call(self: Tensor, other: Any) -> Any:
         return operate(operation.op, (other, self))
 
-    reflected.__doc__ = f"``{operation.op.name}`` of another operand and this tensor."
-    return reflected
+    call.__doc__ = f"``{operation.op.name}`` of another operand and this tensor."
+    return call
 
 
-publish(_reflected(floor_divide), "__rfloordiv__")
-publish(_reflected(remainder), "__rmod__")
-publish(_reflected(pow), "__rpow__")
-
-
-# ---- of the plane, and of exponentials ------------------------------------------------------------------------------------------
-
-
-@op(
-    "elementwise", promote=takes("atan2", "bif", to_float=True), inplace=True, aliases=("arctan2",),
-    input=lambda g, input, other: g * (other / (input * input + other * other)),
-    other=lambda g, input, other: -(g * (input / (input * input + other * other))),
-)  # fmt: skip
-def atan2(xp: Any, input: Any, other: Any) -> Any:
-    """The angle in radians of the point (other, input), between -pi and pi."""
-    return xp.arctan2(input, other)
-
-
-@op(
-    "elementwise", promote=takes("hypot", "bif", to_float=True), inplace=True,
-    input=lambda g, input, out: g * (input / out),
-    other=lambda g, other, out: g * (other / out),
-)  # fmt: skip
-def hypot(xp: Any, input: Any, other: Any) -> Any:
-    """The length of the hypotenuse: sqrt(input^2 + other^2) without overflow on the way."""
-    return xp.hypot(input, other)
-
-
-@op(
-    "elementwise", promote="float",
-    input=lambda g, input, other: g * sigmoid(input - other),
-    other=lambda g, input, other: g * sigmoid(other - input),
-)  # fmt: skip
-def logaddexp(xp: Any, input: Any, other: Any) -> Any:
-    """log(exp(input) + exp(other)) without overflow on the way."""
-    if not any(getattr(v, "dtype", None) and v.dtype.kind == "c" for v in (input, other)):
-        return xp.logaddexp(input, other)
-    swapped = input.real < other.real
-    return xp.where(swapped, other, input) + xp.log1p(xp.exp(xp.where(swapped, input - other, other - input)))
+publish(reflected(floor_divide), "__rfloordiv__")
+publish(reflected(remainder), "__rmod__")
 
 
 # ---- between and beside -----------------------------------------------------------------------------------------------------------
@@ -349,20 +262,41 @@ def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
     return xp.where(xp.absolute(weight) < 0.5, input + way * weight, end - way * (1 - weight))
 
 
-@composite(inplace=True)
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """input + value * tensor1 * tensor2. Source: torch.addcmul."""
-    product = tensor1 * tensor2
-    return input + (product if value == 1 else _times(product, value, input))
+def _scaled(product: Any, value: Any) -> Any:
+    """The product times the factor that ``value=`` gave, in the product's own dtype."""
+    return product if value == 1 else product * product.dtype.type(value)
 
 
-@composite(inplace=True)
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """input + value * tensor1 / tensor2. Raises: RuntimeError when both tensors are of integers. Source: torch.addcdiv."""
-    if dtypes.category(dtypes.result_type(tensor1, tensor2)) < 2:
+@op(
+    "elementwise", promote=takes("addcmul", "ifc"), inplace=True,
+    input=lambda g: g,
+    tensor1=lambda g, tensor2, value: g * tensor2 * value,
+    tensor2=lambda g, tensor1, value: g * tensor1 * value,
+)  # fmt: skip
+def addcmul(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
+    """input + value * tensor1 * tensor2; value is a number. Source: torch.addcmul."""
+    return input + _scaled(tensor1 * tensor2, value)
+
+
+def _dividable(values: list[Any]) -> list[Any]:
+    if dtypes.category(dtypes.result_type(*values[1:])) < 2:
         raise RuntimeError("addcdiv does not divide integers by integers; convert one of them to floats, or use div(rounding_mode=...)")
-    ratio = tensor1 / tensor2
-    return input + (ratio if value == 1 else _times(ratio, value, input))
+    return promote(values)
 
 
-subtract, multiply, divide, arctan2 = sub, mul, div, atan2
+@op(
+    "elementwise", promote=_dividable, inplace=True,
+    input=lambda g: g,
+    tensor1=lambda g, tensor2, value: g / tensor2 * value,
+    tensor2=lambda g, tensor1, tensor2, value: -(g * ((tensor1 / tensor2) / tensor2) * value),
+)  # fmt: skip
+def addcdiv(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
+    """input + value * tensor1 / tensor2; value is a number.
+
+    Raises: RuntimeError when both tensors are of integers.
+    Source: torch.addcdiv.
+    """
+    return input + _scaled(tensor1 / tensor2, value)
+
+
+subtract, multiply, divide = sub, mul, div

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import is_array
-from gradlib.core.dispatch import operate
+from gradlib.core.dispatch import promote
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
+from gradlib.ops.arithmetic import reflected
 from gradlib.ops.kinds import takes
 
 __all__ = [
@@ -140,24 +141,21 @@ def bitwise_right_shift(xp: Any, input: Any, other: Any) -> Any:
     return xp.right_shift(input, other)
 
 
-def _shifted_by(self: Tensor, other: Any) -> Any:
-    """other shifted up by this tensor."""
-    return operate(bitwise_left_shift.op, (other, self))
-
-
-def _shifted_down_by(self: Tensor, other: Any) -> Any:
-    """other shifted down by this tensor."""
-    return operate(bitwise_right_shift.op, (other, self))
-
-
-publish(_shifted_by, "__rlshift__")
-publish(_shifted_down_by, "__rrshift__")
+publish(reflected(bitwise_left_shift), "__rlshift__")
+publish(reflected(bitwise_right_shift), "__rrshift__")
 
 
 # ---- agreement ----------------------------------------------------------------------------------------------------------------
 
 
-@op("none", promote="same", also=BOTH)
+def _alike(values: list[Any]) -> list[Any]:
+    found = {v.dtype.name for v in values if is_array(v)}
+    if len(found) > 1:
+        raise RuntimeError(f"isclose: the tensors must have one dtype, got {' and '.join(sorted(found))}; convert one with .to()")
+    return promote(values)
+
+
+@op("none", promote=_alike, also=BOTH)
 def isclose(xp: Any, input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Whether |input - other| <= atol + rtol * |other| for each pair; equal infinities are close.
 

@@ -11,7 +11,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import special
 from gradlib.core.op import composite, op
 from gradlib.ops.create import zeros_like
-from gradlib.ops.kinds import takes
+from gradlib.ops.kinds import in_single, takes
 from gradlib.ops.select import choose
 
 __all__ = [
@@ -170,10 +170,10 @@ def sigmoid(xp: Any, input: Any) -> Any:
     "elementwise", promote=takes("erf", "bif", to_float=True), inplace=True,
     input=lambda g, input: g * exp(-(input * input)) * (2 / math.sqrt(math.pi)),
 )  # fmt: skip
+@in_single
 def erf(xp: Any, input: Any) -> Any:
     """The error function of each element. Needs SciPy on the CPU."""
-    wide = input if input.dtype.itemsize > 2 else input.astype(dtypes.float32)
-    return special(input).erf(wide).astype(input.dtype, copy=False)
+    return special(input).erf(input)
 
 
 # ---- trigonometry -------------------------------------------------------------------------------------------------------------
@@ -278,6 +278,7 @@ def trunc(xp: Any, input: Any) -> Any:
 
 
 @op("elementwise", promote=takes("round", "if"), inplace=True, input=lambda g: zeros_like(g))
+@in_single
 def round(xp: Any, input: Any, decimals: int = 0) -> Any:
     """The nearest number with that many decimals (tens for -1); halves go to the even neighbour."""
     if input.dtype.kind in "iu":

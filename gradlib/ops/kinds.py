@@ -1,7 +1,8 @@
-"""Which element types an operation takes, said once beside its declaration."""
+"""Which element types an operation takes and in which it computes, said once beside its declaration."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -33,3 +34,15 @@ def takes(
         return met
 
     return meet
+
+
+def in_single(value: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an operation's value on half-precision numbers be computed in float32, as torch computes it."""
+
+    @functools.wraps(value)
+    def widened(xp: Any, input: Any, *rest: Any) -> Any:
+        if input.dtype.itemsize != 2 or input.dtype.kind in "iu":
+            return value(xp, input, *rest)
+        return value(xp, input.astype(dtypes.float32), *rest).astype(input.dtype)
+
+    return widened

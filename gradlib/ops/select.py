@@ -48,7 +48,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if input is None and other is None:
         from gradlib.ops import index
 
-        return index.nonzero(condition, as_tuple=True)  # type: ignore[attr-defined]
+        return index.nonzero(condition, as_tuple=True)
     return choose(condition, input, other, out=out)
 
 

@@ -1,0 +1,131 @@
+"""Powers, and functions of two inputs that are made of powers: angles and lengths in the plane, sums of exponentials."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import is_array
+from gradlib.core.op import op, publish
+from gradlib.ops.arithmetic import are_integers, reflected
+from gradlib.ops.create import ones_like, zeros_like
+from gradlib.ops.elementwise import log, sigmoid
+from gradlib.ops.kinds import takes
+from gradlib.ops.select import choose
+
+__all__ = ["arctan2", "atan2", "hypot", "logaddexp", "pow"]
+
+
+# ---- powers ---------------------------------------------------------------------------------------------------------------------
+
+
+def _power_of_integers(xp: Any, input: Any, exponent: Any) -> Any:
+    """Integer powers; a negative exponent in a tensor gives 0 but for the bases 1 and -1."""
+    if not is_array(exponent):
+        return xp.power(input, exponent)
+    negative = exponent < 0
+    size = xp.power(input, xp.where(negative, exponent & 1, exponent))
+    return xp.where(negative & (input != 1) & (input != -1), 0, size) if exponent.dtype.kind == "i" else size
+
+
+def _pow_slope(g: Any, input: Any, exponent: Any) -> Any:
+    """exponent * input ** (exponent - 1), and 0 for the exponent 0 whatever the base."""
+    if hasattr(exponent, "dtype") and not isinstance(exponent, np.generic):
+        zero = exponent == 0
+        return choose(zero, 0, g * (exponent * input ** choose(zero, 1, exponent - 1)))
+    if exponent == 2:
+        return g * (input + input)
+    if exponent == 1:
+        return g
+    return g * input ** (exponent - 1) * exponent if exponent != 0 else zeros_like(g)
+
+
+def _pow_exponent_slope(g: Any, input: Any, exponent: Any) -> Any:
+    """input ** exponent * log(input); where the base is 0 and the exponent is not negative, 0."""
+    complex_exponent = exponent.dtype.kind == "c"
+    harmless = (exponent.imag == 0) & (exponent.real >= 0) if complex_exponent else exponent >= 0
+    if not hasattr(input, "dtype"):
+        if input == 0:
+            return g * choose(harmless, 0.0, -math.inf)
+        return g * input**exponent * (cmath.log(input) if complex_exponent or isinstance(input, complex) else _real_log(input))
+    power = input**exponent
+    return g * (power * log(choose((input == 0) & harmless, ones_like(power), input)))
+
+
+def _real_log(number: float) -> float:
+    return math.log(number) if number > 0 else math.nan
+
+
+def _powers_meet(values: list[Any]) -> list[Any]:
+    met = _power_kinds(values)
+    if isinstance(values[1], int) and values[1] < 0 and met[0].dtype.kind in "iu":
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return met
+
+
+_power_kinds = takes("pow", "ifc")
+
+
+@op("elementwise", promote=_powers_meet, inplace=True, aliases=("__pow__",), input=_pow_slope, exponent=_pow_exponent_slope)
+def pow(xp: Any, input: Any, exponent: Any) -> Any:
+    """Each element of input to the power of that of exponent.
+
+    Raises: RuntimeError for integers to a negative number.
+    Source: torch.pow.
+    """
+    if are_integers(input, exponent):
+        return _power_of_integers(xp, input, exponent)
+    if isinstance(exponent, (int, float)) and exponent == 3:
+        return input * input * input
+    return input**exponent  # the operator knows the short ways for 2, 1/2 and -1, the function does not
+
+
+publish(reflected(pow), "__rpow__")
+
+
+# ---- of the plane, and of exponentials ------------------------------------------------------------------------------------------
+
+
+def _across(leg: Any, other: Any) -> Any:
+    """leg / (leg^2 + other^2), without overflow on the way."""
+    size = hypot(leg, other)
+    return leg / size / size
+
+
+@op(
+    "elementwise", promote=takes("atan2", "bif", to_float=True), inplace=True, aliases=("arctan2",),
+    input=lambda g, input, other: g * _across(other, input),
+    other=lambda g, input, other: -(g * _across(input, other)),
+)  # fmt: skip
+def atan2(xp: Any, input: Any, other: Any) -> Any:
+    """The angle in radians of the point (other, input), between -pi and pi."""
+    return xp.arctan2(input, other)
+
+
+@op(
+    "elementwise", promote=takes("hypot", "bif", to_float=True), inplace=True,
+    input=lambda g, input, out: g * (input / out),
+    other=lambda g, other, out: g * (other / out),
+)  # fmt: skip
+def hypot(xp: Any, input: Any, other: Any) -> Any:
+    """The length of the hypotenuse: sqrt(input^2 + other^2) without overflow on the way."""
+    return xp.hypot(input, other)
+
+
+@op(
+    "elementwise", promote="float",
+    input=lambda g, input, other: g * sigmoid(input - other),
+    other=lambda g, input, other: g * sigmoid(other - input),
+)  # fmt: skip
+def logaddexp(xp: Any, input: Any, other: Any) -> Any:
+    """log(exp(input) + exp(other)) without overflow on the way."""
+    if not any(getattr(v, "dtype", None) and v.dtype.kind == "c" for v in (input, other)):
+        return xp.logaddexp(input, other)
+    swapped = input.real < other.real
+    return xp.where(swapped, other, input) + xp.log1p(xp.exp(xp.where(swapped, input - other, other - input)))
+
+
+arctan2 = atan2
