@@ -42,7 +42,8 @@ _COMMON = {
 }
 
 
-def _build(name: str, source: str, names: dict[str, Any]) -> Any:
+def build(name: str, source: str, names: dict[str, Any]) -> Any:
+    """The function of that name in a Python text, with what every compiled text may name and what this one needs besides."""
     space = {**_COMMON, **names}
     exec(compile(source, f"<gradlib op {name}>", "exec"), space)
     return space[name]
@@ -56,7 +57,7 @@ def compile_call(op: Op, operator: bool = False) -> Any:
     names = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
     if operator:
         names["dispatch"] = operate
-    function = _build(op.name, source_of_call(op, operator), {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node, **names})
+    function = build(op.name, source_of_call(op, operator), {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node, **names})
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
     function.__qualname__ = op.name
@@ -138,7 +139,7 @@ def _plain_path(op: Op) -> list[str]:
             "            else:",
             f"                {dispatched}",
         ]
-    compute = [f"out = {_value(op)}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
+    compute = [f"out = {begin_value(op)}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
     if op.rules:
         unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
         lines += [
@@ -183,10 +184,10 @@ def _raw_path(op: Op) -> list[str]:
     """On arrays the value alone: what rules run on in a first-order backward."""
     first, *others = op.tensors
     raw = " and ".join([f"type({first}) is ndarray", *(f"not isinstance({other}, Tensor)" for other in others)])
-    return [f"    if {raw}:", f"        return {_value(op)}{', '.join(op.params)})"]
+    return [f"    if {raw}:", f"        return {begin_value(op)}{', '.join(op.params)})"]
 
 
-def _value(op: Op) -> str:
+def begin_value(op: Op) -> str:
     """How the compiled text begins the call of the value on NumPy arrays."""
     return "_direct(" if op.direct is not None else "_value(np, "
 
@@ -230,7 +231,7 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
     if op.rules:
         rules = {f"rule_{tensor}": rule for tensor, rule in op.rules.items()}
         for method, recorded in (("run", False), ("run_recorded", True)):
-            run = _build(method, source_of_run(op, method, recorded), rules)
+            run = build(method, source_of_run(op, method, recorded), rules)
             body[method] = _conjugated(run) if conjugate else run
     return type(name, (Node,), body)
 

@@ -71,7 +71,7 @@ def _misfit(op: Op, values: list[Any]) -> str:
 def operate(op: Op, args: tuple[Any, ...]) -> Any:
     """``dispatch`` for Python's operators: leaves an operand that no operation takes to that operand's own operator."""
     for value in args:
-        if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)) and not is_array(value):
+        if type(value) is not Tensor and not isinstance(value, (Tensor, bool, int, float, complex, np.generic)) and not is_array(value):
             return NotImplemented
     return dispatch(op, args)
 

@@ -30,7 +30,8 @@ class Level(layer):
         """The tangent that a value carries at this level, or None."""
         if not isinstance(value, Tensor) or value._meta is None or value._meta.tangents is None:
             return None
-        return value._meta.tangents.get(self)
+        tangent = value._meta.tangents.get(self)
+        return tangent if tangent is None or isinstance(tangent, Tensor) else wrap(tangent)
 
     def attach(self, tensor: Tensor, tangent: Tensor) -> None:
         """Let a tensor carry a tangent at this level."""
@@ -42,6 +43,10 @@ class Level(layer):
 
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Run an operation and carry the tangents of its inputs to its outputs."""
+        if op.forward is not None and len(local.layers) == 1:
+            result = op.forward(self, *args)
+            if result is not NotImplemented:
+                return result
         inputs = [args[i] for i in op.positions]
         if op.sequence is not None:
             inputs[-1:] = inputs[-1]

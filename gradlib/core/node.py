@@ -87,16 +87,13 @@ class Extras:
 
 
 class Meta:
-    """What few tensors have: a gradient, a base they are a view of, hooks that want the leaf, tangents."""
+    """What few tensors have: a gradient, a base they are a view of, hooks that want the leaf, tangents. Made often, so born empty."""
 
-    __slots__ = ("accumulated_hooks", "grad", "retains_grad", "tangents", "view")
-
-    def __init__(self) -> None:
-        self.grad: Any = None
-        self.view: Any = None
-        self.tangents: dict[Any, Any] | None = None  # by forward-mode level
-        self.retains_grad = False
-        self.accumulated_hooks: dict[int, Callable[..., Any]] = {}
+    grad: Any = None
+    view: Any = None
+    retains_grad = False
+    tangents: dict[Any, Any] | None = None  # by level of forward mode; a Tensor, or a bare array outside any graph
+    accumulated_hooks: dict[int, Callable[..., Any]] | None = None
 
 
 class Node:
@@ -280,7 +277,7 @@ class AccumulateGrad(Node):
             self._run_hooks()
 
     def _run_hooks(self) -> None:
-        for hook in tuple(self.meta.accumulated_hooks.values()):
+        for hook in tuple((self.meta.accumulated_hooks or {}).values()):
             hook(self.variable)
 
     def _fits(self, g: Array) -> bool:

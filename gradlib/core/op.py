@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.compile import compile_call, compile_node, direct_function
+from gradlib.core.compile_forward import compile_forward
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
 
@@ -77,6 +78,7 @@ class Op:
         self.ufunc: str | None = named if isinstance(self.direct, np.ufunc) else None
         self.node: type[Node] = compile_node(self)
         self.complex_node: type[Node] = compile_node(self, conjugate=True) if self.complex == "holomorphic" else self.node
+        self.forward: Callable[..., Any] | None = compile_forward(self)
         self.call: Callable[..., Any] = compile_call(self)
 
     def _check(self) -> None:

@@ -269,6 +269,8 @@ class Tensor(Readout):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not self.is_leaf:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        if self.meta.accumulated_hooks is None:
+            self.meta.accumulated_hooks = {}
         return add_hook(self.meta.accumulated_hooks, hook)
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
