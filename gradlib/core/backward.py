@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 def _cotangents(outputs: tuple[Tensor, ...], given: tuple[Any, ...], recorded: bool) -> list[tuple[Node, Any]]:
     """Each output's node with its cotangent: as given and checked, or ones for a scalar."""
+    for g in given:
+        if g is not None and not isinstance(g, Tensor) and not is_array(g):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if given and len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     roots = []
@@ -42,8 +46,6 @@ def _cotangents(outputs: tuple[Tensor, ...], given: tuple[Any, ...], recorded: b
 
 def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
     array = output._array
-    if not isinstance(g, Tensor) and not is_array(g):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     given = g._array if isinstance(g, Tensor) else g
     if given.shape != array.shape:
         raise RuntimeError(
@@ -57,7 +59,8 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
     if device_index(given) != device_index(array):
         raise RuntimeError(f"grad_output[{i}] is on another device than output[{i}], which is on {output.device}")
     if given.dtype != array.dtype:
-        g = given = given.astype(array.dtype)
+        g = g.to(array.dtype) if isinstance(g, Tensor) else g.astype(array.dtype)
+        given = _array_of(g)
     if recorded:
         return g if isinstance(g, Tensor) else wrap(given)
     if watch.active and local.layers:
@@ -80,8 +83,9 @@ def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: 
 
 def _handed_over(roots: list[tuple[Node, Any]]) -> Iterable[tuple[Node, Any]]:
     """Give the roots away one by one, so that the walk alone holds the cotangents it may take over."""
+    roots.reverse()
     while roots:
-        yield roots.pop(0)
+        yield roots.pop()
 
 
 def _array_of(g: Any) -> Array:
@@ -106,11 +110,13 @@ def backward(
     roots = _cotangents(outputs, as_tuple(grad_tensors), create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
-        _run(roots, keep, create_graph, None, None)
+        if roots:
+            _run(roots, keep, create_graph, None, None)
         return
-    wanted = as_tuple(inputs)
+    wanted = tuple(dict.fromkeys(as_tuple(inputs)))
     if not wanted:
-        raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    _check_wanted(wanted)
     for tensor, g in zip(wanted, _captured(roots, wanted, keep, create_graph), strict=True):
         if g is None:
             continue
@@ -148,30 +154,41 @@ def grad(
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     if not only_inputs:
-        raise ValueError("only_inputs=False is no longer supported; use backward() to accumulate into every leaf")
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
+            "graph, please use backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if is_grads_batched:
         raise ValueError("is_grads_batched=True needs vmap, which gradlib does not have yet; call grad once per row")
     wanted = as_tuple(inputs)
     if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
-    for i, tensor in enumerate(wanted):
-        if tensor._node is None:
-            raise RuntimeError(f"One of the differentiated Tensors does not require grad (input {i})")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    _check_wanted(wanted)
     roots = _cotangents(as_tuple(outputs), as_tuple(grad_outputs), create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     found = _captured(roots, wanted, keep, create_graph)
     results: list[Tensor | None] = []
-    for tensor, g in zip(wanted, found, strict=True):
+    for i, (tensor, g) in enumerate(zip(wanted, found, strict=True)):
         if g is None and materialize_grads:
             with on_device_of(tensor._array):
                 g = namespace(tensor._array).zeros_like(tensor._array)
         if g is None and not (allow_unused or materialize_grads):
             raise RuntimeError(
                 "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
-                "desired behavior."
+                f"desired behavior. It is the Tensor at index {i}, of shape {list(tensor._array.shape)}."
             )
         results.append(g if g is None or isinstance(g, Tensor) else wrap(as_array(g)))
     return tuple(results)
+
+
+def _check_wanted(wanted: tuple[Any, ...]) -> None:
+    for i, tensor in enumerate(wanted):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"gradients are taken with respect to Tensors, got {type(tensor).__name__} at index {i} of inputs")
+        if tensor._node is None:
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad (index {i} of inputs)")
 
 
 def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: bool, create_graph: bool) -> list[Any]:
