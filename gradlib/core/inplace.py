@@ -94,6 +94,8 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
             level: wrap(copy(t._array)) if t._node is None and not t._meta else t.clone() for level, t in target._meta.tangents.items()
         }
     result = compute(shadow)
+    if recording and isinstance(result, Tensor) and result._node is not None and target._meta is not None and target._meta.view is not None:
+        refuse_view(target._meta.view, name)
     values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
     check_fits(target, values, name)
     if values is not target._array:  # else compute has written them there itself
@@ -149,14 +151,18 @@ def refuse_leaf(target: Tensor, name: str) -> None:
         raise RuntimeError(f"{name}: this tensor {CUSTOM_VIEW.format(written='is being modified inplace')}")
     if view.base._node is not None and view.base.is_leaf:
         raise RuntimeError(f"a view of a leaf Variable that requires grad is being used in an in-place operation ({name}).")
-    if target._node is None and view.base._node is None and view.recorded:
-        return
+    if target._node is not None or view.base._node is not None:
+        refuse_view(view, name)
+
+
+def refuse_view(view: View, name: str) -> None:
+    """Refuse to record a write to one of several views of one operation, or to a view made while nothing was recorded."""
     if view.several:
         raise RuntimeError(
             f"{name}: this tensor is one of several views that one function returned; such views cannot be modified inplace. "
             "Replace the inplace operation by an out-of-place one."
         )
-    if not view.recorded and view.base._node is not None:
+    if not view.recorded:
         raise RuntimeError(
             f"{name}: a view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view in grad mode, "
             "or write it inside no_grad()."
