@@ -1,0 +1,111 @@
+"""smoothness_cost: equal to the composed form, every gradient to second order, options and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.autograd import grad, gradcheck, gradgradcheck
+from gradlib.trajectory import JointLimits, smoothness_cost, step_position
+from tests.trajectory.helpers import host
+
+B, H, D = 2, 5, 2
+WEIGHTS = (1.0, np.array([0.5, 0.7]), 0.1)
+LIMITS = [None, JointLimits(position=0.5, velocity=(-1.0, 2.0), jerk=np.array([3.0, 4.0])), JointLimits(acceleration=(np.array([-1.0, 0.0]), 1.0))]
+
+
+def composed(u, start, dt, limits, limit_weight=1.0):
+    """The sum of the definition, from the integrator and pointwise operations, in (B, H, D)."""
+    states = step_position(u, start, dt)
+    total = 0
+    for weight, x in zip(WEIGHTS, states[1:], strict=True):
+        total = total + (gradlib.tensor(weight, dtype=u.dtype, device=u.device) * x * x).sum((1, 2))
+    for bound, x in zip(limits or (), states, strict=False):
+        if bound is not None:
+            lower, upper = bound if isinstance(bound, tuple) else (-bound, bound)
+            lower, upper = (gradlib.tensor(np.broadcast_to(v, (D,)).copy(), dtype=u.dtype, device=u.device) for v in (lower, upper))
+            total = total + limit_weight * ((x - upper).clamp(min=0) ** 2 + (lower - x).clamp(min=0) ** 2).sum((1, 2))
+    return total
+
+
+@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+@pytest.mark.parametrize("limits", LIMITS, ids=["none", "some", "acceleration"])
+@pytest.mark.parametrize("shape", [(), (1, H), (B, 1), (B, H)], ids=str)
+def test_equal_to_the_composed_form(make, shape, limits, layout):
+    u, start, dt = make(B, H, D), [make(B, D) for _ in range(3)], make.times(*shape, grad=False)
+    given = u.swapaxes(1, 2).contiguous() if layout == "bdh" else u
+    cost = smoothness_cost(given, start, dt, WEIGHTS, limits, limit_weight=1.7, layout=layout)
+    expected = composed(u, start, dt, limits, 1.7)
+    assert cost.shape == (B,)
+    np.testing.assert_allclose(host(cost), host(expected), rtol=1e-10)
+    ways = make.put(np.array([1.0, -2.0]))
+    for found, value in zip(grad((cost * ways).sum(), (u, *start)), grad((expected * ways).sum(), (u, *start)), strict=True):
+        np.testing.assert_allclose(host(found), host(value), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+@pytest.mark.parametrize("limits", LIMITS, ids=["none", "some", "acceleration"])
+@pytest.mark.parametrize("shape", [(), (1, H), (B, 1), (B, H)], ids=str)
+def test_derivatives(make, shape, limits, layout, timed):
+    dt = make.times(*shape, grad=timed)
+
+    def function(u, *rest):
+        times, start = (rest[0], rest[1:]) if timed else (dt, rest)
+        return smoothness_cost(u, start, times, WEIGHTS, limits, layout=layout)
+
+    inputs = (make(*((B, D, H) if layout == "bdh" else (B, H, D))), *((dt,) if timed else ()), *(make(B, D) for _ in range(3)))
+    assert gradcheck(function, inputs)
+    assert gradgradcheck(function, inputs)
+
+
+def test_the_fused_gradient_is_the_recorded_one(make):
+    """First-order backward uses the gradient of the one pass, create_graph the composed one: the same numbers."""
+    u, start = make(B, 9, D), [make(B, D) for _ in range(3)]
+    cost = smoothness_cost(u, start, 0.3, WEIGHTS, LIMITS[1]).sum()
+    fused = grad(cost, (u, *start), retain_graph=True)
+    for found, expected in zip(fused, grad(cost, (u, *start), create_graph=True), strict=True):
+        np.testing.assert_allclose(host(found), host(expected), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_narrow_types(make, dtype):
+    u, start = make(B, H, D, dtype=dtype), make(B, D, dtype=dtype)
+    cost = smoothness_cost(u, (start,), 0.9, (0.1, 0.1, 0.1), JointLimits(position=0.5))
+    assert cost.dtype == dtype
+    assert [g.dtype for g in grad(cost.sum(), (u, start))] == [dtype, dtype]
+
+
+def test_start_idx_and_no_gradient(make):
+    u, start = make(3, H, D), make(2, D)
+    index = make.put(np.array([1, 1, 0]))
+    assert gradcheck(lambda u, s: smoothness_cost(u, (s,), 0.5, (1.0, 1.0, 1.0), start_idx=index), (u, start))
+    with gradlib.no_grad():
+        cost = smoothness_cost(u, (start,), 0.5, (1.0, 1.0, 1.0), start_idx=index)
+    assert not cost.requires_grad
+    np.testing.assert_allclose(host(cost), host(smoothness_cost(u, (start,), 0.5, (1.0, 1.0, 1.0), start_idx=index)))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        ({"weights": 1.0}, TypeError, "tuple"),
+        ({"weights": (1.0, 2.0)}, TypeError, "tuple"),
+        ({"weights": (1.0, 2.0, np.ones(3))}, ValueError, "weight of jerk"),
+        ({"limits": [1.0]}, TypeError, "JointLimits"),
+        ({"limits": JointLimits(velocity=(1.0, 2.0, 3.0))}, ValueError, "limit of velocity"),
+        ({"limits": JointLimits(jerk=np.ones(3))}, ValueError, "limit of jerk"),
+        ({"dt": 0.0}, ValueError, "positive"),
+        ({"u": np.zeros((B, 1, D))}, ValueError, "at least 2 steps"),
+    ],
+)
+def test_errors_say_what_was_received(change, kind, text):
+    arguments = {"u": np.zeros((B, H, D)), "start": None, "dt": 0.1, "weights": (1.0, 1.0, 1.0), **change}
+    with pytest.raises(kind, match=text):
+        smoothness_cost(**arguments)
+
+
+def test_weights_are_constants(make):
+    with pytest.raises(ValueError, match="constant"):
+        smoothness_cost(make(B, H, D), None, 0.1, (make(D), 1.0, 1.0))
