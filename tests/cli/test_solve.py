@@ -102,7 +102,7 @@ def test_continuous_joints_may_turn_several_times():
 def test_the_same_problems_give_the_same_bits_and_more_problems_than_a_batch_work(monkeypatch):
     start, goal = pairs(6, 7)
     first, second = (solve.plan(start, goal, PANDA, horizon=16) for _ in range(2))
-    monkeypatch.setattr(solve, "BATCH", 4)
+    monkeypatch.setattr(solve, "ELEMENTS", 4 * 16 * 7)
     done = []
     parts = solve.plan(start, goal, PANDA, horizon=16, progress=done.append)
     for name in PARTS:

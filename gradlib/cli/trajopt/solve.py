@@ -31,7 +31,7 @@ from gradlib.cli.trajopt.check import Trajectories
 from gradlib.cli.trajopt.robot import Robot
 
 SHARPNESS = (16.0, 64.0, 256.0)
-BATCH = 256  # problems at once: their arrays still fit the processor's cache, and one step length still suits them all
+ELEMENTS = 1 << 16  # in an array of the problems planned together: they fit the processor's cache, and one step length suits them all
 _POLISH = 30
 _POLISH_RATE = 0.003
 
@@ -55,7 +55,8 @@ def plan(
     Returns: Trajectories of shape (N, H, D) in host memory, whose velocity, acceleration and jerk are those of the chain.
     """
     dtype = np.dtype(dtype)
-    batches = [slice(low, low + BATCH) for low in range(0, len(start), BATCH)]
+    size = max(1, ELEMENTS // (horizon * len(robot.joints)))
+    batches = [slice(low, low + size) for low in range(0, len(start), size)]
     parts = []
     for i, rows in enumerate(batches):
         batch = _Batch(start[rows], goal[rows], robot, horizon, dtype, device)
