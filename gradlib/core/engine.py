@@ -59,8 +59,9 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
         else:
             break
         if node.rare is not None or needed is not None:
-            g = _before(node, g, captures, recorded=False)
-            if needed is not None and not needed[node]:
+            runs = needed is None or needed[node]
+            g = _before(node, g, captures, runs, recorded=False)
+            if not runs:
                 continue
             if type(node) is Output:
                 _to_parent(node, g, pending, heap)
@@ -68,6 +69,8 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
         if type(node) is AccumulateGrad:
             grads = d = None  # so that nothing but this frame holds g
             node.accumulate(g, sys.getrefcount(g) <= _UNSHARED)
+            if node.rare is not None and node.rare.post_hooks:
+                _after(node, (), g)
             continue
         grads = run_around(around, node, g, node.run) if around else node.run(g)
         if not keep:
@@ -106,14 +109,17 @@ def walk_recorded(
     while heap:
         node = heappop(heap)[1]
         g = pending.pop(node)
-        g = _before(node, g, captures, recorded=True)
-        if needed is not None and not needed[node]:
+        runs = needed is None or needed[node]
+        g = _before(node, g, captures, runs, recorded=True)
+        if not runs:
             continue
         if type(node) is Output:
             _to_parent(node, g, pending, heap)
             continue
         if type(node) is AccumulateGrad:
             node.accumulate_recorded(g)
+            if node.rare is not None and node.rare.post_hooks:
+                _after(node, (), g)
             continue
         grads = run_around(local.around_node, node, g, node.run_recorded)
         if not keep:
@@ -169,8 +175,8 @@ def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[
 # ---- hooks and captures -------------------------------------------------------------------------------------------------------
 
 
-def _before(node: Node, g: Any, captures: Captures | None, recorded: bool) -> Any:
-    """Run what waits on the gradient that arrived at a node: tensor hooks, retain_grad, captures, then the node's own pre-hooks."""
+def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded: bool) -> Any:
+    """What waits on the gradient that arrived at a node: tensor hooks, retain_grad, captures; then, if it runs, its own pre-hooks."""
     rare = node.rare
     if rare is not None:
         for hook in tuple(rare.gradient_hooks.values()):
@@ -180,12 +186,13 @@ def _before(node: Node, g: Any, captures: Captures | None, recorded: bool) -> An
             rare.retain.grad = held if rare.retain.grad is None else rare.retain.grad + held
     if captures is not None and node in captures:
         captures[node] = g if captures[node] is None else captures[node] + g
-    if rare is not None and rare.pre_hooks:
+    if rare is not None and rare.pre_hooks and runs:
         several = isinstance(g, list)
         for hook in tuple(rare.pre_hooks.values()):
             shown = tuple(None if x is None else _shown(x, recorded) for x in (g if several else [g]))
             answer = hook(shown)
             if answer is not None:
+                _check_answer(node, answer, len(shown))
                 taken = [_replaced(a, x, node, recorded) for a, x in zip(answer, g if several else [g], strict=True)]
                 g = taken if several else taken[0]
     return g
@@ -198,11 +205,19 @@ def _after(node: Node, grads: Any, g: Any) -> Any:
     for hook in tuple(node.rare.post_hooks.values()):  # type: ignore[union-attr]
         answer = hook(tuple(None if d is None else _shown(d, recorded) for d in grads), outputs)
         if answer is not None:
-            answer = answer if isinstance(answer, (tuple, list)) else (answer,)
-            if len(answer) != len(grads):
-                raise RuntimeError(f"a hook of {node.name()} returned {len(answer)} gradients where there are {len(grads)}")
+            _check_answer(node, answer, len(grads))
             grads = tuple(a if a is None or recorded else a._array for a in answer)
     return grads
+
+
+def _check_answer(node: Node, answer: Any, count: int) -> None:
+    if not isinstance(answer, tuple):
+        raise TypeError(f"a hook of {node.name()} returned {type(answer).__name__}; return a tuple of {count} gradients, or None")
+    if len(answer) != count:
+        raise RuntimeError(f"a hook of {node.name()} has returned an incorrect number of gradients (got {len(answer)}, expected {count})")
+    for value in answer:
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"a hook of {node.name()} returned a tuple with {type(value).__name__}; it holds Tensors or None")
 
 
 def _shown(g: Any, recorded: bool) -> Tensor:

@@ -278,7 +278,9 @@ class AccumulateGrad(Node):
 
     def _run_hooks(self) -> None:
         for hook in tuple((self.meta.accumulated_hooks or {}).values()):
-            hook(self.variable)
+            answer = hook(self.variable)
+            if answer is not None:
+                raise TypeError(f"a post accumulate grad hook returns nothing, got {type(answer).__name__}")
 
     def _fits(self, g: Array) -> bool:
         if not hasattr(g, "base") or g.base is not None or not g.flags.writeable:
