@@ -74,6 +74,7 @@ from gradlib.ops.gather import *  # noqa: F403
 from gradlib.ops.scatter import *  # noqa: F403
 from gradlib.ops.masked import *  # noqa: F403
 from gradlib.ops.product import *  # noqa: F403
+from gradlib.ops.contract import *  # noqa: F403
 
 __version__ = "0.1.0"
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.backend.array import is_array
-from gradlib.core.op import op, publish
+import numpy as np
 
-__all__ = ["matmul"]
+from gradlib.backend.array import is_array
+from gradlib.core.op import composite, op, publish
+from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.complexes import conj
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.masked import masked_fill
+from gradlib.ops.shape import expand
+
+__all__ = ["addmm", "addmv", "baddbmm", "bmm", "cross", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 
 
 def one_dtype(name: str, values: list[Any]) -> None:
@@ -82,3 +89,145 @@ def _matmul_reflected(input: Any, other: Any) -> Any:
 
 
 publish(_matmul_reflected, "__rmatmul__")
+
+
+# ---- of given ranks -----------------------------------------------------------------------------------------------------------------
+
+
+def _ranks(name: str, **operands: tuple[Any, int]) -> None:
+    """Refuse operands of another rank."""
+    for each, (value, rank) in operands.items():
+        if not isinstance(value, Tensor) and not is_array(value):
+            raise TypeError(f"{name}: argument {each!r} must be a Tensor, got {type(value).__name__}")
+        if value.ndim != rank:
+            raise RuntimeError(f"{name}: {each} must have {rank} dimension{'s' * (rank > 1)}, got shape {list(value.shape)}")
+
+
+@composite
+def mm(input: Any, mat2: Any) -> Any:
+    """Product of two matrices, without broadcasting: (n, k) by (k, m). Source: torch.mm."""
+    _ranks("mm", input=(input, 2), mat2=(mat2, 2))
+    return matmul(input, mat2)
+
+
+@composite
+def bmm(input: Any, mat2: Any) -> Any:
+    """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m). Source: torch.bmm."""
+    _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
+    return matmul(input, mat2)
+
+
+@composite
+def mv(input: Any, vec: Any) -> Any:
+    """Product of a matrix (n, k) and a vector (k,). Source: torch.mv."""
+    _ranks("mv", input=(input, 2), vec=(vec, 1))
+    return matmul(input, vec)
+
+
+@composite
+def dot(input: Any, tensor: Any) -> Any:
+    """Sum of the products of two vectors; complex ones are not conjugated. Source: torch.dot."""
+    _ranks("dot", input=(input, 1), tensor=(tensor, 1))
+    return matmul(input, tensor)
+
+
+@composite
+def vdot(input: Any, other: Any) -> Any:
+    """Sum of the products of two vectors, the first one conjugated. Source: torch.vdot."""
+    _ranks("vdot", input=(input, 1), other=(other, 1))
+    return matmul(conj(input) if input.dtype.kind == "c" else input, other)
+
+
+@composite
+def outer(input: Any, vec2: Any) -> Any:
+    """All products of an element of one vector (n,) with one of another (m,): (n, m). Source: torch.outer."""
+    _ranks("outer", input=(input, 1), vec2=(vec2, 1))
+    return input[:, None] * vec2
+
+
+# ---- added to something -------------------------------------------------------------------------------------------------------------
+
+
+def _scaled(x: Any, factor: Any) -> Any:
+    """``factor * x``; by zero also what is NaN or infinite, as in BLAS. Integers take the whole part of a factor."""
+    if factor == 1:
+        return x
+    if factor == 0:
+        return masked_fill(x, np.ones((), bool), 0)
+    return x * (int(factor) if x.dtype.kind in "iu" else factor)
+
+
+def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """``beta * input + alpha * product``, where input broadcasts to the product."""
+    if not isinstance(input, Tensor) and not is_array(input):
+        raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
+    one_dtype(name, [raw(input), raw(product)])
+    if input.shape != product.shape:
+        input = expand(input, tuple(product.shape))
+    return _scaled(input, beta) + _scaled(product, alpha)
+
+
+@composite(inplace=True)
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta * input + alpha * (mat1 @ mat2)`` of matrices.
+
+    Args:
+        input: broadcasts to (n, m); not looked at when beta is 0.
+        mat1: (n, k); mat2: (k, m), all of one dtype.
+    Source: torch.addmm.
+    """
+    return _added("addmm", input, mm(mat1, mat2), beta, alpha)
+
+
+@composite(inplace=True)
+def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,). Source: torch.addmv."""
+    return _added("addmv", input, mv(mat, vec), beta, alpha)
+
+
+@composite(inplace=True)
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m). Source: torch.baddbmm."""
+    return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+
+
+# ---- in space -----------------------------------------------------------------------------------------------------------------------
+
+
+def _threes(values: list[Any]) -> list[Any]:
+    one_dtype("cross", values)
+    return values
+
+
+@op(
+    "bilinear", promote=_threes, method=False, name="cross",
+    input=lambda g, other, dim: cross_along(other, g, dim),
+    other=lambda g, input, dim: cross_along(g, input, dim),
+)  # fmt: skip
+def cross_along(xp: Any, input: Any, other: Any, dim: int) -> Any:
+    """The cross product along ``dim``, which has size 3."""
+    return xp.cross(input, other, axis=dim)
+
+
+@composite
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """The cross products of vectors of three elements.
+
+    Args:
+        input, other: of one dtype and rank; other dimensions broadcast.
+        dim: where the three elements are; the first dimension of size 3 when None.
+    Raises: RuntimeError for other sizes. Source: torch.cross; ``gradlib.linalg.cross`` looks at the last dimension.
+    """
+    if input.ndim != other.ndim:
+        raise RuntimeError(f"cross: inputs must have the same number of dimensions, got {list(input.shape)} and {list(other.shape)}")
+    if dim is None:
+        found = [d for d, size in enumerate(input.shape) if size == 3]
+        if not found:
+            raise RuntimeError(f"cross: no dimension of size 3 in input, which has shape {list(input.shape)}")
+        dim = found[0]
+    dim = wrap_dim(dim, input.ndim)
+    if input.shape[dim : dim + 1] != (3,) or other.shape[dim : dim + 1] != (3,):
+        raise RuntimeError(f"cross: dimension {dim} must have size 3 in both inputs, got {list(input.shape)} and {list(other.shape)}")
+    return cross_along(input, other, dim)
