@@ -117,13 +117,14 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
     Raises: ValueError for a view that reaches outside that memory.
     """
     kind = array.dtype if dtype is None else dtype
-    if not isinstance(array, np.ndarray):
+    if is_cupy(array):
         ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
         first = array.data.ptr - array.data.mem.ptr + start
         low, high = (first + sum(f(0, end) for end in ends) for f in (min, max))
         if 0 not in shape and (low < 0 or high + kind.itemsize > array.data.mem.size):
             raise ValueError("strides reach outside the array's memory")
         return cupy().ndarray(shape, kind, array.data + start, strides)
+    array = np.asarray(array)
     owner = array.base if isinstance(array.base, np.ndarray) else array
     if not owner.flags.c_contiguous:
         owner = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))

@@ -125,6 +125,7 @@ publish(cuda, "cuda")
 
 @op("linear", method=False, complex="explicit", name="contiguous", input=lambda g: g)
 def _row_major(xp: Namespace, input: Any) -> Any:
+    """The elements in row-major memory."""
     return xp.ascontiguousarray(input)
 
 
@@ -177,7 +178,7 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:
     if is_array(value) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     made = xp.empty_like(input)
-    made[...] = value
+    made[...] = value if is_array(value) else create.as_element(value, made.dtype)
     return made
 
 

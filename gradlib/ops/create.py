@@ -91,11 +91,25 @@ def ignored(name: str, other: dict[str, Any]) -> Any:
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """A tensor with one value everywhere; the dtype defaults to the value's as a tensor. Source: torch.full."""
     ignored("full", other)
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    natural = fill_value.dtype if isinstance(fill_value, Tensor) else dtypes.scalar_dtype(value)
-    made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), dtypes.as_dtype(dtype) or natural, device, False)
-    made._array[...] = value
+    natural = fill_value.dtype if isinstance(fill_value, Tensor) else dtypes.scalar_dtype(fill_value)
+    chosen = dtypes.as_dtype(dtype) or natural
+    made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), chosen, device, False)
+    made._array[...] = as_element(fill_value, chosen)
     return finished(made._array, requires_grad)
+
+
+def as_element(value: Any, dtype: np.dtype) -> Any:
+    """A number as it stands in an array of this dtype. Raises: RuntimeError for one that the dtype cannot hold."""
+    value = _number(value)
+    if dtypes.category(dtype) == 1 and isinstance(value, (int, float)):
+        bounds = np.iinfo(dtype)
+        lowest = -bounds.max if bounds.min == 0 and isinstance(value, int) else bounds.min  # an integer may wrap, as in C
+        if not lowest <= value <= bounds.max:
+            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value}")
+        return int(value) % (bounds.max + 1) if bounds.min == 0 else int(value)
+    if isinstance(value, complex) and dtype.kind not in "cb":
+        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value}")
+    return value
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -139,7 +153,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     ignored("full_like", other)
     made = _like("empty", input, dtype, device, False)
     array = made._array if isinstance(made, Tensor) else made
-    array[...] = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    array[...] = as_element(fill_value, array.dtype)
     return finished(array, requires_grad) if isinstance(input, Tensor) else made
 
 
@@ -174,7 +188,9 @@ def arange(
     start, end, step = _number(start), _number(end), _number(step)
     whole = not any(isinstance(v, float) for v in (start, end, step))
     chosen = dtypes.as_dtype(dtype) or (dtypes.int64 if whole else dtypes.get_default_dtype())
-    if dtypes.category(chosen) == 1:
+    if dtypes.category(chosen) not in (1, 2):
+        raise NotImplementedError(f"arange gives integers and floating-point numbers, not {chosen}")
+    if chosen == dtypes.int64:
         start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
@@ -182,26 +198,24 @@ def arange(
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
-    count = (
-        -((start - end) // step)
-        if isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
-        else math.ceil((end - start) / step)
-    )
+    count = -((start - end) // step) if whole or chosen == dtypes.int64 else math.ceil((end - start) / step)
     xp, place = at(device)
     with place:
         if dtypes.category(chosen) == 1:
-            array = xp.arange(start, start + count * step, step).astype(chosen, copy=False)
+            array = (int(start) + xp.arange(count) * int(step)).astype(chosen, copy=False)
         else:
             array = (start + xp.arange(count, dtype=xp.float64) * step).astype(chosen, copy=False)
     return finished(array, requires_grad)
 
 
-def _spaced(xp: Namespace, start: Any, end: Any, steps: int, dtype: np.dtype) -> Array:
-    """The positions of linspace, counted from the nearer end, so that both ends are exact."""
+def _spaced(xp: Namespace, start: Any, end: Any, steps: int, dtype: np.dtype, whole: bool = True) -> Array:
+    """The positions of linspace, counted from the nearer end, so that both ends are exact; ``whole``: one alone is an integer too."""
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
     work = dtype if dtype.kind in "fc" and dtype.itemsize >= 4 else xp.float32 if dtype.kind in "fV" else xp.float64
-    if dtypes.category(dtype) == 1:
+    if dtypes.category(dtype) == 0:
+        raise NotImplementedError("numbers from linspace and logspace are not bools; choose another dtype")
+    if dtypes.category(dtype) == 1 and (whole or steps > 1):
         start, end = int(start), int(end)
     kind = xp.dtype(work).type
     first, last = kind(start), kind(end)
@@ -239,7 +253,7 @@ def logspace(
     chosen = dtypes.as_dtype(dtype) or _inexact(first, last)
     xp, place = at(device)
     with place:
-        exponent = _spaced(xp, first, last, int(steps), chosen)
+        exponent = _spaced(xp, first, last, int(steps), chosen, whole=False)
         return finished(xp.power(exponent.dtype.type(base), exponent).astype(chosen, copy=False), requires_grad)
 
 

@@ -142,7 +142,7 @@ def _natural(array: np.ndarray, types: set[type], data: Any) -> np.dtype:
 
 
 def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if array.dtype.kind == "c" and dtype.kind != "c":
+    if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"must be real number, not complex (dtype={dtype})")
     if array.dtype.kind in "iu" and dtype.kind in "iu" and array.size:
         bounds = np.iinfo(dtype)

@@ -127,8 +127,8 @@ def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> A
 @op("linear", method=False, complex="explicit", input=lambda g, dims: flip(g, dims))
 def flip(xp: Namespace, input: Any, dims: Any) -> Any:
     """The order of the elements reversed along some dimensions. Source: torch.flip."""
-    chosen = wrap_dims(dims, input.ndim) if input.ndim or not dims else ()
-    return (xp.flip(input, chosen) if chosen else input).copy(order="K")
+    chosen = wrap_dims(dims, input.ndim)
+    return xp.array(xp.flip(input, chosen) if chosen and input.ndim else input, order="K", copy=True)
 
 
 publish(lambda self, *dims: flip(self, sizes_of(dims)), "flip")

@@ -7,6 +7,7 @@ complex numbers alike (``complex="explicit"``), and the inverse movement is the 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import numpy as np
 from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, is_view_of
 from gradlib.backend.dtype import as_dtype
 from gradlib.core.inplace import refuse_leaf
-from gradlib.core.modes import local, watch
+from gradlib.core.modes import enable_grad, is_grad_enabled
+from gradlib.core.node import AccumulateGrad
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
@@ -133,10 +135,12 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """
     shape = tuple(input.shape)
     at, inner = wrap_dim(dim, len(shape)), sizes_of((sizes,))
-    if not inner:
-        raise RuntimeError("unflatten: sizes must be non-empty")
+    if not inner or not shape:
+        raise RuntimeError(f"unflatten: needs a dimension and sizes to split it into, got shape {list(shape)} and sizes {list(inner)}")
     known = math.prod(size for size in inner if size != -1)
-    if inner.count(-1) > 1 or (shape[at] != known if -1 not in inner else known == 0 or shape[at] % known):
+    if inner.count(-1) == 1 and known and shape[at] % known == 0:
+        inner = tuple(shape[at] // known if size == -1 else size for size in inner)
+    elif -1 in inner or shape[at] != known:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {at} ({shape[at]}) in the input tensor"
         )
@@ -211,7 +215,9 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     old, new = (tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (source, destination))
     if len(old) != len(new):
         raise RuntimeError(f"movedim: source {old} and destination {new} should have the same number of elements")
-    old, new = wrap_dims(old, ndim), wrap_dims(new, ndim)
+    old, new = (tuple(wrap_dim(d, ndim) for d in dims) for dims in (old, new))
+    if len(set(old)) != len(old) or len(set(new)) != len(new):
+        raise RuntimeError(f"movedim: repeated dim in source {source} or destination {destination}")
     rest = iter([d for d in range(ndim) if d not in old])
     place = dict(zip(new, old, strict=True))
     return permute(input, tuple(place[d] if d in place else next(rest) for d in range(ndim)))
@@ -229,20 +235,29 @@ def t(xp: Namespace, input: Any) -> Any:
 
 
 def _reversed(self: Tensor) -> Tensor:
-    """The dimensions in reverse order. Source: torch.Tensor.T."""
+    """The dimensions in reverse order; meant for matrices, as in torch. Source: torch.Tensor.T."""
+    if self._array.ndim != 2:
+        warnings.warn(
+            f"The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated (shape {list(self.shape)}). "
+            "Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim)[::-1])` to reverse the dimensions of a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
     return permute(self, tuple(range(self._array.ndim))[::-1])
 
 
 def _matrices_transposed(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged. Raises: RuntimeError for fewer than 2. Source: torch.Tensor.mT."""
+    """The last two dimensions exchanged. Raises: RuntimeError for a vector. Source: torch.Tensor.mT."""
+    if not self._array.ndim:
+        return self
     if self._array.ndim < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self._array.ndim}-D tensor.")
     return transpose(self, -2, -1)
 
 
 def _matrix_adjoint(self: Tensor) -> Tensor:
-    """The conjugate transpose of a matrix. Raises: RuntimeError unless it has 2 dimensions. Source: torch.Tensor.H."""
-    if self._array.ndim != 2:
+    """The conjugate transpose of a matrix. Raises: RuntimeError unless it has 2 dimensions (or none). Source: torch.Tensor.H."""
+    if self._array.ndim not in (0, 2):
         raise RuntimeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {self._array.ndim}-D tensor. For batches of matrices, consider "
             "using tensor.mH"
@@ -253,9 +268,9 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
 @composite
 def adjoint(input: Any) -> Any:
     """The conjugate transpose of each matrix. Source: torch.adjoint."""
-    if input.ndim < 2:
-        raise RuntimeError(f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
-    turned = transpose(input, -2, -1)
+    if input.ndim == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    turned = transpose(input, -2, -1) if input.ndim else input
     return turned.conj() if turned.dtype.kind == "c" else turned
 
 
@@ -349,12 +364,18 @@ def _turn(function: Any, name: str) -> None:
     """Publish ``NAME_``, which makes a tensor the view that ``function`` gives of it; other views of its memory stay as they are."""
 
     def turn(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if local.grad_enabled or not watch.no_grad:
+        if is_grad_enabled():
             refuse_leaf(self, name)
+        elif isinstance(self._node, AccumulateGrad):  # a leaf's gradient has its shape
+            self._array = function(self._array, *args, **kwargs)
+            self._node.array, self._node.shape = self._array, self._array.shape
+            self.version.bump()
+            return self
         before = wrap(self._array)
         before._node, before._version_slot = self._node, self.version
         before.meta.view = self.meta.view
-        after = function(before, *args, **kwargs)
+        with enable_grad():
+            after = function(before, *args, **kwargs)
         others = [each for ref in self.version.views if (each := ref()) is not None and each is not self and each.meta.view.base is self]
         self._array, self._node = after._array, after._node
         if others or self._is_view():  # their base keeps the shape in which they know it, and this tensor becomes one of them

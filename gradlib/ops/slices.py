@@ -42,10 +42,10 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    at = wrap_dim(dim, input.ndim)
-    size, begin = input.shape[at], operator.index(start)
     if length < 0:
         raise RuntimeError(f"narrow(): length must be non-negative, got {length}")
+    at = wrap_dim(dim, input.ndim)
+    size, begin = input.shape[at], operator.index(start)
     if not -size <= begin <= size:
         raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {begin})")
     begin += size if begin < 0 else 0
@@ -252,7 +252,7 @@ def _outside(size: Sequence[int], stride: Sequence[int], offset: int, itemsize: 
 def _as_strided(xp: Namespace, input: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]) -> Any:
     """The view; ``start`` counts elements from the input's first one, ``layout`` is the input's own strides in elements."""
     try:
-        return strided(input, size, _bytes(stride, input.itemsize), start * input.itemsize)
+        return strided(input, size, _bytes(stride, input.itemsize), 0 if 0 in size else start * input.itemsize)
     except ValueError:
         raise _outside(size, stride, start, input.itemsize) from None
 
@@ -281,7 +281,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     here = input.storage_offset()
     first = here if storage_offset is None else storage_offset
     last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
-    if first < 0 or (0 not in sizes and last >= base.numel()):
+    if 0 not in sizes and not 0 <= first <= last < base.numel():
         raise _outside(sizes, steps, first, input.element_size())
     return _as_strided(input, sizes, steps, first - here, tuple(input.stride()))
 
@@ -352,8 +352,8 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
         raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
     if not input.ndim or input.shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(input.shape)}")
-    if input.strides[-1] != input.itemsize:
+    if input.size and input.strides[-1] != input.itemsize:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
-    if any(step % (2 * input.itemsize) for step in input.strides[:-1]):
+    if input.size and any(step % (2 * input.itemsize) for step in input.strides[:-1]):
         raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
     return strided(input, input.shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(input.dtype))
