@@ -172,10 +172,10 @@ class _Batch:
         _, *rates = trajectory.step_velocity(u, self.begin, self.dt)
         tiny = float(np.finfo(self.dtype).tiny)  # a joint at rest asks for log 0
         needs = [
-            (x * inverse).square().add(tiny).log() * (sharpness / (2 * order))
+            ((x * inverse).square().add(tiny).log() * (sharpness / (2 * order))).logsumexp((1, 2))
             for order, (x, inverse) in enumerate(zip(rates, self.limits, strict=True), start=1)
         ]
-        return gradlib.cat(needs, 1).flatten(1).logsumexp(1) / sharpness
+        return gradlib.stack(needs).logsumexp(0) / sharpness
 
     def keep_better(self) -> None:
         """Take over the coefficients' profiles for the problems whose needed dt they shorten."""
