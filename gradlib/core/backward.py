@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of
+from gradlib.backend.array import Array, copy, device_index, is_array, namespace, on_device_of
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
 from gradlib.core.modes import enable_grad, local, no_grad, watch
 from gradlib.core.node import AccumulateGrad, Node
@@ -124,7 +124,7 @@ def backward(
             tensor._node.accumulate_recorded(g) if create_graph else tensor._node.accumulate(g, False)
         else:
             meta = tensor.meta
-            shown = g if isinstance(g, Tensor) else wrap(as_array(g))
+            shown = g.clone() if isinstance(g, Tensor) else wrap(copy(as_array(g)))
             meta.grad = shown if meta.grad is None else meta.grad + shown
 
 

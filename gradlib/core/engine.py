@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, copy
 from gradlib.core.modes import AroundNode, local, watch
 from gradlib.core.node import AccumulateGrad, Node, Output
 from gradlib.core.tensor import Tensor, as_array, wrap
@@ -182,7 +182,7 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
         for hook in tuple(rare.gradient_hooks.values()):
             g = _replaced(hook(_shown(g, recorded)), g, node, recorded)
         if rare.retain is not None:
-            held = _shown(g, recorded)
+            held = wrap(copy(as_array(g))) if not isinstance(g, Tensor) else g.clone()
             rare.retain.grad = held if rare.retain.grad is None else rare.retain.grad + held
     if captures is not None and node in captures:
         captures[node] = g if captures[node] is None else captures[node] + g

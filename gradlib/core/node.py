@@ -264,15 +264,19 @@ class AccumulateGrad(Node):
                     held._array[...] += g
                 else:
                     held._array += g
-                if held._version_slot is not None:
-                    held._version_slot.bump()
+                held.version.bump()
         if meta.accumulated_hooks:
             self._run_hooks()
 
     def accumulate_recorded(self, g: Any) -> None:
-        """Replace the gradient by its differentiable sum with what arrived."""
+        """Replace the gradient by its differentiable sum with what arrived; the first one is copied, in the leaf's layout."""
         with _accumulating:
-            self.meta.grad = g if self.meta.grad is None else self.meta.grad + g
+            if self.meta.grad is None:
+                first = self.meta.grad = g.clone()
+                if not self._fits(first._array):
+                    first._array = self._laid_out(first._array)
+            else:
+                self.meta.grad = self.meta.grad + g
         if self.meta.accumulated_hooks:
             self._run_hooks()
 
