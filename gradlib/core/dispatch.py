@@ -126,6 +126,10 @@ def _promoted(op: Op, values: list[Any]) -> list[Any]:
     return op.promote(values) if callable(op.promote) else promote(values, to_float=op.promote == "float")
 
 
+_WEAK = {int, float}
+_INEXACT = {"f", "c"}
+
+
 def promote(values: list[Any], to_float: bool = False) -> list[Any]:
     """Bring operands to the dtype in which they meet (torch's rules); numbers stay numbers where NumPy treats them alike.
 
@@ -133,6 +137,9 @@ def promote(values: list[Any], to_float: bool = False) -> list[Any]:
         values: arrays, Python numbers or None.
         to_float: integers and bools become the default float dtype.
     """
+    found = {v.dtype if is_array(v) else type(v) for v in values} - _WEAK
+    if len(found) == 1 and getattr(next(iter(found)), "kind", "") in _INEXACT:
+        return values
     operands = [v for v in values if v is not None]
     common = dtypes.result_type(*operands)
     if to_float and dtypes.category(common) < 2:
