@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, is_dense, scatter_add, strided
+from gradlib.backend.array import Array, Namespace, address, is_dense, scatter_add, strided
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous, to
 from gradlib.ops.create import zeros_of
 from gradlib.ops.dims import sizes_of, wrap_dim
@@ -257,7 +257,7 @@ def _as_strided(xp: Namespace, input: Any, size: tuple[int, ...], stride: tuple[
         raise _outside(size, stride, start, input.itemsize) from None
 
 
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of the tensor's storage with any sizes and steps, which may overlap.
 
     Args:
@@ -273,17 +273,18 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         raise RuntimeError(f"mismatch in length of strides and shape: {list(steps)} and {list(sizes)}")
     if min(sizes, default=0) < 0 or min(steps, default=0) < 0:
         raise RuntimeError(f"as_strided: sizes and strides must not be negative, got {list(sizes)} and {list(steps)}")
-    base = input if input._base is None else input._base
-    if not is_dense(base._array):
+    array = raw(input)
+    base = array if not isinstance(input, Tensor) or input._base is None else input._base._array
+    if not is_dense(base):
         raise RuntimeError(
-            f"as_strided: the storage has gaps (shape {list(base.shape)}, strides {list(base.stride())}); call contiguous() first"
+            f"as_strided: the storage has gaps (shape {list(base.shape)}, strides {list(base.strides)} in bytes); call contiguous() first"
         )
-    here = input.storage_offset()
+    here = (address(array) - address(base)) // array.itemsize
     first = here if storage_offset is None else storage_offset
     last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
-    if 0 not in sizes and not 0 <= first <= last < base.numel():
-        raise _outside(sizes, steps, first, input.element_size())
-    return _as_strided(input, sizes, steps, first - here, tuple(input.stride()))
+    if 0 not in sizes and not 0 <= first <= last < base.size:
+        raise _outside(sizes, steps, first, array.itemsize)
+    return _as_strided(input, sizes, steps, first - here, tuple(step // array.itemsize for step in array.strides))
 
 
 publish(as_strided, "as_strided")

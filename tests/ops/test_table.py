@@ -122,7 +122,7 @@ def test_complex_derivatives(case: Case, rng: np.random.Generator, device: str) 
         pytest.skip("real only")
     real, imaginary = list(case.inputs(rng)), list(case.inputs(rng))
     pairs = zip(real, imaginary, strict=True)
-    arrays = [r + 0.5j * i if isinstance(r, np.ndarray) and r.dtype.kind == "f" else r for r, i in pairs]
+    arrays = [np.asarray(r + 0.5j * i) if isinstance(r, np.ndarray) and r.dtype.kind == "f" else r for r, i in pairs]
     inputs = as_tensors(arrays, "float64", device, requires_grad=True)
     if case.reference is not None:
         for got, want in zip(results(case.call(*inputs)), results(case.reference(*arrays)), strict=True):
