@@ -116,7 +116,7 @@ class Function(metaclass=FunctionMeta):
         if kwargs or separate:
             args = _positional(cls, args, kwargs, separate)
         node = FunctionNode(cls._backward_cls, args)
-        recording = local.grad_enabled and any(node.needs)
+        recording = local.grad_enabled and not local.inference and any(node.needs)
         ctx = node.public
         with no_grad():
             if separate:

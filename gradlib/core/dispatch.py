@@ -15,7 +15,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_view_of, move, namespace, on_device_of
 from gradlib.core.modes import local, next_seq, watch
 from gradlib.core.node import Node, Output, Version
-from gradlib.core.tensor import InferenceTensor, Tensor, as_array, wrap
+from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap
 
 if TYPE_CHECKING:
     from gradlib.core.op import Op
@@ -48,7 +48,7 @@ def dispatch(op: Op, args: tuple[Any, ...]) -> Any:
             raise
         raise RuntimeError(_misfit(op, values)) from error
     if len(op.outputs) == 1:
-        result = wrap(as_array(made))
+        result = _wrapped(op, args[0], made)
         outputs = [result._array]
         if node is not None and dtypes.is_differentiable(result._array.dtype):
             node.shape, node.dtype = result._array.shape, result._array.dtype
@@ -158,16 +158,11 @@ def _meet(value: Any, common: np.dtype, weak: bool) -> Any:
 
 def _new_node(op: Op, inputs: list[Any], values: list[Any]) -> Node | None:
     """The node of this run with its sequence number and edges, or None when nothing is to be recorded."""
-    if not op.rules or (watch.no_grad and not local.grad_enabled):
+    if not op.rules or (watch.no_grad and not local.grad_enabled) or (watch.active and local.inference):
         return None
     edges = [x._node if isinstance(x, Tensor) else None for x in inputs]
     if all(edge is None for edge in edges):
         return None
-    if any(isinstance(x, InferenceTensor) for x in inputs) and not local.inference:
-        raise RuntimeError(
-            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in "
-            f"autograd (in {op.name})."
-        )
     is_complex = any(getattr(getattr(v, "dtype", None), "kind", "") == "c" or isinstance(v, complex) for v in values)
     if is_complex and op.complex == "none":
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
@@ -199,7 +194,7 @@ def _saved(op: Op, args: tuple[Any, ...], inputs: list[Any], values: list[Any], 
         elif name in op.params:
             position = op.params.index(name)
             wanted = name not in op.tensors or any(active[op.tensors[i]] for i in op.needed_by[name])
-            kept.append(args[position] if wanted else None)
+            kept.append(_keepable(op, args[position]) if wanted else None)
         else:
             owner, _, part = name.rpartition("_")
             place = op.tensors.index(owner)
@@ -210,9 +205,27 @@ def _saved(op: Op, args: tuple[Any, ...], inputs: list[Any], values: list[Any], 
     return tuple(kept)
 
 
+def _keepable(op: Op, value: Any) -> Any:
+    """What a node may save: anything but tensors made in inference mode, whose writes nobody counts."""
+    if any(isinstance(x, InferenceTensor) for x in (value if isinstance(value, (list, tuple)) else (value,))):
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in "
+            f"autograd (in {op.name})."
+        )
+    return value
+
+
+def _wrapped(op: Op, source: Any, made: Any) -> Tensor:
+    """A Tensor around a result; a view belongs to inference mode when its source does, anything else when it is made there."""
+    array = as_array(made)
+    if op.view and isinstance(source, Tensor) and is_view_of(array, source._array):
+        return alias(source, array)
+    return wrap(array)
+
+
 def _wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -> tuple[Any, list[Any]]:
     """Tensors for several results; each that carries a gradient gets a place of its own at the node."""
-    results = [wrap(as_array(m)) for m in made]
+    results = [_wrapped(op, args[0], m) for m in made]
     outputs = [r._array for r in results]
     if node is not None:
         node.shape = tuple(a.shape for a in outputs)

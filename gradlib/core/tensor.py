@@ -217,7 +217,7 @@ class Tensor(Readout):
 
         Source: torch.Tensor.detach.
         """
-        result = wrap(self._array)
+        result = alias(self, self._array)
         result._version_slot = self.version
         return result
 
@@ -364,6 +364,11 @@ def wrap(array: Array) -> Tensor:
     tensor._meta = None
     tensor._version_slot = None
     return tensor
+
+
+def alias(source: Tensor, array: Array) -> Tensor:
+    """A Tensor around memory of another one, outside any graph; made in inference mode only if that was."""
+    return fill(_new(InferenceTensor if isinstance(source, InferenceTensor) else Tensor), array)
 
 
 def as_array(value: Any) -> Array:
