@@ -28,8 +28,8 @@ def ratios(start, goal, machine, **options):
     return planned(start, goal, machine, **options).duration() / optimal(start, goal, machine)
 
 
-def test_256_panda_problems_near_the_time_optimum():
-    found = ratios(*pairs(256, 1), PANDA)
+def test_panda_problems_near_the_time_optimum():
+    found = ratios(*pairs(96, 1), PANDA)
     assert found.mean() < 1.03  # 1.15 is asked for
     assert found.max() < 1.05
     assert found.min() > 1 - 1e-6
@@ -37,7 +37,7 @@ def test_256_panda_problems_near_the_time_optimum():
 
 @pytest.mark.parametrize(("horizon", "reach"), [(8, 1.4), (16, 1.11), (32, 1.05), (128, 1.02), (256, 1.02)])
 def test_longer_horizons_come_closer(horizon, reach):
-    found = ratios(*pairs(24, 2), PANDA, horizon=horizon)
+    found = ratios(*pairs(12, 2), PANDA, horizon=horizon)
     assert found.mean() < reach
     assert found.max() < 1.25 * reach
 
@@ -48,7 +48,7 @@ def test_longer_horizons_come_closer(horizon, reach):
 )
 def test_whichever_limit_binds(limits):
     machine = scaled(**limits)
-    found = ratios(*pairs(32, 3), machine)
+    found = ratios(*pairs(24, 3), machine)
     assert found.mean() < 1.04
     assert found.max() < 1.1
 
