@@ -75,7 +75,7 @@ def _panel(axes: Any, motion: Trajectories, part: str, rows: np.ndarray, typical
     values = getattr(motion, part)
     steps = np.arange(values.shape[1])
     lines = [np.column_stack([steps * float(motion.dt[row]), values[row, :, column]]) for row in rows]
-    axes.add_collection(LineCollection(lines, colors=color, linewidths=0.5, alpha=0.22))
+    axes.add_collection(LineCollection(lines, colors=color, linewidths=0.6, alpha=float(np.clip(8 / max(len(rows), 1), 0.2, 0.6))))
     if typical is not None:
         axes.plot(steps * float(motion.dt[typical]), values[typical, :, column], color=color, linewidth=1.8)
     axes.tick_params(labelsize=7, length=2, color="#999999")
