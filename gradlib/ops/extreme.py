@@ -183,13 +183,13 @@ def _place(xp: Namespace, name: str, input: Any, dim: int | None, keepdim: bool)
     return found.reshape(kept(input.shape, dim)) if keepdim else found
 
 
-@op("none")
+@op("none", also=("input",))
 def argmax(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmax."""
     return _place(xp, "argmax", input, dim, keepdim)
 
 
-@op("none")
+@op("none", also=("input",))
 def argmin(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmin."""
     return _place(xp, "argmin", input, dim, keepdim)

@@ -11,11 +11,11 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.activation import logsigmoid
 from gradlib.ops.along import put_along
-from gradlib.ops.elementwise import sigmoid, square
+from gradlib.ops.elementwise import sigmoid, sign, square
 from gradlib.ops.gather import inside
 from gradlib.ops.kinds import takes
 from gradlib.ops.reduce import back, mean, sum, total
-from gradlib.ops.select import clamp
+from gradlib.ops.select import choose
 from gradlib.ops.softmax import log_softmax
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
@@ -37,7 +37,7 @@ def _reduced(loss: Any, reduction: str) -> Any:
     return loss if reduction == "none" else mean(loss) if reduction == "mean" else sum(loss)
 
 
-def _difference(name: str, input: Any, target: Any, kinds: str = "fc") -> Any:
+def _difference(name: str, input: Any, target: Any, kinds: str = "f") -> Any:
     """``input - target``, once dtype and shapes are those of a loss."""
     if not all(isinstance(x, Tensor) or is_array(x) for x in (input, target)):
         raise TypeError(f"{name}: input and target are Tensors, got {type(input).__name__} and {type(target).__name__}")
@@ -82,7 +82,7 @@ def mse_loss(
     Returns: 0-d, or the input's shape for "none".
     Source: torch.nn.functional.mse_loss.
     """
-    return _weighted(square(_difference("mse_loss", input, target, "f")), weight, input, _reduction(size_average, reduce, reduction))
+    return _weighted(square(_difference("mse_loss", input, target)), weight, input, _reduction(size_average, reduce, reduction))
 
 
 @composite(method=False)
@@ -90,14 +90,18 @@ def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Any = None
 ) -> Any:
     """Absolute difference; its gradient at zero is zero. Arguments as for ``mse_loss``. Source: torch.nn.functional.l1_loss."""
-    return _weighted(abs(_difference("l1_loss", input, target)), weight, input, _reduction(size_average, reduce, reduction))
+    return _weighted(abs(_difference("l1_loss", input, target, "bifc")), weight, input, _reduction(size_average, reduce, reduction))
 
 
-@op("elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=lambda g, input, beta: g * clamp(input / beta, -1, 1))
+def _smooth_slope(g: Any, input: Any, beta: float) -> Any:
+    return g * choose(abs(input) < beta, input / beta, sign(input))
+
+
+@op("elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=_smooth_slope)
 def smooth_absolute(xp: Namespace, input: Any, beta: float) -> Any:
     """x²/(2 beta) for |x| < beta, |x| - beta/2 beyond."""
     size = xp.absolute(input)
-    return xp.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
+    return xp.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta).astype(input.dtype, copy=False)
 
 
 @composite(method=False)
@@ -114,7 +118,7 @@ def smooth_l1_loss(
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     reduction = _reduction(size_average, reduce, reduction)
-    away = _difference("smooth_l1_loss", input, target, "f")
+    away = _difference("smooth_l1_loss", input, target)
     return _reduced(smooth_absolute(away, beta) if beta else abs(away), reduction)
 
 
@@ -130,7 +134,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     reduction = _reduction(None, None, reduction)
-    loss = smooth_absolute(_difference("huber_loss", input, target, "f"), delta)
+    loss = smooth_absolute(_difference("huber_loss", input, target), delta)
     return _weighted(loss if delta == 1 else loss * delta, weight, input, reduction, by_weight=False)
 
 
@@ -180,7 +184,8 @@ def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
     dim = 0 if len(shape) == 1 else 1
     classes, shares = _shares(xp, target, weight, ignore_index, shape[dim], input.dtype)
     if reduction == "mean":
-        shares = shares / total(xp, shares, None, False).astype(shares.dtype)
+        counted = total(xp, shares, None, False).astype(shares.dtype)
+        shares = shares / (counted + (counted == 0))
     return put_along(xp.expand_dims(-(input * shares), dim), xp.expand_dims(classes, dim), dim, shape[dim])
 
 
@@ -296,7 +301,7 @@ def _by_class(weight: Any, scores: Any) -> Any:
 def _to_all_classes(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     """The loss of targets that are shared equally by all classes, times the number of classes."""
     counts = target != ignore_index
-    loss = -sum(scores if weight is None else scores * _by_class(weight, scores), _class_dim(scores)) * counts
+    loss = choose(counts, -sum(scores if weight is None else scores * _by_class(weight, scores), _class_dim(scores)), 0.0)
     if reduction != "mean":
         return _reduced(loss, reduction)
     shares = counts.to(scores.dtype) if isinstance(counts, Tensor) else counts.astype(scores.dtype)

@@ -142,7 +142,7 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
     if input.dtype.kind in "biu":
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}")
     if dtype is not None:
-        input = input.astype(dtypes.as_dtype(dtype))
+        input = input.astype(_wider(input.dtype, dtypes.as_dtype(dtype)))
     real = dtypes.to_real(input.dtype)
     if input.dtype.kind == "V":
         input = input.astype(dtypes.float32)
@@ -160,6 +160,13 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
         return total(xp, size != 0, dim, keepdim).astype(real)
     size = size.astype(_at_least_single(size.dtype), copy=False)
     return back(total(xp, size if ord == 1 else size**ord, dim, keepdim) ** (1 / ord), real)
+
+
+def _wider(dtype: Any, wanted: Any) -> Any:
+    """The dtype in which a norm was asked for. Raises: RuntimeError where that would lose something."""
+    if dtypes.category(wanted) != dtypes.category(dtype) or dtypes.promote_types(dtype, wanted) != wanted:
+        raise RuntimeError(f"linalg.vector_norm: the dtype of the input ({dtype}) should convert without narrowing to dtype={wanted}")
+    return wanted
 
 
 def _at_least_single(dtype: Any) -> Any:

@@ -44,6 +44,8 @@ def _mapped(values: list[Any]) -> list[Any]:
 )  # fmt: skip
 def affine(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
     """``input @ weight.T + bias``."""
+    if weight.ndim != 2:
+        _mapped([input, weight, bias])
     made = xp.matmul(input, weight.T)
     if made.ndim < bias.ndim or made.dtype != input.dtype:  # bfloat16 is multiplied into float32
         return (made + bias).astype(input.dtype, copy=False)
@@ -157,9 +159,9 @@ def one_hot(xp: Namespace, tensor: Any, num_classes: int = -1) -> Any:
     """
     if tensor.dtype != dtypes.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type int64, got {tensor.dtype}; convert it with .long()")
+    if num_classes < 1 and not tensor.size:
+        raise RuntimeError("Can not infer total number of classes from empty tensor; give num_classes.")
     if num_classes == -1:
-        if not tensor.size:
-            raise RuntimeError("Can not infer total number of classes from empty tensor; give num_classes.")
         num_classes = int(tensor.max()) + 1
     inside("one_hot: class values must be non-negative and smaller than num_classes", tensor, num_classes)
     return (xp.expand_dims(tensor, -1) == xp.arange(num_classes)).astype(dtypes.int64)
@@ -176,13 +178,13 @@ def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) ->
         dim, before, after = input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
         size = input.shape[dim]
         shape[dim] = size + before + after
-        if shape[dim] < 0:
+        if size + min(before, 0) + min(after, 0) < 0:
             raise RuntimeError(
                 f"pad: dimension {dim} of size {size} cannot lose {-before} elements in front and {-after} behind, in shape "
                 f"{list(input.shape)}"
             )
-        source[dim] = slice(min(max(-before, 0), size), size - max(-after, 0) if -after < size else 0)
-        target[dim] = slice(max(before, 0), max(shape[dim] - max(after, 0), 0))
+        source[dim] = slice(max(-before, 0), size - max(-after, 0))
+        target[dim] = slice(max(before, 0), shape[dim] - max(after, 0))
     result = xp.full(shape, value, input.dtype) if value else xp.zeros(shape, input.dtype)
     if result.size:
         result[tuple(target)] = input[tuple(source)]

@@ -102,6 +102,14 @@ def sum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype
     return back(total(xp, input, dim, keepdim), input.dtype)
 
 
+def _divisible(name: str, dtype: Any) -> None:
+    """Refuse the dtypes in which there is no mean."""
+    if dtype.kind in "biu":
+        raise RuntimeError(
+            f"{name}(): could not infer output dtype. It must be a floating point or complex dtype, got {dtype}; give one with dtype="
+        )
+
+
 @op("linear", complex="explicit", input=lambda g, input_shape, dim, keepdim: spread(g / count(input_shape, dim), input_shape, dim, keepdim))
 def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Arithmetic mean over ``dim`` (a number, several, or all); NaN of nothing.
@@ -114,14 +122,11 @@ def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtyp
     """
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
-    if input.dtype.kind in "biu":
-        raise RuntimeError(
-            f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {input.dtype}"
-        )
+    _divisible("mean", input.dtype)
     return back(total(xp, input, dim, keepdim) / count(input.shape, dim), input.dtype)
 
 
-@op("linear", complex="none", input=lambda g, input, dim, keepdim: spread(g, input.shape, dim, keepdim) * (input == input))
+@op("linear", complex="explicit", input=lambda g, input, dim, keepdim: spread(g, input.shape, dim, keepdim) * (input == input))
 def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise. Source: torch.nansum."""
     if dtype is not None:
@@ -134,8 +139,9 @@ def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dt
 @composite
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Mean over ``dim`` of the elements that are not NaN; NaN where there are none. Source: torch.nanmean."""
-    if input.dtype.kind in "biu":
-        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype}")
+    for each in (input.dtype, dtypes.as_dtype(dtype)):
+        if each is not None:
+            _divisible("nanmean", each)
     return nansum(input, dim, keepdim, dtype) / sum(input == input, dim, keepdim)
 
 
@@ -192,19 +198,19 @@ def _asked(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     return truth.astype(input.dtype) if input.dtype == "uint8" else truth
 
 
-@op("none")
+@op("none", also=("input",))
 def all(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether every element over ``dim`` (a number, several, or all) is nonzero; True of nothing. Source: torch.all."""
     return _asked("all", input, dim, keepdim)
 
 
-@op("none")
+@op("none", also=("input",))
 def any(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether some element over ``dim`` (a number, several, or all) is nonzero; False of nothing. Source: torch.any."""
     return _asked("any", input, dim, keepdim)
 
 
-@op("none")
+@op("none", also=("input",))
 def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
     """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64. Source: torch.count_nonzero."""
     return total(xp, input != 0, dim, False)

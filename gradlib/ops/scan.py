@@ -5,6 +5,7 @@ float32 is accumulated in float64 and half types in float32, as torch does on th
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any
 
@@ -28,6 +29,8 @@ def _running(xp: Namespace, name: str, input: Any, dim: int, dtype: Any) -> Any:
     """``cumsum`` or ``cumprod`` in a wider dtype, rounded once at the end; integers and bools in int64."""
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
+        if input.dtype.kind == "b":
+            raise NotImplementedError(f"{name} is not implemented for dtype=bool; leave it out for an int64 result")
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input.astype(dtypes.int64) if input.dtype.kind in "biu" and dtype is None else input.copy()
@@ -106,26 +109,40 @@ def _logcumsumexp_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
     if not input.ndim:
         return g
     g, input, out = movedim(g, dim, -1), movedim(input, dim, -1), movedim(out, dim, -1)
-    nothing = out == -float("inf")
+    nothing = out == -math.inf
     level = choose(nothing, 0.0, out)
     shrink = exp(choose(nothing[..., :-1], 0.0, level[..., :-1] - level[..., 1:]))
     return movedim(exp(input - level) * recur_from_end(g, shrink), -1, dim)
 
 
-@op("other", complex="none", input=_logcumsumexp_rule)
+def _complex_logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
+    """The same for complex numbers, by doubling the reach of each sum in log2(size) steps."""
+    running = xp.moveaxis(input, dim, -1).copy()
+    reach = 1
+    while reach < running.shape[-1]:
+        one, two = running[..., reach:], running[..., :-reach]
+        top = xp.maximum(one.real, two.real)
+        running[..., reach:] = xp.log(xp.exp(one - top) + xp.exp(two - top)) + top
+        reach *= 2
+    return xp.moveaxis(running, -1, dim)
+
+
+@op("other", input=_logcumsumexp_rule)
 def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
     """Logarithm of the running sum of exponentials along ``dim``, without overflow.
 
     Args:
-        input: any shape, real float dtype.
-    Raises: RuntimeError for other dtypes.
+        input: any shape, float or complex dtype.
+    Raises: NotImplementedError for integers and bools.
     Source: torch.logcumsumexp.
     """
-    if not dtypes.is_floating_point(input.dtype):
-        raise RuntimeError(f"logcumsumexp is not implemented for {input.dtype}, only for real float tensors")
     dim = wrap_dim(dim, input.ndim)
+    if input.dtype.kind in "biu":
+        raise NotImplementedError(f"logcumsumexp is not implemented for {input.dtype}; convert it first, for example with .float()")
     if not input.ndim:
         return input.copy()
+    if input.dtype.kind == "c":
+        return _complex_logcumsumexp(xp, input, dim)
     wide = dtypes.float32 if input.dtype.itemsize == 2 else input.dtype
     return accumulate("logaddexp", input.astype(wide, copy=False), dim).astype(input.dtype, copy=False)
 
@@ -143,7 +160,7 @@ def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -
 
 def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
     if input.dtype.kind == "c":
-        raise RuntimeError(f"a running extreme of complex numbers, which have no order, does not exist (got {input.dtype})")
+        raise NotImplementedError(f"complex numbers have no order, hence no running {name} (got {input.dtype}); take .abs() first")
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input.copy(), xp.zeros((), dtypes.int64)

@@ -31,7 +31,7 @@ def _result(made: Any, input: Any, dtype: Any) -> Any:
     return made.astype(input.dtype if dtype is None else dtypes.as_dtype(dtype), copy=False)
 
 
-@op("other", complex="none", input=lambda g, out, dim: _softmax_rule(g, out, dim))
+@op("other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim))
 def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """exp(x) divided by its sum along ``dim``: positive numbers that sum to one.
 
@@ -55,7 +55,7 @@ def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
     return weighted - out * sum(weighted, dim, True)
 
 
-@op("other", complex="none", input=lambda g, out, dim: g - exp(out) * sum(g, dim, True))
+@op("other", complex="explicit", input=lambda g, out, dim: g - exp(out) * sum(g, dim, True))
 def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there. Source: torch.log_softmax."""
     x, dim = _ready("log_softmax", input, dim, dtype)

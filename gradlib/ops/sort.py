@@ -30,8 +30,14 @@ def _ordered(name: str, input: Array, bool_too: bool = True) -> None:
         raise NotImplementedError(f"{name} is not implemented for {input.dtype}; sort by a real number of it, such as .abs() or .int()")
 
 
+def _comparable(input: Array) -> Array:
+    """The same values in a dtype that sorts NaN last; bfloat16 does not."""
+    return input.astype(dtypes.float32) if dtypes.is_bfloat16(input.dtype) else input
+
+
 def _order(xp: Namespace, input: Array, dim: int, descending: bool) -> Array:
     """The indices that sort along ``dim``; equal elements keep their order, also descending."""
+    input = _comparable(input)
     if not descending:
         return xp.argsort(input, axis=dim, kind="stable")
     return xp.flip(input.shape[dim] - 1 - xp.argsort(xp.flip(input, dim), axis=dim, kind="stable"), dim)
@@ -71,7 +77,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
     return Sort(*sorted_along(input, dim, descending, out=out))
 
 
-@op("none")
+@op("none", also=("input",))
 def argsort(xp: Namespace, input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices of ``sort``. Source: torch.argsort."""
     _ordered("argsort", input)
@@ -94,7 +100,7 @@ def top_along(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = 
     lines = xp.moveaxis(input, dim, -1)
     size = lines.shape[-1]
     if 0 < k < size // 4:
-        chosen = xp.argpartition(lines, size - k if largest else k - 1, axis=-1)
+        chosen = xp.argpartition(_comparable(lines), size - k if largest else k - 1, axis=-1)
         chosen = xp.sort(chosen[..., size - k :] if largest else chosen[..., :k], axis=-1)
         order = _order(xp, xp.take_along_axis(lines, chosen, axis=-1), -1, largest)
         indices = xp.take_along_axis(chosen, order, axis=-1)
@@ -210,9 +216,9 @@ def median_all(xp: Namespace, input: Any) -> Any:
     _ordered("median", input, bool_too=False)
     if not input.size:
         return xp.full((), xp.nan, input.dtype)
-    line = xp.sort(input.reshape(-1))
+    line = xp.sort(_comparable(input).reshape(-1))
     middle = line[(line.size - 1) // 2]
-    return middle if input.dtype.kind in "iu" else xp.where(line[-1] == line[-1], middle, line[-1])
+    return (middle if input.dtype.kind in "iu" else xp.where(line[-1] == line[-1], middle, line[-1])).astype(input.dtype, copy=False)
 
 
 # ---- sets of values -----------------------------------------------------------------------------------------------------------
@@ -240,6 +246,7 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
 def distinct(xp: Namespace, input: Any, dim: int | None = None) -> Any:
     """All that ``unique`` may give: sorted distinct values, where each element's value is among them, how often each occurs."""
     _ordered("unique", input)
+    given, input = input, _comparable(input)
     if dim is None:
         line, shape = input.reshape(1, -1), input.shape
     else:
@@ -259,7 +266,7 @@ def distinct(xp: Namespace, input: Any, dim: int | None = None) -> Any:
     inverse[order] = xp.cumsum(first) - 1
     counts = xp.diff(xp.append(starts, first.size))
     picked = order[starts]
-    values = input.reshape(-1)[picked] if dim is None else xp.take(input, picked, axis=dim)
+    values = given.reshape(-1)[picked] if dim is None else xp.take(given, picked, axis=dim)
     return values, inverse.reshape(shape), counts.astype(dtypes.int64, copy=False)
 
 
