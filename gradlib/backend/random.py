@@ -110,8 +110,9 @@ class Generator:
         if dtype.kind == "c":
             return self._complex(self.uniform, shape, dtype)
         with self._place():
-            source = self._source()
-            return source.random(shape, dtype=dtype) if self.device.type == "cpu" else source.random_sample(shape, dtype=dtype)
+            if self.device.type == "cpu":
+                return self._host.random(shape, dtype=dtype)
+            return cupy().empty(shape, dtype) if 0 in shape else self._source().random_sample(shape, dtype=dtype)
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Normal with mean 0 and variance 1; for complex dtypes each part has variance 1/2."""
@@ -119,21 +120,24 @@ class Generator:
             return self._complex(self.normal, shape, dtype) * dtype.type(np.sqrt(0.5))
         work = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
         with self._place():
+            if 0 in shape:
+                return np.empty(shape, dtype) if self.device.type == "cpu" else cupy().empty(shape, dtype)
             return self._source().standard_normal(shape, dtype=work).astype(dtype, copy=False)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:
         """Integers from low up to but not including high, as int64."""
         with self._place():
-            source = self._source()
             if self.device.type == "cpu":
-                return source.integers(low, high, shape, dtype=np.int64)
-            return low + source.randint(0, high - low, shape, dtype=np.int64)
+                return self._host.integers(low, high, shape, dtype=np.int64)
+            return low + self._source().randint(0, high - low, shape, dtype=np.int64)
 
     def permutation(self, n: int) -> Array:
         """The integers from 0 to n - 1 in random order, as int64."""
+        if self.device.type == "cpu":
+            return self._host.permutation(n)
+        keys = self.uniform((n,), float64)  # CuPy's own permutation sorts 32-bit keys, which collide
         with self._place():
-            source = self._source()
-            return source.permutation(n).astype(np.int64, copy=False)
+            return cupy().argsort(keys)
 
     def _complex(self, draw: Any, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         part = np.dtype(np.float32) if dtype.itemsize == 8 else float64
