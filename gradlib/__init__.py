@@ -75,6 +75,7 @@ from gradlib.ops.scatter import *  # noqa: F403
 from gradlib.ops.masked import *  # noqa: F403
 from gradlib.ops.product import *  # noqa: F403
 from gradlib.ops.contract import *  # noqa: F403
+from gradlib.ops.distance import *  # noqa: F403
 
 __version__ = "0.1.0"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gradlib.backend.array import is_array
 from gradlib.core.op import composite
-from gradlib.core.tensor import Tensor, raw
+from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.product import matmul, one_dtype
 from gradlib.ops.reduce import sum as total
@@ -88,7 +88,12 @@ def _without_ones(x: Any, names: Labels) -> tuple[Any, Labels]:
 def _summed(x: Any, names: Labels, wanted: set[int]) -> tuple[Any, Labels]:
     """Sum over the labels that nothing else speaks of."""
     alone = tuple(i for i, n in enumerate(names) if n not in wanted)
-    return (total(x, alone, dtype=x.dtype), [n for n in names if n in wanted]) if alone else (x, names)
+    if not alone:
+        return x, names
+    added = total(x, alone)
+    if added.dtype != x.dtype:  # integers, which sum to int64
+        added = added.to(x.dtype) if isinstance(added, Tensor) else added.astype(x.dtype)
+    return added, [n for n in names if n in wanted]
 
 
 def _cheapest(pairs: list[tuple[Any, Labels]], output: Labels, sizes: dict[int, int]) -> tuple[int, int]:
@@ -222,7 +227,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     Returns: the dimensions of a that are left, then those of b.
     Raises: RuntimeError for sizes that differ. Source: torch.tensordot.
     """
-    one_dtype("tensordot", [raw(a), raw(b)])
+    one_dtype("tensordot", [a, b])
     if isinstance(dims, Tensor) or is_array(dims):
         dims = dims.tolist()
     if isinstance(dims, int):

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradlib.backend.array import is_array
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Tensor, raw
+from gradlib.core.tensor import Tensor
 from gradlib.ops.complexes import conj
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.masked import masked_fill
@@ -21,7 +21,7 @@ __all__ = ["addmm", "addmv", "baddbmm", "bmm", "cross", "dot", "matmul", "mm", "
 def one_dtype(name: str, values: list[Any]) -> None:
     """Refuse what torch's products refuse: numbers, mixed dtypes and bools."""
     for value in values:
-        if not is_array(value):
+        if not is_array(value) and not isinstance(value, Tensor):
             raise TypeError(f"{name}: expected Tensors, got {type(value).__name__}")
     if any(value.dtype != values[0].dtype for value in values):
         found = " and ".join(value.dtype.name for value in values)
@@ -163,7 +163,7 @@ def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, where input broadcasts to the product."""
     if not isinstance(input, Tensor) and not is_array(input):
         raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
-    one_dtype(name, [raw(input), raw(product)])
+    one_dtype(name, [input, product])
     if input.shape != product.shape:
         input = expand(input, tuple(product.shape))
     return _scaled(input, beta) + _scaled(product, alpha)

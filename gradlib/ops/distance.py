@@ -1,0 +1,76 @@
+"""Distances between all pairs of two sets of points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.core.op import composite, op
+from gradlib.ops.elementwise import abs, sgn
+from gradlib.ops.moments import vector_norm
+from gradlib.ops.product import matmul, one_dtype
+from gradlib.ops.reduce import sum as total
+from gradlib.ops.select import choose
+
+__all__ = ["cdist"]
+
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
+def _pulled(g: Any, points: Any, others: Any, out: Any) -> Any:
+    """The gradient for points: each is pulled along the line to each other, with weight g; not at all where they coincide."""
+    weight = choose(out == 0, 0.0, g / choose(out == 0, 1.0, out))
+    return points * total(weight, -1, True) - matmul(weight, others)
+
+
+@op(
+    "other", method=False, complex="none",
+    x1=lambda g, x1, x2, out: _pulled(g, x1, x2, out),
+    x2=lambda g, x1, x2, out: _pulled(g.swapaxes(-1, -2), x2, x1, out.swapaxes(-1, -2)),
+)  # fmt: skip
+def euclidean_distance(xp: Any, x1: Any, x2: Any) -> Any:
+    """Distances from |x|² + |y|² - 2 x·y: one matrix product instead of all differences, at the cost of digits where points are close."""
+    squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :] - 2 * xp.matmul(x1, x2.swapaxes(-1, -2))
+    return xp.sqrt(xp.maximum(squares, 0))
+
+
+@op(
+    "other", method=False, complex="none",
+    input=lambda g, input, out: g[..., None] * sgn(input) * (abs(input) == out[..., None]),
+)  # fmt: skip
+def farthest(xp: Any, input: Any) -> Any:
+    """The largest absolute value along the last dimension; each of several equal ones gets the whole gradient, as in torch.cdist."""
+    return xp.abs(input).max(-1) if input.shape[-1] else xp.zeros(input.shape[:-1], input.dtype)
+
+
+@composite(method=False)
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> Any:
+    """The p-norm distance of each point of one set from each of another; where two coincide its gradient is zero.
+
+    Args:
+        x1: (..., n, d) float; x2: (..., m, d) of the same dtype; other dimensions broadcast.
+        p: 0 (how many coordinates differ), any positive number or inf.
+        compute_mode: for p = 2, whether to compute with a matrix product, which needs no (..., n, m, d) array of differences but loses
+            digits where points are close: "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist" or, for more than 25 points,
+            "use_mm_for_euclid_dist_if_necessary".
+    Returns: (..., n, m).
+    Raises: RuntimeError for another p, for shapes and dtypes that do not fit. Source: torch.cdist.
+    """
+    for name, x in (("x1", x1), ("x2", x2)):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} has shape {list(x.shape)}")
+        if not dtypes.is_floating_point(x.dtype):
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} has {x.dtype}")
+    one_dtype("cdist", [x1, x2])
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"cdist: x1 and x2 must have the same number of columns, got {list(x1.shape)} and {list(x2.shape)}")
+    if p < 0:
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
+    if compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode; there are {', '.join(_MODES)}")
+    many = max(x1.shape[-2], x2.shape[-2]) > 25
+    if p == 2 and x1.shape[-1] and (compute_mode == _MODES[1] or (compute_mode == _MODES[0] and many)):
+        return euclidean_distance(x1, x2)
+    difference = x1[..., :, None, :] - x2[..., None, :, :]
+    return farthest(difference) if p == math.inf else vector_norm(difference, p, -1)
