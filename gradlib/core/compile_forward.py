@@ -48,7 +48,7 @@ def source_of_forward(op: Op) -> str:
         "    if type(out) is not ndarray:",
         "        out = as_array(out)",
         *_tangent(op),
-        "    _result = new(Tensor)",
+        "    _result = blank()",
         "    _result._array = out",
         "    _result._node = _result._meta = _result._version_slot = None",
         "    if d is not None:",
