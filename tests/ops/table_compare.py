@@ -44,7 +44,9 @@ CASES = [
     ),
     Case("logical_not", gradlib.logical_not, whole((3, 4)), lambda a: a == 0, differentiable=False, dtypes=ALL, complex=True),
     *(
-        Case(name, getattr(gradlib, name), whole(*PAIR), lambda a, b, f=f: f(a != 0, b != 0), differentiable=False, dtypes=ALL, complex=True)
+        Case(
+            name, getattr(gradlib, name), whole(*PAIR), lambda a, b, f=f: f(a != 0, b != 0), differentiable=False, dtypes=ALL, complex=True
+        )
         for name, f in LOGIC.items()
     ),
     Case("bitwise_not", gradlib.bitwise_not, integers((3, 4)), lambda a: -1 - a, label="integers"),

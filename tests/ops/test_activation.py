@@ -1,0 +1,126 @@
+"""Activation functions: kinks, tails, half precision, in place; dropout's statistics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.ops import activation
+
+SMOOTH = [activation.gelu, lambda x: activation.gelu(x, approximate="tanh"), activation.silu, activation.softplus, activation.logsigmoid]
+
+
+def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
+    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
+
+
+def slope(function: Any, values: list[float]) -> list[float]:
+    x = t(values, gradlib.float64, True)
+    function(x).sum().backward()
+    return x.grad.tolist()
+
+
+def test_slopes_at_the_kink() -> None:
+    assert slope(gradlib.relu, [-1.0, 0.0, 1.0]) == [0, 0, 1]
+    assert slope(lambda x: activation.leaky_relu(x, 0.25), [-1.0, 0.0, 1.0]) == [0.25, 0.25, 1]
+    assert slope(lambda x: activation.elu(x, 2.0), [0.0, 1.0]) == [2, 1]
+    assert slope(lambda x: activation.softplus(x, 1.0, 20.0), [20.0, 20.5])[1] == 1
+
+
+@pytest.mark.nonfinite
+def test_relu_of_nan_and_its_masked_gradient() -> None:
+    assert gradlib.relu(t([math.nan])).isnan().item()
+    x = t([-1.0, 1.0], requires_grad=True)
+    gradlib.relu(x).backward(t([math.nan, 2.0]))
+    assert x.grad.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("function", [*SMOOTH, activation.elu, activation.leaky_relu, gradlib.relu])
+def test_far_tails_stay_finite(function: Any) -> None:
+    """Under the tests' rule that NumPy's floating errors raise."""
+    for dtype in (gradlib.float32, gradlib.float64):
+        x = t([-1e4, -100.0, 100.0, 1e4], dtype, True)
+        y = function(x)
+        y.sum().backward()
+        assert np.isfinite(y.detach().numpy()).all()
+        assert np.isfinite(x.grad.numpy()).all()
+    np.testing.assert_allclose(activation.softplus(t([-100.0], gradlib.float64)).numpy(), [math.exp(-100)], rtol=1e-12)
+    np.testing.assert_allclose(activation.logsigmoid(t([100.0], gradlib.float64)).numpy(), [-math.exp(-100)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("function", [*SMOOTH, activation.elu, activation.leaky_relu])
+def test_half_types_are_computed_in_single(function: Any) -> None:
+    values = np.linspace(-4, 4, 33)
+    for dtype, tolerance in ((gradlib.float16, 1e-3), (gradlib.bfloat16, 8e-3)):
+        x = t(values, dtype)
+        found = function(x)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.to(gradlib.float32).numpy(), function(x.to(gradlib.float32)).numpy(), rtol=tolerance, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["leaky_relu", "elu", "gelu", "silu", "softplus", "logsigmoid"])
+def test_integers_are_refused(name: str) -> None:
+    with pytest.raises(RuntimeError, match=f"{name} is not implemented for int64"):
+        getattr(activation, name)(t([1]))
+
+
+def test_relu_of_integers() -> None:
+    found = gradlib.relu(t([-2, 3], "int8"))
+    assert found.dtype == gradlib.int8
+    assert found.tolist() == [0, 3]
+    with pytest.raises(RuntimeError, match="relu is not implemented for bool"):
+        gradlib.relu(t([True]))
+
+
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "elu", "silu"])
+def test_in_place(name: str) -> None:
+    function = getattr(activation, name)
+    x, y = (t([-1.5, 0.5, 2.0], gradlib.float64, True) for _ in range(2))
+    written = x * 1
+    assert function(written, inplace=True) is written
+    written.sum().backward()
+    expected = function(y)
+    expected.sum().backward()
+    np.testing.assert_array_equal(written.detach().numpy(), expected.detach().numpy())
+    np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy())
+
+
+def test_gelu_knows_two_forms() -> None:
+    with pytest.raises(RuntimeError, match="either none or tanh, got 'erf'"):
+        activation.gelu(t([1.0]), approximate="erf")
+
+
+def test_dropout_drops_and_rescales() -> None:
+    x = gradlib.ones(100, 100, requires_grad=True)
+    y = activation.dropout(x, 0.25)
+    kept = y.detach().numpy() != 0
+    assert 0.73 < kept.mean() < 0.77
+    np.testing.assert_allclose(y.detach().numpy()[kept], 1 / 0.75, rtol=1e-6)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy())
+
+
+def test_dropout_follows_the_seed_and_keeps_the_dtype() -> None:
+    for dtype in (gradlib.float16, gradlib.bfloat16, gradlib.float64, gradlib.complex64):
+        x = gradlib.ones(50, dtype=dtype)
+        gradlib.manual_seed(5)
+        first = activation.dropout(x)
+        gradlib.manual_seed(5)
+        assert first.dtype == dtype
+        assert activation.dropout(x).tolist() == first.tolist()
+        assert set(first.tolist()) == {0, 2}
+
+
+def test_dropout_at_its_limits() -> None:
+    x = gradlib.ones(4)
+    assert activation.dropout(x, 0.0) is x
+    assert activation.dropout(x, 0.5, training=False) is x
+    assert activation.dropout(x, 1.0).tolist() == [0, 0, 0, 0]
+    assert activation.dropout(x, 1.0, inplace=True) is x
+    assert x.tolist() == [0, 0, 0, 0]
+    with pytest.raises(ValueError, match=r"between 0 and 1, but got 1\.5"):
+        activation.dropout(x, 1.5)

@@ -1,0 +1,354 @@
+"""Pointwise operations of several inputs that calculate: promotion, integers, edges, operators, in-place forms."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis.extra.numpy import BroadcastableShapes, mutually_broadcastable_shapes
+
+import gradlib
+
+
+def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
+    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
+
+
+def grads(function: Any, *values: Any) -> list[Any]:
+    inputs = [t(v, gradlib.float64, True) for v in values]
+    return [g.tolist() for g in gradlib.autograd.grad(function(*inputs).sum(), inputs)]
+
+
+# ---- promotion ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [
+        ("bool", "bool", "bool"), ("bool", "uint8", "uint8"), ("uint8", "int8", "int16"), ("int32", "int64", "int64"),
+        ("int64", "float16", "float16"), ("float16", "float32", "float32"), ("float16", "bfloat16", "float32"),
+        ("bfloat16", "int64", "bfloat16"), ("float32", "float64", "float64"), ("float64", "complex64", "complex128"),
+        ("int64", "complex64", "complex64"), ("bool", "float16", "float16"),
+    ],
+)  # fmt: skip
+def test_operands_meet_in_torchs_dtype(first: str, second: str, together: str) -> None:
+    a, b = t([1, 0], first), t([1, 1], second)
+    for function in (gradlib.add, gradlib.mul, operator.mul):
+        assert function(a, b).dtype.name == function(b, a).dtype.name == together
+    divided = gradlib.div(a, b).dtype.name
+    assert divided == ("float32" if together in ("bool", "uint8", "int16", "int64") else together)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "result"),
+    [
+        ("uint8", 2, "uint8"), ("uint8", 2.5, "float32"), ("bool", True, "bool"), ("bool", 2, "int64"), ("float16", 2.5, "float16"),
+        ("bfloat16", 2.5, "bfloat16"), ("float32", 1j, "complex64"), ("float64", 1j, "complex128"), ("int32", 1j, "complex64"),
+    ],
+)  # fmt: skip
+def test_numbers_decide_only_the_kind(dtype: str, number: Any, result: str) -> None:
+    x = t([1, 0], dtype)
+    for found in (x * number, number * x, x + number, number + x):
+        assert found.dtype.name == result
+
+
+def test_numbers_wrap_into_small_integers() -> None:
+    x = t([255, 1], "uint8")
+    assert (x + 300).tolist() == [43, 45]
+    assert (x * -1).tolist() == [1, 255]
+
+
+def test_zero_dimensional_tensors_do_not_promote_their_kind() -> None:
+    assert (t([1.0], "float32") * t(2.0, "float64")).dtype == gradlib.float32
+    assert (t([1], "int16") + t(2, "int64")).dtype == gradlib.int16
+    assert (t([1], "int16") + t(2.5, "float64")).dtype == gradlib.float64
+
+
+def test_gradients_return_in_the_dtype_of_their_input() -> None:
+    a, b, n = t([1.0, 2.0], "float32", True), t([[3.0], [4.0]], "float64", True), t([1, 2])
+    (a * b / n - a).sum().backward()
+    assert (a.grad.dtype, b.grad.dtype) == (gradlib.float32, gradlib.float64)
+    np.testing.assert_allclose(a.grad.numpy(), [5, 1.5])
+    np.testing.assert_allclose(b.grad.numpy(), [[2], [2]])
+    z = t([1 + 2j], "complex128")
+    x = t([2.0], "float64", True)
+    (x * z).real.sum().backward()
+    assert x.grad.tolist() == [1]
+
+
+# ---- sums -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_masks_add_but_do_not_subtract() -> None:
+    mask = t([True, False])
+    assert (mask + mask).tolist() == [True, False]
+    for wrong in (lambda: mask - mask, lambda: 1 - mask, lambda: t([1, 2]) - mask, lambda: t([1, 2]) - True, lambda: mask - t([1, 2])):
+        with pytest.raises(RuntimeError, match="Subtraction"):
+            wrong()
+
+
+def test_alpha() -> None:
+    assert gradlib.add(t([1, 2]), t([3, 4]), alpha=2).tolist() == [7, 10]
+    assert gradlib.sub(t([1.0]), 2, alpha=0.5).tolist() == [0]
+    assert gradlib.rsub(t([1.0]), 2, alpha=3).tolist() == [-1]
+    assert t([1.0]).add(t([2.0]), alpha=-1).tolist() == [-1]
+    for alpha, dtype, words in ((1.5, "int64", "floating point"), (True, "int64", "Boolean"), (1j, "float32", "complex")):
+        with pytest.raises(RuntimeError, match=words):
+            gradlib.add(t([1], dtype), t([1], dtype), alpha=alpha)
+
+
+# ---- whole-number division --------------------------------------------------------------------------------------------------------
+
+
+def test_integer_division_and_its_signs() -> None:
+    a, b = t([7, 7, -7, -7, 6]), t([2, -2, 2, -2, -3])
+    assert (a // b).tolist() == [3, -4, -4, 3, -2]
+    assert gradlib.div(a, b, rounding_mode="floor").tolist() == [3, -4, -4, 3, -2]
+    assert gradlib.div(a, b, rounding_mode="trunc").tolist() == [3, -3, -3, 3, -2]
+    assert (a % b).tolist() == [1, -1, 1, -1, 0]
+    assert gradlib.fmod(a, b).tolist() == [1, 1, -1, -1, 0]
+    assert (7 // t([2, -2])).tolist() == [3, -4]
+    assert (7 % t([4, -4])).tolist() == [3, -1]
+    assert (a / b).dtype == gradlib.float32
+    assert gradlib.div(t([7], "uint8"), 2, rounding_mode="trunc").dtype == gradlib.uint8
+
+
+def test_float_division_rounds_and_keeps_signs() -> None:
+    a, b = t([7.5, -7.5, 7.5]), t([2.0, 2.0, -2.0])
+    assert (a // b).tolist() == [3, -4, -4]
+    assert gradlib.div(a, b, rounding_mode="trunc").tolist() == [3, -3, -3]
+    assert (a % b).tolist() == [1.5, 0.5, -0.5]
+    assert gradlib.fmod(a, b).tolist() == [1.5, -1.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [operator.floordiv, operator.mod, gradlib.fmod, lambda a, b: gradlib.div(a, b, rounding_mode="trunc")],
+    ids=["floor_divide", "remainder", "fmod", "trunc"],
+)
+def test_integers_by_zero_and_masks_are_refused(function: Any) -> None:
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        function(t([1, 2]), t([1, 0]))
+    with pytest.raises(RuntimeError, match="not implemented for bool"):
+        function(t([True]), t([True]))
+
+
+@pytest.mark.nonfinite
+def test_floats_by_zero_are_not_numbers_or_infinite() -> None:
+    x = t([1.5, -2.0])
+    assert (x // 0).tolist() == [math.inf, -math.inf]
+    assert (x / 0).tolist() == [math.inf, -math.inf]
+    assert (x % 0).isnan().tolist() == [True, True]
+
+
+def test_rounded_quotients_have_zero_gradients() -> None:
+    for mode in ("floor", "trunc"):
+        assert grads(lambda a, b, mode=mode: gradlib.div(a, b, rounding_mode=mode), [7.5], [2.0]) == [[0], [0]]
+    assert grads(operator.mod, [7.5, -7.5], [2.0, 2.0]) == [[1, 1], [-3, 4]]
+    assert grads(gradlib.fmod, [7.5, -7.5], [2.0, 2.0]) == [[1, 1], [-3, 3]]
+
+
+def test_an_unknown_rounding_mode() -> None:
+    with pytest.raises(RuntimeError, match="'trunc', or 'floor' but found 'up'"):
+        gradlib.div(t([1.0]), 2, rounding_mode="up")
+
+
+# ---- powers -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_integer_powers() -> None:
+    assert (t([-3, 2]) ** 2).tolist() == [9, 4]
+    assert (2 ** t([3, 0])).tolist() == [8, 1]
+    assert (t([True, False]) ** 2).dtype == gradlib.int64
+    assert (t([0, 1, -1, -1, 5]) ** t([-1, -3, -3, -2, -2])).tolist() == [0, 1, -1, 1, 0]
+    assert (t([4]) ** 0.5).dtype == gradlib.float32
+    for base in (t([-3, 2]), t([2], "uint8")):
+        with pytest.raises(RuntimeError, match="negative integer powers"):
+            base**-1
+    with pytest.raises(RuntimeError, match="not implemented for bool"):
+        t([True]) ** t([True])
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 4, 0.5, -1, -0.5, 2.5])
+def test_the_short_ways_agree_with_the_long_one(exponent: float) -> None:
+    x = np.array([0.5, 1.0, 2.25, 7.0])
+    for dtype, tolerance in (("float64", 1e-14), ("float32", 1e-6), ("complex128", 1e-14)):
+        found = (t(x, dtype) ** exponent).numpy()
+        np.testing.assert_allclose(found, np.exp(exponent * np.log(x)), rtol=tolerance)
+        np.testing.assert_allclose((t(x, dtype) ** t(exponent)).numpy(), found, rtol=tolerance)
+
+
+@pytest.mark.nonfinite
+def test_powers_of_zero() -> None:
+    def power(a: Any, b: Any) -> Any:
+        return a**b
+
+    base, exponent = grads(power, [0.0, 0.0, 0.0, 2.0], [0.0, 2.0, 1.0, 0.0])
+    assert base == [0, 0, 1, 0]
+    assert exponent == [0, 0, 0, math.log(2)]
+    assert grads(power, [0.0], [-1.0]) == [[-math.inf], [-math.inf]]
+    assert grads(lambda a: a**0, [0.0, 3.0]) == [[0, 0]]
+    assert grads(lambda a: a**1, [0.0, 3.0]) == [[1, 1]]
+    assert grads(lambda b: 0**b, [0.0, 2.0]) == [[0, 0]]
+    assert grads(lambda b: 0.0**b, [-1.0]) == [[-math.inf]]
+    assert math.isnan(grads(lambda b: (-2.0) ** b, [2.0])[0][0])
+
+
+def test_powers_of_integers_by_floats_differentiate() -> None:
+    b = t([0.5, 2.0], "float64", True)
+    (t([4, 3]) ** b).sum().backward()
+    np.testing.assert_allclose(b.grad.numpy(), [2 * math.log(4), 9 * math.log(3)], rtol=1e-12)
+
+
+def test_complex_base_as_a_number() -> None:
+    b = t([0.5 + 1j], "complex128", True)
+    (1j**b).abs().sum().backward()
+    angle = math.pi / 2
+    np.testing.assert_allclose(b.grad.numpy(), [-1j * angle * math.exp(-angle)], rtol=1e-12)
+
+
+# ---- the plane, exponentials, between -----------------------------------------------------------------------------------------------
+
+
+def test_angles_in_all_quadrants_and_integers() -> None:
+    found = gradlib.atan2(t([1.0, 1.0, -1.0, -1.0, 0.0]), t([1.0, -1.0, -1.0, 1.0, -1.0]))
+    np.testing.assert_allclose(found.numpy() / np.pi, [0.25, 0.75, -0.75, -0.25, 1], rtol=1e-6)
+    small = t([200], "uint8")
+    x = t([3.0], "float64", True)
+    gradlib.atan2(small, x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [-200 / 40009], rtol=1e-12)
+    assert gradlib.atan2(t([1]), t([0])).dtype == gradlib.float32
+
+
+def test_hypot_does_not_overflow_on_the_way() -> None:
+    x, y = t([3e200], "float64", True), t([4e200], "float64", True)
+    size = gradlib.hypot(x, y)
+    size.sum().backward()
+    np.testing.assert_allclose([size.item(), x.grad.item(), y.grad.item()], [5e200, 0.6, 0.8])
+
+
+def test_logaddexp_far_apart() -> None:
+    x, y = t([1000.0, -1000.0], "float64", True), t([-1000.0, -1000.0], "float64", True)
+    found = gradlib.logaddexp(x, y)
+    found.sum().backward()
+    np.testing.assert_allclose(found.detach().numpy(), [1000, math.log(2) - 1000])
+    assert x.grad.tolist() == [1, 0.5]
+    assert y.grad.tolist() == [0, 0.5]
+
+
+def test_lerp_reaches_its_end() -> None:
+    a, b = t([1e8, 0.1]), t([1.0, 0.3])
+    assert gradlib.lerp(a, b, 1.0).tolist() == b.tolist()
+    assert gradlib.lerp(a, b, t([0.0, 1.0])).tolist() == [a[0].item(), b[1].item()]
+    assert a.lerp(b, 0.25).dtype == gradlib.float32
+
+
+def test_products_added() -> None:
+    n = t([1, 2])
+    assert gradlib.addcmul(n, n, n, value=3).tolist() == [4, 14]
+    assert gradlib.addcmul(t([1.0], "float16"), t([3]), t([3]), value=0.5).dtype == gradlib.float16
+    with pytest.raises(RuntimeError, match="integers by integers"):
+        gradlib.addcdiv(t([1.0]), n, n)
+    x = t([1.0, 2.0], requires_grad=True)
+    y = x * 1
+    y.addcmul_(x, x, value=2).addcdiv_(x, n, value=-1)
+    np.testing.assert_allclose(y.detach().numpy(), [2, 9])
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [4, 8.5])
+
+
+# ---- operators ----------------------------------------------------------------------------------------------------------------------
+
+
+class Polynomial:
+    """An operand that knows what to do with a Tensor."""
+
+    def __radd__(self, other: Any) -> str:
+        return "radd"
+
+    def __rpow__(self, other: Any) -> str:
+        return "rpow"
+
+    def __lt__(self, other: Any) -> str:
+        return "lt"
+
+
+def test_operators_leave_what_they_do_not_know_to_the_other_operand() -> None:
+    x = t([1.0])
+    assert x + Polynomial() == "radd"
+    assert x ** Polynomial() == "rpow"
+    assert (x > Polynomial()) == "lt"
+    for other in (None, "a", [1.0], Polynomial()):
+        with pytest.raises(TypeError):
+            x - other
+        with pytest.raises(TypeError):
+            other / x
+    with pytest.raises(TypeError, match="expected a Tensor, an array or a number, got str"):
+        gradlib.mul(x, "a")
+
+
+def test_arrays_and_python_sums() -> None:
+    x = t([1.0, 2.0], "float64", True)
+    array = np.array([3.0, 4.0])
+    for found, want in ((array - x, [2, 2]), (x - array, [-2, -2]), (array * x, [3, 8]), (array**x, [3, 16]), (np.float64(2) * x, [2, 4])):
+        assert isinstance(found, gradlib.Tensor)
+        assert found.tolist() == want
+        assert found.requires_grad
+    assert sum([x, x]).tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("function", "want", "slope"),
+    [
+        (operator.iadd, [5, 7], [1, 1]), (operator.isub, [-1, -1], [1, 1]), (operator.imul, [6, 12], [3, 4]),
+        (operator.itruediv, [2 / 3, 0.75], [1 / 3, 0.25]), (operator.ipow, [8, 81], [12, 108]), (operator.imod, [2, 3], [1, 1]),
+        (operator.ifloordiv, [0, 0], [0, 0]),
+    ],
+)  # fmt: skip
+def test_operators_in_place(function: Any, want: list[float], slope: list[float]) -> None:
+    x, y = t([2.0, 3.0], "float64", True), t([3.0, 4.0], "float64")
+    written = x * 1
+    memory = written.data_ptr()
+    result = function(written, y)
+    assert result is written
+    assert result.data_ptr() == memory
+    np.testing.assert_allclose(result.detach().numpy(), want)
+    result.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), slope)
+
+
+def test_in_place_forms_take_torchs_arguments() -> None:
+    x = t([4.0, 9.0])
+    x.add_(t([1.0, 1.0]), alpha=2).sub_(1, alpha=3).mul_(2).div_(4).pow_(2)
+    np.testing.assert_allclose(x.numpy(), [2.25, 16])
+    assert x.div_(3, rounding_mode="floor").tolist() == [0, 5]
+    assert x.lerp_(t([2.0, 1.0]), 0.5).tolist() == [1, 3]
+    y = t([1, 2])
+    for wrong in (lambda: y.add_(1.5), lambda: y.div_(2), lambda: y.add_(t([1.0])), lambda: y.mul_(1j)):
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            wrong()
+    with pytest.raises(RuntimeError, match="broadcast"):
+        y.add_(t([[1, 2], [3, 4]]))
+    assert y.floor_divide_(2).tolist() == [0, 1]
+
+
+def test_shapes_that_do_not_fit() -> None:
+    with pytest.raises(RuntimeError, match=r"add: .*\[2\].*\[3\]"):
+        t([1.0, 2.0]) + t([1.0, 2.0, 3.0])
+
+
+@given(mutually_broadcastable_shapes(num_shapes=2, max_dims=3, min_side=0, max_side=3))
+def test_broadcasting_is_undone(drawn: BroadcastableShapes) -> None:
+    shapes = drawn.input_shapes
+    a, b = (gradlib.ones(shape, dtype=gradlib.float64, requires_grad=True) for shape in shapes)
+    result = a * 2 + b / 4 - a * b
+    assert result.shape == drawn.result_shape
+    result.sum().backward()
+    for x, slope in ((a, 1.0), (b, -0.75)):
+        copies = result.numel() / x.numel() if x.numel() else 0
+        assert x.grad.shape == x.shape
+        np.testing.assert_allclose(x.grad.numpy(), slope * copies)

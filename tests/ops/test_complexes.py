@@ -1,0 +1,111 @@
+"""Complex parts: views, what real tensors give, gradients in torch's convention, errors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+
+
+def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
+    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
+
+
+def test_parts_are_views() -> None:
+    z = t([1 + 2j, 3 + 4j])
+    z.real.mul_(10)
+    z.imag[0] = 7
+    assert z.tolist() == [10 + 7j, 30 + 4j]
+    assert z.real._base is z
+    assert z.imag._version == z._version == 2
+    assert z.real.dtype == gradlib.float32
+    z.real = t([0.0, 1.0])
+    z.imag = 5.0
+    assert z.tolist() == [5j, 1 + 5j]
+
+
+def test_writing_a_part_is_recorded() -> None:
+    x = t([2.0, 3.0], gradlib.float64, True)
+    z = gradlib.complex(x, x) * 1
+    z.imag.copy_(x * x)
+    (z.real * z.imag).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [12, 27])
+
+
+def test_real_tensors() -> None:
+    x = t([1.0, -2.0])
+    assert gradlib.real(x) is x
+    assert x.real is x
+    assert gradlib.conj(x) is x
+    assert x.conj() is x
+    assert gradlib.resolve_conj(x) is x
+    for wrong in (lambda: x.imag, lambda: gradlib.imag(t([1]))):
+        with pytest.raises(RuntimeError, match="non-complex dtypes"):
+            wrong()
+
+
+def test_gradients_follow_torchs_convention() -> None:
+    z = t([1 + 2j, -3 + 1j], "complex128", True)
+    for value, want in (
+        (z.real.sum(), [1, 1]),
+        (z.imag.sum(), [1j, 1j]),
+        ((z * z.conj()).real.sum(), [2 + 4j, -6 + 2j]),
+        (z.abs().square().sum(), [2 + 4j, -6 + 2j]),
+        ((z * z).real.sum(), [2 - 4j, -6 - 2j]),
+        (z.angle().sum(), [1j * (1 + 2j) / 5, 1j * (-3 + 1j) / 10]),
+    ):
+        (g,) = gradlib.autograd.grad(value, z, retain_graph=True)
+        np.testing.assert_allclose(g.numpy(), want, rtol=1e-12)
+
+
+def test_second_derivative_through_a_choice_of_complex_numbers() -> None:
+    """The gradient that arrives at ``complex`` is complex although its inputs are real."""
+    x = t([2.0], gradlib.float64, True)
+    z = gradlib.where(t([True]), gradlib.complex(x * x, x * x * x), 0j)
+    (z * (1 - 2j)).real.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [4 + 2 * 12])
+
+
+@pytest.mark.nonfinite
+def test_infinite_gradient_of_the_imaginary_part_stays_imaginary() -> None:
+    z = t([1 + 2j], "complex128", True)
+    z.imag.backward(t([math.inf], gradlib.float64))
+    assert z.grad.real.tolist() == [0]
+    assert z.grad.imag.tolist() == [math.inf]
+
+
+@pytest.mark.nonfinite
+def test_angles_of_real_numbers() -> None:
+    found = gradlib.angle(t([1.0, -1.0, 0.0, -0.0, math.nan]))
+    np.testing.assert_allclose(found.numpy(), np.float32([0, np.pi, 0, 0, np.nan]))
+    assert gradlib.angle(t([-3, 2])).dtype == gradlib.float32
+    x = t([-1.0, 0.0, 2.0], requires_grad=True)
+    x.angle().sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]
+
+
+def test_angle_at_zero() -> None:
+    z = t([0j, 2j], "complex128", True)
+    z.angle().sum().backward()
+    np.testing.assert_allclose(z.grad.numpy(), [0, -0.5])
+
+
+def test_complex_from_parts() -> None:
+    assert gradlib.complex(t([1.0]), t([2.0])).dtype == gradlib.complex64
+    assert gradlib.complex(t(1.0, "float64"), t([[2.0], [3.0]], "float64")).shape == (2, 1)
+    for real, imag in ((t([1.0]), t([1.0], "float64")), (t([1]), t([1])), (t([1.0]), 2.0), (t([1.0], "float16"), t([1.0], "float16"))):
+        with pytest.raises(RuntimeError, match="both parts must be float32 or both float64"):
+            gradlib.complex(real, imag)
+
+
+def test_conjugate_in_place() -> None:
+    z = t([1 + 2j], "complex128", True)
+    y = z * 1
+    y.conj_physical_()
+    assert y.tolist() == [1 - 2j]
+    (y * 1j).real.sum().backward()
+    assert z.grad.tolist() == [1j]
