@@ -58,7 +58,7 @@ def _aligned(arrays: Sequence[Array | None]) -> bool:
 
 def address(array: Array) -> int:
     """The address of an array's first element, in host or device memory."""
-    return int(array.data.ptr if hasattr(array.data, "ptr") else array.ctypes.data)
+    return int(array.ctypes.data if hasattr(array, "ctypes") else array.data.ptr)
 
 
 def plan(shape: tuple[int, ...], itemsize: int, areas: int, arrays: Sequence[Array | None], shift: int = 0) -> Plan:

@@ -36,21 +36,31 @@ def variant_name(options: Options) -> str:
     return "_".join(re.sub(r"\W", "", value) for _, value in options)
 
 
-def program_text(source: str, variants: Iterable[Options]) -> str:
-    """A program that holds a source once for each set of options, each in a namespace of its own."""
-    lines = ['#include "runner.h"', *(f'#include "{name}"' for name in kernel_files() if name.endswith(".cuh"))]
+def program_text(source: str, variants: Iterable[Options], device: bool = False) -> str:
+    """A program that holds a source once for each set of options, each in a namespace of its own.
+
+    ``device``: CUDA for nvcc, kernels alone; otherwise C++ for g++ with the shim and a main function.
+    """
+    lines = [*([] if device else ['#include "runner.h"']), *(f'#include "{name}"' for name in kernel_files() if name.endswith(".cuh"))]
     kernels = kernel_names(source)
     for number, options in enumerate(variants):
         names = {**dict(options), **{kernel: f"{kernel}_{number}" for kernel in kernels}}
-        lines += [f"namespace v{number} {{", "alignas(16) unsigned char shared_bytes[SHARED_LIMIT];"]
+        lines += [f"namespace v{number} {{", *([] if device else ["alignas(16) unsigned char shared_bytes[SHARED_LIMIT];"])]
         lines += [f"#define {name} {value}" for name, value in names.items()]
         lines += [f'#include "{source}"']
-        for place, kernel in enumerate(kernels):
+        for place, kernel in enumerate([] if device else kernels):
             lines.append(f'const bool added_{place} = add("{variant_name(options)}", "k{place}", {kernel}, shared_bytes);')
         lines += [f"#undef {name}" for name in names]
         lines += ["}"]
-    lines += ["int main(int, char** argv) { return run_file(argv[1], argv[2]); }"]
+    lines += [] if device else ["int main(int, char** argv) { return run_file(argv[1], argv[2]); }"]
     return "\n".join(lines)
+
+
+def cache_folder() -> Path:
+    """Where what was compiled is kept between runs."""
+    folder = Path(tempfile.gettempdir()) / f"gradlib-shim-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @cache
@@ -59,14 +69,13 @@ def build(source: str, variants: tuple[Options, ...], sanitizer: str = "address"
     text = program_text(source, variants)
     headers = [p.read_text() for p in sorted(HERE.glob("*.h"))] + [read_source(name) for name in kernel_files() if name.endswith(".cuh")]
     digest = hashlib.sha256("\0".join([text, read_source(source), sanitizer, *headers]).encode()).hexdigest()[:20]
-    folder = Path(tempfile.gettempdir()) / f"gradlib-shim-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
+    folder = cache_folder()
     program = folder / f"{Path(source).stem}-{digest}"
     if not program.exists():
         main = folder / f"{program.name}-{os.getpid()}.cpp"
         main.write_text(text)
         made = main.with_suffix(".out")
-        flags = ["-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-pthread", "-fno-sanitize-recover=all"]
+        flags = ["-std=c++20", "-Og", "-g1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-pthread", "-fno-sanitize-recover=all"]
         command = [COMPILER, *flags, f"-fsanitize={SANITIZERS[sanitizer]}", f"-I{HERE}", f"-I{kernel_folder()}", str(main), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -1,0 +1,96 @@
+"""Every kernel compiles where there is no GPU: NVRTC for every architecture, nvcc for the report of registers and spills."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gradlib.cuda.launch import compile_options
+from gradlib.cuda.source import kernel_files, kernel_folder, read_source
+from tests import shim
+from tests.trajectory.test_kernels import VARIANTS
+
+SOURCES = [name for name in kernel_files() if name.endswith(".cu")]
+STORAGE = ["float", "double", "half_t", "bfloat16_t"]
+
+
+def architectures() -> list[int]:
+    """What this NVRTC compiles for and CuPy 14 runs on: compute capability 5.0 and up."""
+    if importlib.util.find_spec("cupy_backends") is None:
+        return []
+    try:
+        from cupy_backends.cuda.libs import nvrtc
+
+        return [a for a in nvrtc.getSupportedArchs() if a >= 50]
+    except Exception:  # the wheel is there but the NVRTC library is not
+        return []
+
+
+ARCHITECTURES = architectures()
+
+
+def compile_with_nvrtc(source: str, options: tuple[tuple[str, str], ...], architecture: int) -> str:
+    """PTX of a source, as CuPy's run-time compilation makes it. Raises: AssertionError with the compiler's log."""
+    from cupy_backends.cuda.libs import nvrtc
+
+    program = nvrtc.createProgram(read_source(source), source, (), ())
+    try:
+        nvrtc.compileProgram(program, (*compile_options(options), f"--gpu-architecture=compute_{architecture}"))
+        return nvrtc.getPTX(program).decode()
+    except nvrtc.NVRTCError:
+        pytest.fail(nvrtc.getProgramLog(program))
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def test_every_source_has_variants():
+    assert set(VARIANTS) >= set(SOURCES)
+
+
+@pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
+@pytest.mark.parametrize("architecture", ARCHITECTURES or [0])
+def test_nvrtc_compiles_every_source(architecture):
+    storage = STORAGE[ARCHITECTURES.index(architecture) % 4]
+    for source in SOURCES:
+        options = [o for o in VARIANTS[source] if dict(o)["STORAGE"] == storage][-1]
+        ptx = compile_with_nvrtc(source, options, architecture)
+        for kernel in shim.kernel_names(source):
+            assert re.search(rf"\.entry {kernel}\b", ptx)
+
+
+@pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
+def test_nvrtc_reports_an_error():
+    with pytest.raises(pytest.fail.Exception, match="STORAGE"):
+        compile_with_nvrtc("rows.cu", (), ARCHITECTURES[0])
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+@pytest.mark.parametrize("source", SOURCES)
+def test_nvcc_reports_no_spills_in_any_variant(tmp_path, source):
+    report = nvcc_report(tmp_path, shim.program_text(source, VARIANTS[source], device=True), source)
+    lines = re.findall(r"Function properties for (\w+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    assert len(lines) == len(VARIANTS[source]) * len(shim.kernel_names(source))
+    assert not [line for line in lines if line[1:] != ("0", "0", "0")]
+
+
+def nvcc_report(folder: Path, text: str, source: str) -> str:
+    """What ptxas says of a program, kept between runs for as long as the sources stay as they are."""
+    version = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True).stdout
+    headers = [read_source(name) for name in kernel_files() if name.endswith(".cuh")]
+    digest = hashlib.sha256("\0".join([text, read_source(source), version, *headers]).encode()).hexdigest()[:20]
+    kept = shim.cache_folder() / f"{source}-{digest}.report"
+    if not kept.exists():
+        (folder / "all.cu").write_text(text)
+        command = ["nvcc", "-arch=sm_90", "-std=c++17", "-cubin", "-Xptxas=-v", f"-I{kernel_folder()}", "-o", str(folder / "all.cubin")]
+        done = subprocess.run([*command, str(folder / "all.cu")], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        made = folder / "report"
+        made.write_text(done.stderr)
+        shutil.move(made, kept)
+    return kept.read_text()

@@ -1,0 +1,115 @@
+"""The typed launch: what a kernel declares is what it gets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradlib.cuda import launch as launching
+from gradlib.cuda.launch import C_TYPES, Call, Parameter, checked_args, compile_options, launch, parameters
+from gradlib.cuda.source import kernel_files, kernel_folder, read_source
+
+FLOAT = (("STORAGE", "float"), ("INDEX", "int"))
+
+
+def gather(**change) -> Call:
+    """A launch of rows_gather (rows, index, out, batch, joints) with some of its arguments changed."""
+    given = {
+        "rows": np.zeros((3, 2), np.float32),
+        "index": np.zeros(4, np.int64),
+        "out": np.zeros((4, 2), np.float32),
+        "batch": 4,
+        "joints": 2,
+        **change,
+    }
+    return Call("rows.cu", "rows_gather", FLOAT, (1, 1), 256, tuple(given.values()))
+
+
+def test_parameters_are_read_from_the_source():
+    found = parameters("rows.cu", "rows_scatter", (("STORAGE", "double"), ("INDEX", "long long")))
+    assert found == (
+        Parameter("grad", "double", True, False),
+        Parameter("order", "long long", True, False),
+        Parameter("bounds", "long long", True, False),
+        Parameter("grad_rows", "double", True, True),
+        Parameter("joints", "long long", False, False),
+    )
+    reals = {p.name: p.ctype for p in parameters("smoothness.cu", "smoothness", (("STORAGE", "half_t"), ("INDEX", "int"), ("LIMITS", "1")))}
+    assert (reals["u"], reals["dt"], reals["limit_weight"]) == ("half_t", "float", "float")
+
+
+def test_every_kernel_in_every_source_can_be_read():
+    kernels = [(name, k) for name in kernel_files() for k in re.findall(r"\b(\w+)\(const", read_source(name)) if name.endswith(".cu") and "__global__" in read_source(name).split(k + "(")[0][-120:]]
+    assert len(kernels) >= 9
+    for source, kernel in kernels:
+        assert parameters(source, kernel, FLOAT)
+
+
+def test_numbers_take_the_declared_type_and_none_is_a_null_pointer():
+    rows, index, out, batch, joints = checked_args(gather(rows=None))
+    assert rows.dtype == np.uintp
+    assert rows == 0
+    assert type(batch) is type(joints) is np.int32
+    call = Call("smoothness.cu", "smoothness", (*FLOAT, ("LIMITS", "0")), (1, 1), 128, (None,) * 7 + (1,) + (None,) * 5 + (1,) * 11)
+    assert type(checked_args(call)[7]) is np.float32
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        ({"rows": np.zeros((3, 2))}, TypeError, r"rows has dtype float32, got float64 of shape \(3, 2\)"),
+        ({"index": np.zeros(4, np.int32)}, TypeError, "int64"),
+        ({"rows": [1.0]}, TypeError, "array of float32, got list"),
+        ({"rows": np.zeros((2, 3), np.float32).T}, ValueError, "C-contiguous"),
+        ({"out": np.broadcast_to(np.float32(0), (1, 1))}, ValueError, "read-only"),
+        ({"batch": 4.0}, TypeError, "C type int, got float"),
+        ({"batch": 1 << 31}, ValueError, "does not fit"),
+        ({"more": 1}, TypeError, "takes 5 arguments, got 6"),
+    ],
+)
+def test_what_the_kernel_does_not_declare_is_refused(change, kind, text):
+    with pytest.raises(kind, match=text):
+        checked_args(gather(**change))
+
+
+def test_unknown_kernels_and_types_are_refused(monkeypatch):
+    with pytest.raises(ValueError, match="no kernel 'nothing'"):
+        parameters("rows.cu", "nothing", FLOAT)
+    with pytest.raises(FileNotFoundError, match="rows.cu"):
+        parameters("absent.cu", "nothing", FLOAT)
+    monkeypatch.setattr(launching, "read_source", lambda name: 'extern "C" __global__ void odd(const unsigned* x) {}')
+    with pytest.raises(ValueError, match="has type 'unsigned'"):
+        parameters("odd.cu", "odd", FLOAT)
+
+
+def test_host_arrays_are_not_launched():
+    with pytest.raises(ValueError, match="runs on a GPU"):
+        launch(gather())
+
+
+def test_options_name_the_folder_and_the_values():
+    made = compile_options((("STORAGE", "float"), ("INDEX", "long long")))
+    assert f"-I{kernel_folder()}" in made
+    assert made[-2:] == ("-DSTORAGE=float", "-DINDEX=long long")
+
+
+@pytest.mark.cuda
+def test_a_launch_on_the_gpu_compiles_once_and_runs_on_the_current_stream():
+    import cupy
+
+    arrays = {"rows": cupy.arange(6, dtype=cupy.float32).reshape(3, 2), "index": cupy.array([2, 0, 1, 2]), "out": cupy.zeros((4, 2), cupy.float32)}
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        launch(gather(**arrays))
+        stream.synchronize()
+    np.testing.assert_array_equal(cupy.asnumpy(arrays["out"]), [[4, 5], [0, 1], [2, 3], [4, 5]])
+    before = launching.compiled.cache_info().misses
+    launch(gather(**arrays))
+    launch(replace(gather(**arrays), grid=(2, 1)))
+    assert launching.compiled.cache_info().misses == before
+
+
+def test_c_types_cover_what_the_kernels_store():
+    assert set(C_TYPES.values()) == {"float32", "float64", "float16", "bfloat16", "int32", "int64"}

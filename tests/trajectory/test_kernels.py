@@ -1,0 +1,343 @@
+"""The CUDA kernels, compiled by g++ through the shim and run under sanitizers, against the NumPy forms.
+
+Real sources, real launches (`kernels.*_call`), real threads: the address and undefined-behaviour sanitizers see every access, the thread
+sanitizer a missing barrier. On a GPU the same comparisons run on the device (marker ``cuda``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradlib.trajectory import bspline, central, chain, kernels, smoothness
+from gradlib.trajectory.rows import rows_adjoint
+from tests import shim
+from tests.trajectory import oracle
+
+STORAGE = ["float32", "float64", "float16", "bfloat16"]
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-2, "bfloat16": 1e-1}
+EXECUTORS = [pytest.param("shim", marks=pytest.mark.skipif(shim.COMPILER is None, reason="no g++")), pytest.param("gpu", marks=pytest.mark.cuda)]
+LONG = "long long"
+
+
+class Shim:
+    """Runs launches on the CPU; the programs of a source hold all options that its tests use."""
+
+    def __init__(self, sanitizer: str = "address") -> None:
+        self.sanitizer = sanitizer
+
+    xp = np
+
+    def put(self, array: Any) -> Any:
+        return array
+
+    host = put
+
+    def run(self, call: Any) -> None:
+        storage = dict(call.options)["STORAGE"]
+        known = [o for o in VARIANTS[call.source] if dict(o)["STORAGE"] == storage]
+        assert call.options in known
+        shim.execute(call, tuple(known) if self.sanitizer == "address" else None, self.sanitizer)
+
+
+class Gpu:
+    """Runs launches on the GPU."""
+
+    @property
+    def xp(self) -> Any:
+        import cupy
+
+        return cupy
+
+    def put(self, array: Any) -> Any:
+        return None if array is None else self.xp.asarray(array)
+
+    def host(self, array: Any) -> Any:
+        return None if array is None else self.xp.asnumpy(array)
+
+    def run(self, call: Any) -> None:
+        from gradlib.cuda.launch import launch
+
+        launch(call)
+
+
+@pytest.fixture(params=EXECUTORS)
+def executor(request):
+    return Shim() if request.param == "shim" else Gpu()
+
+
+def _options(**names: list[Any]) -> list[tuple[tuple[str, str], ...]]:
+    """Every combination of the given values, with each storage type."""
+    made: list[tuple[tuple[str, str], ...]] = [()]
+    ctypes = {"float32": "float", "float64": "double", "float16": "half_t", "bfloat16": "bfloat16_t"}
+    for name, values in {"STORAGE": [ctypes[s] for s in STORAGE], "INDEX": ["int", LONG], **names}.items():
+        made = [(*o, (name, str(int(v) if isinstance(v, bool) else v))) for o in made for v in values]
+    return made
+
+
+VARIANTS = {
+    "chain.cu": [
+        o
+        for o in _options(ORDER=[0, 1, 2, 3], EXACT=[False, True], SOURCES=[False, True])
+        if (dict(o)["ORDER"] in "23" or dict(o)["EXACT"] == "0") and (dict(o)["INDEX"] == "int" or dict(o)["ORDER"] + dict(o)["EXACT"] == "20")
+    ],
+    "central.cu": _options(),
+    "bspline.cu": _options(DEGREE=[3, 4, 5]),
+    "rows.cu": _options(),
+    "smoothness.cu": _options(LIMITS=[False, True]),
+}
+"""Every set of options that exists; of 64-bit indices one control order (they change no formula)."""
+
+
+def storage_type(name: str) -> Any:
+    return pytest.importorskip("ml_dtypes").bfloat16 if name == "bfloat16" else np.dtype(name)
+
+
+def draw(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def poisoned(shape: tuple[int, ...], dtype: Any) -> Any:
+    """What a kernel must overwrite: NaN shows an element that was not written."""
+    return np.full(shape, np.nan, dtype)
+
+
+def with_index(call: Any, index: str) -> Any:
+    """The call with another index type."""
+    from dataclasses import replace
+
+    return replace(call, options=tuple((n, index if n == "INDEX" else v) for n, v in call.options))
+
+
+def close(found: Any, expected: Any, storage: str) -> None:
+    wide, right = np.asarray(found).astype(np.float64), np.asarray(expected).astype(np.float64)
+    assert wide.shape == right.shape
+    scale = max(1.0, np.abs(right).max(initial=0))
+    np.testing.assert_allclose(wide, right, rtol=TOLERANCE[storage], atol=TOLERANCE[storage] * scale)
+
+
+SHAPES = {
+    "aligned": (5, 32, 8),
+    "seven joints": (20, 33, 7),  # more series than a block has threads; rows that are not whole vectors
+    "chunks": (2, 75, 7),
+    "many joints": (2, 9, 130),  # more joints than a block has threads
+    "two steps": (3, 2, 1),
+}
+
+
+def run_chain(executor, rng, storage, order, exact, sources, shape, kind, index="int", group=1):
+    dtype = storage_type(storage)
+    batch, horizon, joints = shape
+    u, start = draw(rng, shape, dtype), [draw(rng, (batch, joints), dtype) for _ in range(3)]
+    extra = [draw(rng, shape, dtype) for _ in range(3)] if sources else None
+    dt = oracle.step_times(rng, kind, batch, horizon)
+    dt[..., 0] = dt[..., 0] if dt.shape[1] == 1 else np.nan
+    put = executor.put
+    out = [put(poisoned(shape, dtype)) for _ in range(4)]
+    given = (put(u), [put(x) for x in start], put(dt), order, exact, extra and [put(x) for x in extra], out, group)
+    executor.run(with_index(kernels.chain_forward_call(executor.xp, *given), index))
+    for found, expected in zip(out, chain.forward(u, start, dt, order, exact, extra), strict=True):
+        close(executor.host(found), expected, storage)
+    grads = [draw(rng, shape, dtype) for _ in range(4)]
+    made = [put(poisoned(shape, dtype)), *(put(poisoned((batch, joints), dtype)) for _ in range(3))]
+    made += [put(poisoned(shape, dtype)) for _ in range(3)] if sources else [None] * 3
+    executor.run(with_index(kernels.chain_adjoint_call(executor.xp, [put(g) for g in grads], put(dt), order, exact, made, group), index))
+    for found, expected in zip(made, chain.adjoint(grads, dt, shape, order, exact, sources), strict=False):
+        close(executor.host(found), expected, storage)
+
+
+@pytest.mark.parametrize("sources", [False, True])
+@pytest.mark.parametrize("storage", STORAGE)
+@pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
+def test_chain_in_every_variant(executor, rng, storage, order, exact, sources):
+    run_chain(executor, rng, storage, order, exact, sources, (5, 9, 7), "both")
+
+
+@pytest.mark.parametrize("kind", oracle.DT_SHAPES)
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("storage", STORAGE[:3])
+def test_chain_in_every_shape(executor, rng, storage, shape, kind):
+    run_chain(executor, rng, storage, 2, False, True, shape, kind)
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_chain_with_long_indices(executor, rng, storage):
+    run_chain(executor, rng, storage, 2, False, True, (3, 20, 7), "both", index=LONG)
+
+
+@pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
+def test_chain_repeats_bit_for_bit_whatever_is_aligned(executor, rng, order, exact):
+    """16-byte and single-element copies give the same bits."""
+    shape = (6, 16, 8)
+    u, dt = draw(rng, shape, np.float32), np.full((1, 1), 0.3)
+    results = []
+    for shift in (0, 1):
+        room = executor.put(np.zeros(u.size + 1, np.float32))
+        room[shift : shift + u.size] = executor.put(u.ravel())
+        out = [executor.put(poisoned(shape, np.float32)) for _ in range(4)]
+        given = room[shift : shift + u.size].reshape(shape)
+        call = kernels.chain_forward_call(executor.xp, given, (None, None, None), executor.put(dt), order, exact, None, out, 1)
+        assert call.args[-1] == int(kernels.address(given) % 16 == 0)
+        executor.run(call)
+        results.append([executor.host(x) for x in out])
+    for left, right in zip(*results, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("missing", range(4))
+def test_chain_adjoint_with_absent_gradients(executor, rng, missing):
+    shape, dt = (3, 9, 7), np.full((1, 1), 0.3)
+    grads = [draw(rng, shape, np.float32) for _ in range(4)]
+    grads[missing] = None
+    for order in (0, 3):
+        made = [executor.put(poisoned(shape, np.float32)), *(executor.put(poisoned((3, 7), np.float32)) for _ in range(3)), None, None, None]
+        executor.run(kernels.chain_adjoint_call(executor.xp, [executor.put(g) if g is not None else None for g in grads], executor.put(dt), order, False, made, 1))
+        for found, expected in zip(made, chain.adjoint(grads, dt, shape, order), strict=False):
+            close(executor.host(found), expected, "float32")
+
+
+@pytest.mark.parametrize("kind", oracle.DT_SHAPES)
+def test_chain_with_time_last(executor, rng, kind):
+    """(B, D, H) arrays are B * D series, of which D share a dt."""
+    batch, horizon, joints = 3, 20, 5
+    u, start = draw(rng, (batch, horizon, joints), np.float64), [draw(rng, (batch, joints), np.float64) for _ in range(3)]
+    dt = oracle.step_times(rng, kind, batch, horizon)
+    series = np.ascontiguousarray(u.swapaxes(1, 2)).reshape(batch * joints, horizon, 1)
+    out = [executor.put(poisoned(series.shape, np.float64)) for _ in range(4)]
+    begin = [executor.put(x.reshape(-1, 1)) for x in start]
+    executor.run(kernels.chain_forward_call(executor.xp, executor.put(series), begin, executor.put(dt), 3, True, None, out, joints))
+    for found, expected in zip(out, chain.forward(u, start, dt, 3, True), strict=True):
+        close(executor.host(found).reshape(batch, joints, horizon).swapaxes(1, 2), expected, "float64")
+
+
+@pytest.mark.parametrize("time_last", [False, True])
+@pytest.mark.parametrize("with_goal", [False, True])
+@pytest.mark.parametrize("index", ["int", LONG])
+@pytest.mark.parametrize("storage", STORAGE)
+def test_central(executor, rng, storage, index, with_goal, time_last):
+    dtype, put = storage_type(storage), executor.put
+    turn = (lambda x: np.ascontiguousarray(x.swapaxes(1, 2))) if time_last else (lambda x: x)
+    for shape in ((3, 6, 2), (40, 11, 7)):
+        batch, _, joints = shape
+        u, start = draw(rng, shape, dtype), [draw(rng, (batch, joints), dtype) for _ in range(3)]
+        goal = draw(rng, (batch, joints), dtype) if with_goal else None
+        dt = rng.uniform(0.8, 1.5, (batch, 1))
+        out = [put(poisoned(turn(u).shape, dtype)) for _ in range(4)]
+        executor.run(with_index(kernels.central_forward_call(executor.xp, put(turn(u)), [put(x) for x in start], put(goal), put(dt), out, time_last), index))
+        for found, expected in zip(out, central.forward(u, start, goal, dt), strict=True):
+            close(turn(executor.host(found)), expected, storage)
+        grads = [draw(rng, shape, dtype) for _ in range(4)]
+        made = [put(poisoned(turn(u).shape, dtype)), *(put(poisoned((batch, joints), dtype)) for _ in range(3)), put(np.zeros((batch, joints), dtype))]
+        executor.run(with_index(kernels.central_adjoint_call(executor.xp, [put(turn(g)) for g in grads], put(dt), made, with_goal, time_last), index))
+        found = [executor.host(x) for x in made]
+        for value, expected in zip([turn(found[0]), *found[1:]], central.adjoint(grads, dt, shape, with_goal), strict=True):
+            close(value, expected, storage)
+
+
+@pytest.mark.parametrize("time_last", [False, True])
+@pytest.mark.parametrize("degree", bspline.DEGREES)
+@pytest.mark.parametrize("index", ["int", LONG])
+@pytest.mark.parametrize("storage", STORAGE)
+def test_bspline(executor, rng, storage, index, degree, time_last):
+    dtype, put, samples = storage_type(storage), executor.put, 3
+    turn = (lambda x: np.ascontiguousarray(x.swapaxes(1, 2))) if time_last else (lambda x: x)
+    points, dt = draw(rng, (5, degree + 6, 7), dtype), rng.uniform(0.8, 1.5, (5, 1))
+    weights = put(bspline.sample_weights(degree, samples).astype(np.float64 if storage == "float64" else np.float32))
+    expected = bspline.forward(points, dt, degree, samples)
+    out = [put(poisoned(turn(expected[0]).shape, dtype)) for _ in range(4)]
+    executor.run(with_index(kernels.bspline_forward_call(executor.xp, put(turn(points)), weights, put(dt), out, degree, samples, time_last), index))
+    for found, value in zip(out, expected, strict=True):
+        close(turn(executor.host(found)), value, storage)
+    grads = [draw(rng, expected[0].shape, dtype) for _ in range(4)]
+    made = put(poisoned(turn(points).shape, dtype))
+    executor.run(with_index(kernels.bspline_adjoint_call(executor.xp, [put(turn(g)) for g in grads], weights, put(dt), made, degree, samples, time_last), index))
+    close(turn(executor.host(made)), bspline.adjoint(grads, dt, points.shape, degree, samples), storage)
+
+
+@pytest.mark.parametrize("index", ["int", LONG])
+@pytest.mark.parametrize("storage", STORAGE)
+def test_rows(executor, rng, storage, index):
+    dtype, put = storage_type(storage), executor.put
+    values, chosen = draw(rng, (5, 7), dtype), rng.integers(0, 5, 300)
+    chosen[chosen == 3] = 4  # a row that nothing chooses
+    out = put(poisoned((300, 7), dtype))
+    executor.run(with_index(kernels.rows_gather_call(executor.xp, put(values), put(chosen), out), index))
+    np.testing.assert_array_equal(executor.host(out).astype(np.float64), values[chosen].astype(np.float64))
+    grads, made = draw(rng, (300, 7), dtype), put(poisoned((5, 7), dtype))
+    order = np.argsort(chosen, kind="stable")
+    bounds = np.searchsorted(chosen[order], np.arange(6))
+    executor.run(with_index(kernels.rows_scatter_call(executor.xp, put(grads), put(order), put(bounds), made), index))
+    close(executor.host(made), rows_adjoint(grads, chosen, 5), storage)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("index", ["int", LONG])
+@pytest.mark.parametrize("shape", [*SHAPES.values(), (2, 4, 3), (3, 60, 7)], ids=str)
+@pytest.mark.parametrize("storage", STORAGE)
+def test_smoothness(executor, rng, storage, shape, index, limited):
+    if index == LONG and shape != (3, 60, 7):
+        pytest.skip("64-bit indices change no formula: one shape")
+    dtype, put = storage_type(storage), executor.put
+    batch, horizon, joints = shape
+    real = np.float64 if storage == "float64" else np.float32
+    u, start = draw(rng, shape, dtype), [draw(rng, (batch, joints), dtype) for _ in range(3)]
+    weights = rng.uniform(0.5, 1, (3, joints)).astype(real)
+    limits = (np.array([[-0.5], [0.4]] * 4) * rng.uniform(0.5, 1, (8, joints))).astype(real) if limited else None
+    dt = oracle.step_times(rng, "both", batch, horizon)
+    expected = smoothness.cost_and_gradient(u.astype(real), [x.astype(real) for x in start], dt, weights, limits, 1.7)
+    cost = put(poisoned((kernels.smoothness_cost_rows(joints), batch), real))
+    made = [put(poisoned(shape, dtype)), *(put(poisoned((batch, joints), dtype)) for _ in range(3))]
+    given = (put(u), [put(x) for x in start], put(dt), put(weights), put(limits), 1.7, cost, made, 1)
+    executor.run(with_index(kernels.smoothness_call(executor.xp, *given), index))
+    close(executor.host(cost).sum(axis=0), expected[0], storage)
+    for found, value in zip(made, expected[1:], strict=True):
+        close(executor.host(found), value, storage)
+
+
+def test_smoothness_with_time_last_and_no_gradient(executor, rng):
+    batch, horizon, joints = 3, 20, 5
+    u, weights = draw(rng, (batch, horizon, joints), np.float64), rng.uniform(0.5, 1, (3, joints))
+    dt = oracle.step_times(rng, "both", batch, horizon)
+    limits = np.array([[-0.5], [0.4]] * 4) * rng.uniform(0.5, 1, (8, joints))
+    series = np.ascontiguousarray(u.swapaxes(1, 2)).reshape(batch * joints, horizon, 1)
+    cost = executor.put(poisoned((1, batch * joints), np.float64))
+    tables = (executor.put(weights), executor.put(limits))
+    executor.run(kernels.smoothness_call(executor.xp, executor.put(series), (None, None, None), executor.put(dt), *tables, 0.3, cost, (None,) * 4, joints))
+    expected = smoothness.cost_and_gradient(u, (None, None, None), dt, weights, limits, 0.3, gradient=False)[0]
+    close(executor.host(cost).reshape(batch, joints).sum(axis=1), expected, "float64")
+
+
+@pytest.mark.skipif(shim.COMPILER is None, reason="no g++")
+@pytest.mark.parametrize("case", ["chain", "smoothness", "rows"])
+def test_no_barrier_is_missing(rng, case):
+    """Under the thread sanitizer, with several blocks and several chunks."""
+    executor = Shim("thread")
+    if case == "chain":
+        run_chain(executor, rng, "float32", 3, True, True, (20, 40, 7), "both")
+    elif case == "rows":
+        test_rows(executor, rng, "float32", "int")
+    else:
+        test_smoothness(executor, rng, "float32", (20, 300, 7), "int", True)
+
+
+@pytest.mark.parametrize("itemsize", [2, 4, 8])
+@pytest.mark.parametrize("areas", [1, 4])
+def test_tiles_fit_and_spread_over_the_banks(itemsize, areas):
+    for joints in (1, 2, 6, 7, 8, 16, 31, 130, 1000):
+        for batch in (1, 5, 10000):
+            for horizon in (2, 12, 32, 100, 10**6):
+                tile_batch, tile_joints, steps, row = kernels.tile_sizes(batch, horizon, joints, itemsize, areas)
+                assert tile_batch * tile_joints <= 128
+                assert steps >= min(horizon, 8)
+                assert row >= steps * tile_joints
+                assert row * itemsize % 16 == 0
+                assert areas * tile_batch * row * itemsize + 128 * 8 <= 48 * 1024
+    assert kernels._conflicts(kernels.tile_sizes(10000, 32, 7, 4, 4)[3], 7, 4) <= 2
+
+
+def test_large_arrays_take_long_indices():
+    like = np.empty(0, np.float32)
+    assert dict(kernels.options(like, (1 << 30) - 1))["INDEX"] == "int"
+    assert dict(kernels.options(like, 1 << 30))["INDEX"] == LONG
