@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradlib.autograd.function import Function as Function
 from gradlib.autograd.gradcheck import GradcheckError as GradcheckError, gradcheck as gradcheck, gradgradcheck as gradgradcheck
+from gradlib.autograd import forward_ad as forward_ad
 from gradlib.core.backward import backward as backward, grad as grad
 from gradlib.core.modes import (
     enable_grad as enable_grad,

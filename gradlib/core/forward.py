@@ -173,7 +173,7 @@ def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], ou
 
 def _by_transposition(op: Op, args: tuple[Any, ...], inputs: list[Any], tangents: list[Tensor | None]) -> tuple[Tensor | None, ...]:
     """The backward rule is linear in the cotangent; its own gradient by the cotangent is the forward rule."""
-    recording = local.grad_enabled
+    recording = local.grad_enabled and any(isinstance(x, Tensor) and x.requires_grad for x in (*inputs, *tangents))
     with enable_grad():
         fresh = [
             x if t is None else (x.clone() if recording and x.requires_grad else x.detach().requires_grad_())
