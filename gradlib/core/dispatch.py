@@ -80,7 +80,7 @@ def _on_raw(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> Any:
     """No Tensor among the arguments: the value alone, as NumPy or CuPy gives it."""
     arrays = [x for x in inputs if is_array(x)]
     if not arrays:
-        if any(isinstance(x, np.generic) for x in inputs):
+        if any(isinstance(x, np.generic) for x in inputs) or (op.sequence is not None and not inputs):
             return op.value(np, *args)
         kinds = ", ".join(type(x).__name__ for x in inputs)
         raise TypeError(f"{op.name}: at least one argument must be a Tensor or an array, got {kinds or 'nothing'}")
@@ -246,20 +246,30 @@ def _wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -
 
 
 class View:
-    """What a tensor is a view of, and how it was reached: enough to make it again when its base is written in place."""
+    """What a tensor is a view of, and how it was reached: enough to make it again when its base is written in place.
 
-    __slots__ = ("base", "custom", "recorded", "several", "steps")
+    ``step`` is the operation that made it (with its other arguments, and which of its results), ``parent`` the view it was made from,
+    None where that is the base itself.
+    """
 
-    def __init__(self, base: Tensor, steps: tuple[Any, ...], recorded: bool, several: bool, custom: bool = False) -> None:
+    __slots__ = ("base", "custom", "parent", "recorded", "several", "step")
+
+    def __init__(self, base: Tensor, parent: View | None, step: tuple[Any, ...], recorded: bool, several: bool, custom: bool) -> None:
         self.base = base
-        self.steps = steps
+        self.parent = parent
+        self.step = step
         self.recorded = recorded  # made while recording, so writing to it can be recorded too
         self.several = several  # one of several views that one operation returned
         self.custom = custom  # returned by a custom Function, whose backward a write would bypass
 
     def replay(self, base: Any) -> Any:
         """The same view of another base, a Tensor or a raw array."""
-        for op, rest, index in self.steps:
+        steps: list[tuple[Any, ...]] = []
+        view: View | None = self
+        while view is not None:
+            steps.append(view.step)
+            view = view.parent
+        for op, rest, index in reversed(steps):
             base = op.call(base, *rest)
             if index is not None:
                 base = base[index]
@@ -271,13 +281,10 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...], index:
     if not isinstance(source, Tensor) or not is_view_of(result._array, source._array):
         return
     parent = source._meta.view if source._meta is not None else None
-    step = (op, rest, index)
-    several = index is not None or (parent is not None and parent.several)
     recorded = (local.grad_enabled or not watch.no_grad) and (parent is None or parent.recorded)
-    if parent is None:
-        result.meta.view = View(source, (step,), recorded, several)
-    else:
-        result.meta.view = View(parent.base, (*parent.steps, step), recorded, several, parent.custom)
+    several = index is not None or (parent is not None and parent.several)
+    base, custom = (source, False) if parent is None else (parent.base, parent.custom)
+    result.meta.view = View(base, parent, (op, rest, index), recorded, several, custom)
     counter = result._version_slot = source.version
     counter.add_view(result)
 
