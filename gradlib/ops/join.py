@@ -52,6 +52,8 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     Raises: RuntimeError for sizes that do not match, or 0-d tensors.
     Source: torch.cat.
     """
+    if not tensors:
+        raise ValueError("cat expects a non-empty list of Tensors")
     first = next((x for x in tensors if not _is_nothing(x.shape)), tensors[0])
     at = wrap_dim(dim, first.ndim)
     for i, x in enumerate(tensors):
@@ -75,7 +77,7 @@ concat = concatenate = cat
 @op("linear", promote="same", sequence="tensors", method=False, complex="explicit", tensors=lambda g, dim: list(unbind(g, dim)))
 def stack(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension. Raises: RuntimeError for unequal shapes. Source: torch.stack."""
-    for i, x in enumerate(tensors):
+    for i, x in enumerate(_some("stack", tensors)):
         if x.shape != tensors[0].shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {i}"

@@ -33,9 +33,12 @@ __all__ = [
 def _reshaped(input: Array, shape: Any) -> Array:
     """``input.reshape(shape)`` with torch's errors."""
     try:
-        return input.reshape(shape)
+        result = input.reshape(shape)
     except ValueError:
         raise RuntimeError(_misshaped(tuple(shape), input.size)) from None
+    if result.shape != shape and min(shape) < -1:  # NumPy takes any negative size for the one to be inferred
+        raise RuntimeError(_misshaped(tuple(shape), input.size))
+    return result
 
 
 def _misshaped(shape: tuple[int, ...], count: int) -> str:
@@ -309,7 +312,8 @@ def _misexpanded(have: tuple[int, ...], shape: tuple[int, ...]) -> str:
             f"expand(shape {list(have)}, size={list(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to the "
             f"number of dimensions in the tensor ({len(have)})"
         )
-    for i, size in enumerate(shape):
+    for i in reversed(range(len(shape))):
+        size = shape[i]
         if i < extra and size < 0:
             return f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {i}"
         if i >= extra and have[i - extra] not in (1, size):

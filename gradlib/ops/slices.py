@@ -96,9 +96,13 @@ def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
 
 
 def _iterate(self: Tensor) -> Any:
+    """The positions along the first dimension, as ``unbind`` gives them. Raises: TypeError for a 0-d tensor."""
     if not self._array.ndim:
         raise TypeError("iteration over a 0-d tensor")
     return iter(unbind(self))
+
+
+publish(_iterate, "__iter__")
 
 
 def _joined(g: list[Any], shape: tuple[int, ...], sizes: Sequence[int], dim: int) -> Any:

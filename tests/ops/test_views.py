@@ -1,0 +1,313 @@
+"""Views share memory, version and history with their base, and writes through them flow where torch says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import gradlib
+from gradlib import Tensor
+
+
+def grid(rows: int = 2, columns: int = 3) -> Tensor:
+    return gradlib.arange(float(rows * columns)).reshape(rows, columns).clone()
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "reshape": lambda x: x.reshape(3, 2),
+    "view": lambda x: x.view(-1),
+    "view_as": lambda x: x.view_as(gradlib.zeros(6)),
+    "flatten": lambda x: x.flatten(),
+    "ravel": lambda x: x.ravel(),
+    "unflatten": lambda x: x.unflatten(1, (3, 1)),
+    "squeeze": lambda x: x.squeeze(),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "transpose": lambda x: x.transpose(0, 1),
+    "swapaxes": lambda x: x.swapaxes(0, 1),
+    "permute": lambda x: x.permute(1, 0),
+    "movedim": lambda x: x.movedim(0, 1),
+    "t": lambda x: x.t(),
+    "T": lambda x: x.T,
+    "mT": lambda x: x.mT,
+    "H": lambda x: x.H,
+    "narrow": lambda x: x.narrow(1, 0, 2),
+    "select": lambda x: x.select(0, 0),
+    "diagonal": lambda x: x.diagonal(),
+    "unfold": lambda x: x.unfold(1, 2, 1),
+    "as_strided": lambda x: x.as_strided((2, 2), (3, 1)),
+    "tensor_split": lambda x: x.tensor_split(2)[0],
+    "hsplit": lambda x: x.hsplit(3)[0],
+    "atleast_3d": gradlib.atleast_3d,
+    "view_dtype": lambda x: x.view(gradlib.float32),
+    "meshgrid": lambda x: gradlib.meshgrid(x.view(-1), gradlib.zeros(1))[0],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_shares_memory_and_version(name: str) -> None:
+    base = grid()
+    view = VIEWS[name](base)
+    assert np.shares_memory(base.numpy(), view.numpy())
+    assert view._base is base
+    view.fill_(7)
+    assert base.numpy().ravel()[0] == 7
+    assert base._version == view._version == 1
+
+
+COPIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "reshape": lambda x: x.t().reshape(6),
+    "contiguous": lambda x: x.t().contiguous(),
+    "flip": lambda x: x.flip(0),
+    "flip-nothing": lambda x: x.flip(()),
+    "roll": lambda x: x.roll(0),
+    "repeat": lambda x: x.repeat(1, 1),
+    "tile": lambda x: x.tile(1),
+    "repeat_interleave": lambda x: x.repeat_interleave(1, 0),
+    "rot90": lambda x: x.rot90(4),
+    "diag": lambda x: x.diag(),
+    "tril": lambda x: x.tril(5),
+    "cat": lambda x: gradlib.cat([x]),
+    "to": lambda x: x.to(gradlib.float32, copy=True),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_shares_nothing(name: str) -> None:
+    base = grid()
+    made = COPIES[name](base)
+    assert not np.shares_memory(base.numpy(), made.numpy())
+    assert made._base is None
+
+
+def test_what_changes_nothing_returns_the_tensor_itself() -> None:
+    x = grid()
+    assert x.contiguous() is x
+    assert x.to(gradlib.float32) is x
+    assert x.to("cpu") is x.cpu() is x.float() is x.type_as(x) is x
+    assert x.flatten(1, 1) is x
+
+
+def test_an_expanded_tensor_cannot_be_written_but_a_row_of_it_can() -> None:
+    x = gradlib.zeros(3)
+    wide = x.expand(2, 3)
+    with pytest.raises(RuntimeError, match="more than one element"):
+        wide.add_(1)
+    wide[0].add_(1)
+    np.testing.assert_array_equal(wide.numpy(), np.ones((2, 3)))
+    assert wide._version == 1
+
+
+@pytest.mark.parametrize("several", [lambda x: x.unbind(), lambda x: x.split(1), lambda x: x.chunk(2), lambda x: list(x)])
+def test_one_of_several_views_cannot_be_written_while_recorded(several: Callable[[Tensor], Any]) -> None:
+    recorded = grid().requires_grad_() * 1
+    with pytest.raises(RuntimeError, match="one of several views"):
+        several(recorded)[0].mul_(2)
+    with pytest.raises(RuntimeError, match="one of several views"):
+        several(recorded)[0].reshape(-1).mul_(2)
+    with gradlib.no_grad():
+        several(recorded)[0].mul_(2)
+    plain = grid()
+    several(plain)[1].mul_(2)
+    np.testing.assert_array_equal(plain.numpy(), [[0, 1, 2], [6, 8, 10]])
+    with pytest.raises(RuntimeError, match="one of several views"):
+        several(plain)[0].mul_(recorded.sum())
+
+
+def test_views_of_tensor_split_can_be_written() -> None:
+    leaf = grid().requires_grad_()
+    x = leaf * 1
+    x.tensor_split(2)[0].mul_(3)
+    x.sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), [[3, 3, 3], [1, 1, 1]])
+
+
+def test_a_view_made_without_recording_is_refused_only_where_a_gradient_is_at_stake() -> None:
+    plain, weight = grid(), gradlib.ones(3, requires_grad=True)
+    with gradlib.no_grad():
+        view, of_leaf = plain[0], weight[0]
+    view.mul_(2)
+    with pytest.raises(RuntimeError, match="no_grad mode"):
+        view.mul_(weight)
+    with pytest.raises(RuntimeError, match="leaf"):
+        of_leaf.mul_(2)
+
+
+def test_a_base_takes_the_history_of_a_write_to_its_view() -> None:
+    weight, base = gradlib.tensor([1.0, 2.0], requires_grad=True), gradlib.zeros(3, 2)
+    view, other = base[1], base.t()
+    view.add_(weight)
+    assert base.requires_grad
+    assert other.requires_grad
+    (other * gradlib.arange(6.0).reshape(2, 3)).sum().backward()
+    np.testing.assert_array_equal(weight.grad.numpy(), [1, 4])
+
+
+def test_a_stale_view_of_saved_memory_is_noticed() -> None:
+    leaf = grid().requires_grad_()
+    x = leaf * 1
+    squared = x * x
+    x.t()[0].add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        squared.sum().backward()
+
+
+def test_gradients_through_overlapping_windows_add_up() -> None:
+    x = gradlib.arange(5.0).requires_grad_()
+    x.unfold(0, 3, 1).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [1, 2, 3, 2, 1])
+    x.grad = None
+    x.as_strided((2, 2, 2), (1, 1, 2)).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [1, 2, 2, 2, 1])
+
+
+def test_a_write_through_as_strided_reaches_the_right_elements() -> None:
+    leaf = gradlib.zeros(3, 4).requires_grad_()
+    x = (leaf * 1).t()
+    diagonal = x.as_strided((3,), (5,))
+    diagonal.add_(gradlib.ones(3)).mul_(4)
+    np.testing.assert_array_equal(x.detach().numpy(), np.eye(4, 3) * 4)
+    x.sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), np.ones((3, 4)) + 3 * np.eye(3, 4))
+
+
+def test_as_strided_counts_from_the_storage() -> None:
+    x = gradlib.arange(10.0)[4:]
+    assert x.storage_offset() == 4
+    np.testing.assert_array_equal(x.as_strided((2,), (1,)).numpy(), [4, 5])
+    np.testing.assert_array_equal(x.as_strided((2,), (3,), 0).numpy(), [0, 3])
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        x.as_strided((7,), (1,))
+    with pytest.raises(RuntimeError, match="gaps"):
+        gradlib.as_tensor(np.zeros(10)[::2]).as_strided((2,), (1,))
+
+
+def test_complex_numbers_and_pairs_share_memory() -> None:
+    z = gradlib.tensor([1 + 2j, 3 - 1j])
+    pairs = gradlib.view_as_real(z)
+    pairs[0, 1] = 5
+    np.testing.assert_array_equal(z.numpy(), [1 + 5j, 3 - 1j])
+    back = gradlib.view_as_complex(pairs)
+    back.mul_(2)
+    np.testing.assert_array_equal(pairs.numpy(), [[2, 10], [6, -2]])
+    assert z._version == 2
+    spaced = gradlib.view_as_real(z.repeat(2, 2).t())
+    assert spaced.stride() == (2, 8, 1)
+
+
+# ---- the tensor itself gets another shape -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "shape"),
+    [
+        (lambda x: x.t_(), (3, 2)), (lambda x: x.transpose_(0, 1), (3, 2)), (lambda x: x.swapaxes_(0, 1), (3, 2)),
+        (lambda x: x.unsqueeze_(1), (2, 1, 3)), (lambda x: x.unsqueeze_(0).squeeze_(), (2, 3)),
+    ],
+)  # fmt: skip
+def test_shape_changed_in_place(change: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> None:
+    leaf = grid().requires_grad_()
+    x = leaf * 2
+    before = x.view(6)
+    assert change(x) is x
+    assert x.shape == shape
+    weights = gradlib.arange(6.0).reshape(shape)
+    (x * weights).sum().backward()
+    expected = weights.numpy().reshape(shape)
+    np.testing.assert_array_equal(leaf.grad.numpy(), 2 * (expected.T if shape == (3, 2) else expected.reshape(2, 3)))
+    before.zero_()
+    np.testing.assert_array_equal(x.detach().numpy(), np.zeros(shape))
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        change(leaf)
+    with gradlib.no_grad():
+        change(leaf)
+    leaf.grad = None
+    (leaf * weights).sum().backward()
+    np.testing.assert_array_equal(leaf.grad.numpy(), weights.numpy())
+
+
+# ---- programs -----------------------------------------------------------------------------------------------------------------------
+
+
+def diagonal_of(array: np.ndarray) -> np.ndarray:
+    result = np.diagonal(array, 0, 0, -1)
+    result.flags.writeable = True
+    return result
+
+
+MAKE: list[tuple[Callable[[Tensor], Tensor], Callable[[np.ndarray], np.ndarray]]] = [
+    (lambda x: x[::2], lambda x: x[::2]),
+    (lambda x: x[..., 1:], lambda x: x[..., 1:]),
+    (lambda x: x.select(0, 0), lambda x: x[0, ...]),
+    (lambda x: x[None], lambda x: x[None]),
+    (lambda x: x.transpose(0, -1), lambda x: np.swapaxes(x, 0, -1)),
+    (lambda x: x.reshape(-1), lambda x: x.reshape(-1)),
+    (lambda x: x.diagonal(0, 0, -1), diagonal_of),
+    (lambda x: x.unsqueeze(-1), lambda x: x[..., None]),
+    (lambda x: x.unfold(-1, 1, 1), lambda x: x[..., None]),
+    (lambda x: x.permute(*range(x.ndim)[::-1]), np.transpose),
+    (lambda x: x.clone(), np.copy),
+]
+
+
+def write_sum(x: Any, other: Any) -> None:
+    x += other.sum() * 0.1
+
+
+def write_product(x: Any, other: Any) -> None:
+    x *= 1.5
+
+
+def write_sine(x: Any, other: Any) -> None:
+    np.sin(x, out=x) if isinstance(x, np.ndarray) else x.sin_()
+
+
+def write_zero(x: Any, other: Any) -> None:
+    x[...] = 0.0
+
+
+def write_value(x: Any, other: Any) -> None:
+    x[...] = other.sum() + 2
+
+
+def write_part(x: Any, other: Any) -> None:
+    x[:1] = other.sum()
+
+
+WRITE = [write_sum, write_product, write_sine, write_zero, write_value, write_part]
+
+
+def run_program(start: Any, steps: list[tuple[int, int, int]]) -> Any:
+    """Views are made of views and written, then everything that there is enters one number."""
+    pool = [start * 1.0]
+    numpy = isinstance(start, np.ndarray)
+    for which, choice, second in steps:
+        x, other = pool[which % len(pool)], pool[second % len(pool)]
+        if choice < len(MAKE):
+            if x.ndim >= (2 if choice == 6 else 1):
+                pool.append(MAKE[choice][numpy](x))
+        elif x.ndim:
+            WRITE[choice - len(MAKE)](x, other)
+    return sum((x * x * (0.3 + i)).sum() for i, x in enumerate(pool))
+
+
+step = st.tuples(st.integers(0, 9), st.integers(0, len(MAKE) + len(WRITE) - 1), st.integers(0, 9))
+
+
+@given(st.lists(step, min_size=2, max_size=10))
+def test_programs_of_views_and_writes(steps: list[tuple[int, int, int]]) -> None:
+    """Values are NumPy's; gradients are those of NumPy's program by a complex step."""
+    start = np.linspace(-1, 1, 6).reshape(2, 3)
+    leaf = gradlib.tensor(start, requires_grad=True)
+    result = run_program(leaf, steps)
+    np.testing.assert_allclose(result.item(), run_program(start, steps), rtol=1e-12)
+    result.backward()
+    expected = np.zeros_like(start)
+    for place in np.ndindex(start.shape):
+        moved = start.astype(complex)
+        moved[place] += 1e-30j
+        expected[place] = run_program(moved, steps).imag * 1e30
+    np.testing.assert_allclose(leaf.grad.numpy(), expected, rtol=1e-9, atol=1e-9)
