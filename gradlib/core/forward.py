@@ -76,7 +76,11 @@ def jvp(
     if op.jvp is not None:
         return _by_formula(op, args, tangents, outputs)
     if op.kind == "linear":
-        moved = [t if t is not None else _zero(x) for x, t in zip(inputs, tangents, strict=True)]
+        last = len(op.tensors) - 1
+        moved = [
+            t if t is not None else _zero(x) if op.tensors[min(i, last)] in op.rules else x
+            for i, (x, t) in enumerate(zip(inputs, tangents, strict=True))
+        ]
         return _all(dispatch(op, _with(op, args, inputs, moved)))
     if op.kind == "bilinear":
         terms = [
@@ -103,12 +107,12 @@ def _is_complex(value: Any) -> bool:
 
 
 def _zero(value: Any) -> Any:
-    """The tangent of an input that has none: zeros of its shape, 0 for a number, the value itself where there is no derivative."""
+    """The tangent of an input that has none: zeros of its shape and dtype, 0 for a number."""
     if isinstance(value, Tensor):
-        return wrap(namespace(value._array).zeros_like(value._array)) if is_differentiable(value._array.dtype) else value
+        return wrap(namespace(value._array).zeros_like(value._array))
     if is_array(value):
-        return namespace(value).zeros_like(value) if is_differentiable(value.dtype) else value
-    return 0 if isinstance(value, (int, float, complex)) and not isinstance(value, bool) else value
+        return namespace(value).zeros_like(value)
+    return 0 if isinstance(value, (int, float, complex)) else value
 
 
 def _with(op: Op, args: tuple[Any, ...], inputs: list[Any], moved: list[Any]) -> tuple[Any, ...]:
