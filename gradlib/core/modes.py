@@ -31,8 +31,8 @@ class Watch:
         self.active = 0
 
 
-AroundNode = Callable[[Any, Any, Callable[[Any], Any]], Any]
-"""What stands around a node's run in backward: takes the node, its cotangent and the run, and returns what the run returned."""
+AroundNode = Callable[..., Any]
+"""What stands around a node's run in backward: ``(node, g, run)``, and as a rule returns ``run(g)``."""
 
 
 class Local(threading.local):
