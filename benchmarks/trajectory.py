@@ -1,0 +1,211 @@
+"""Trajectory integration: on the CPU against torch on one thread, on a GPU against the device's own copy bandwidth.
+
+The CPU part takes B = 1024 and 8192, H = 32, D = 7, float32: forward and backward of the summed squares of velocity, acceleration and
+jerk by differences along the horizon. The GPU part, B = 16384, H = 32 and 128, D = 7, runs where CuPy finds a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import gradlib
+from benchmarks.timing import Row, compare, interleaved, optional
+from gradlib.trajectory import smoothness_cost, step_acceleration, step_jerk, step_position, step_velocity
+
+DT = 0.02
+HORIZON, JOINTS = 32, 7
+STEPS = {"position": step_position, "velocity": step_velocity, "acceleration": step_acceleration, "jerk": step_jerk}
+Run = Callable[[], Any]
+
+
+def data(batch: int, horizon: int = HORIZON) -> tuple[np.ndarray, ...]:
+    """Controls and start position, velocity and acceleration."""
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((batch, horizon, JOINTS), np.float32), *rng.standard_normal((3, batch, JOINTS), np.float32)
+
+
+def torch_cost(torch: Any, batch: int) -> Run:
+    """The same in torch: differences along the horizon from the start state on."""
+    u, p0, v0, a0 = (torch.tensor(x) for x in data(batch))
+    u.requires_grad_(True)
+    zero = torch.zeros_like(a0)
+
+    def run() -> Any:
+        u.grad = None
+        p = torch.cat([p0[:, None], u[:, :-1]], 1)
+        v = torch.cat([v0[:, None], torch.diff(p, dim=1) / DT], 1)
+        a = torch.cat([a0[:, None], torch.diff(v, dim=1) / DT], 1)
+        j = torch.cat([zero[:, None], torch.diff(a, dim=1) / DT], 1)
+        (v.square().sum() + a.square().sum() + j.square().sum()).backward()
+        return u.grad
+
+    return run
+
+
+def composed_cost(batch: int) -> Run:
+    """gradlib's integrator and ordinary operations."""
+    u, *start = (gradlib.tensor(x) for x in data(batch))
+    u.requires_grad_(True)
+
+    def run() -> Any:
+        u.grad = None
+        _, v, a, j = step_position(u, start, DT)
+        (v.square().sum() + a.square().sum() + j.square().sum()).backward()
+        return u.grad
+
+    return run
+
+
+def fused_cost(batch: int) -> Run:
+    """gradlib's one-pass cost."""
+    u, *start = (gradlib.tensor(x) for x in data(batch))
+    u.requires_grad_(True)
+
+    def run() -> Any:
+        u.grad = None
+        smoothness_cost(u, start, DT, (1.0, 1.0, 1.0)).sum().backward()
+        return u.grad
+
+    return run
+
+
+def copies(batch: int) -> Run:
+    """Copying the five arrays that an integration reads and writes."""
+    arrays = [data(batch)[0] for _ in range(5)]
+    targets = [np.empty_like(x) for x in arrays]
+
+    def run() -> Any:
+        for target, array in zip(targets, arrays, strict=True):
+            np.copyto(target, array)
+
+    return run
+
+
+def forward_only(step: Any, batch: int, horizon: int = HORIZON) -> Run:
+    """One integration, nothing recorded."""
+    u, *start = (gradlib.tensor(x) for x in data(batch, horizon))
+    return lambda: step(u, start, DT)
+
+
+def rows() -> list[Row]:
+    """The CPU's figures, and the GPU's where there is one."""
+    return [*cpu_rows(), *gpu_rows()]
+
+
+def cpu_rows() -> list[Row]:
+    torch = optional("torch")
+    made = []
+    for batch in (1024, 8192):
+        size = f"B {batch}, H {HORIZON}, D {JOINTS}"
+        if torch is not None:
+            torch.set_num_threads(1)
+            runs = {"torch": torch_cost(torch, batch), "composed": composed_cost(batch), "fused": fused_cost(batch)}
+            expected = runs["torch"]().numpy()
+            for name in ("composed", "fused"):
+                found = runs[name]()._array
+                np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+            times = interleaved(runs, rounds=11)
+            made.append(compare(f"position, composed cost, forward and backward, over torch ({size})", times, "composed", "torch", 0.75))
+            made.append(compare(f"smoothness_cost, forward and backward, over torch ({size})", times, "fused", "torch", 0.3))
+        for name, step in STEPS.items():
+            times = interleaved({"step": forward_only(step, batch), "copies": copies(batch)}, rounds=11)
+            made.append(compare(f"step_{name} forward over copying five arrays ({size})", times, "step", "copies", 4.0))
+    for name, step in STEPS.items():
+        pair = {"once": forward_only(step, 1024), "batch": forward_only(step, 4096), "horizon": forward_only(step, 1024, 4 * HORIZON)}
+        times = interleaved(pair, rounds=11)
+        made.append(compare(f"step_{name} forward, four times the batch over once", times, "batch", "once"))
+        made.append(compare(f"step_{name} forward, four times the horizon over once", times, "horizon", "once"))
+    return made
+
+
+# ---- on a GPU ---------------------------------------------------------------------------------------------------------------------
+
+
+def has_gpu() -> bool:
+    if importlib.util.find_spec("cupy") is None:
+        return False
+    import cupy
+
+    try:
+        return bool(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return False
+
+
+def device_seconds(runs: list[Run], repeats: int = 50) -> float:
+    """The median seconds of a run, by device events; the runs (each on buffers of its own, so that no cache holds them) take turns."""
+    import cupy
+
+    for run in runs:
+        run()
+    samples = []
+    for k in range(repeats):
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        runs[k % len(runs)]()
+        end.record()
+        end.synchronize()
+        samples.append(cupy.cuda.get_elapsed_time(begin, end) / 1e3)
+    return statistics.median(samples)
+
+
+def copy_bandwidth() -> float:
+    """Bytes read and written a second by a large copy on the device."""
+    import cupy
+
+    source = cupy.random.standard_normal(1 << 28, dtype=cupy.float32)
+    target = cupy.empty_like(source)
+    return 2 * source.nbytes / device_seconds([lambda: cupy.copyto(target, source)], 20)
+
+
+def gpu_rows() -> list[Row]:
+    """Time over the floor that the copy bandwidth sets (1 / fraction of it), and the fused cost over the composed one."""
+    if not has_gpu():
+        return []
+    bandwidth, batch, made = copy_bandwidth(), 16384, []
+    for horizon in (32, 128):
+        size = f"B {batch}, H {horizon}, D {JOINTS}"
+        floor = 5 * batch * horizon * JOINTS * 4 / bandwidth
+        for name in ("position", "acceleration", "jerk"):
+            target = 1 / (0.85 if name == "position" else 0.75)
+            for way, seconds in kernel_seconds(STEPS[name], batch, horizon).items():
+                made.append(Row(f"step_{name} {way} over its floor ({size})", f"{seconds * 1e6:.0f} us", f"{floor * 1e6:.0f} us", seconds / floor, target))
+        fused, composed = (device_seconds(runs, 30) for runs in cost_runs(batch, horizon))
+        made.append(Row(f"smoothness_cost over composed ({size})", f"{fused * 1e6:.0f} us", f"{composed * 1e6:.0f} us", fused / composed, 1 / 3))
+    return made
+
+
+def kernel_seconds(step: Any, batch: int, horizon: int) -> dict[str, float]:
+    """Forward, and backward with all four gradients given, of one integrator."""
+    forwards, backwards = [], []
+    for _ in range(4):
+        u, *start = (gradlib.tensor(x, device="cuda") for x in data(batch, horizon))
+        forwards.append(lambda u=u, start=start: step(u, start, DT))
+        recorded = step(u.detach().requires_grad_(), start, DT)
+        grads = [x.detach().clone() for x in recorded]
+        leaf = u.detach().requires_grad_()
+        made = step(leaf, start, DT)
+        backwards.append(lambda made=made, leaf=leaf, grads=grads: gradlib.autograd.grad(made, leaf, grads, retain_graph=True))
+    return {"forward": device_seconds(forwards), "backward": device_seconds(backwards)}
+
+
+def cost_runs(batch: int, horizon: int) -> tuple[list[Run], list[Run]]:
+    """Forward and backward of the fused and of the composed cost."""
+    u, *start = (gradlib.tensor(x, device="cuda") for x in data(batch, horizon))
+    u.requires_grad_(True)
+
+    def fused() -> Any:
+        u.grad = None
+        smoothness_cost(u, start, DT, (1.0, 1.0, 1.0)).sum().backward()
+
+    def composed() -> Any:
+        u.grad = None
+        _, v, a, j = step_position(u, start, DT)
+        (v.square().sum() + a.square().sum() + j.square().sum()).backward()
+
+    return [fused], [composed]
