@@ -94,7 +94,7 @@ def source_of_call(op: Op, operator: bool = False) -> str:
         else []
     )
     if op.tensors and op.sequence is None and len(op.outputs) == 1:
-        plain = not op.rules or set(op.tensors) == set(op.rules)
+        plain = not op.rules or op.tensors[0] in op.rules
         lines += (_plain_path(op) if plain else []) + _raw_path(op)
     lines.append(f"    return dispatch(op, ({arguments},))")
     return "\n".join(lines)
@@ -127,6 +127,9 @@ def _plain_path(op: Op) -> list[str]:
         *([f"            n_{first} = {first}._node"] if op.rules else []),
     ]
     for other in others:
+        if op.rules and other not in op.rules:
+            lines += _unpacked_also(op, other, dispatched)
+            continue
         lines += [
             f"            _kind = type({other})",
             "            if _kind is Tensor:",
@@ -173,6 +176,22 @@ def _plain_path(op: Op) -> list[str]:
     if op.view:
         lines.append(f"            mark_view(op, {first}, _result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
     return [*lines, "            return _result"]
+
+
+def _unpacked_also(op: Op, name: str, dispatched: str) -> list[str]:
+    """A tensor argument without a derivative: of any dtype, unless operands meet in one; or None."""
+    unlike = f" or a_{name}.dtype is not _dtype" if op.promote else ""
+    return [
+        f"            if type({name}) is Tensor:",
+        f"                a_{name} = {name}._array",
+        f"                if type(a_{name}) is not ndarray{unlike}:",
+        f"                    {dispatched}",
+        f"                n_{name} = {name}._node",
+        f"            elif {name} is None:",
+        f"                a_{name} = n_{name} = None",
+        "            else:",
+        f"                {dispatched}",
+    ]
 
 
 _UNLESS_INTEGER = (

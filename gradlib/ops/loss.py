@@ -10,7 +10,6 @@ from gradlib.backend.array import Array, Namespace, is_array
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.activation import logsigmoid
-from gradlib.ops.along import put_along
 from gradlib.ops.elementwise import sigmoid, sign, square
 from gradlib.ops.gather import inside
 from gradlib.ops.kinds import takes
@@ -145,23 +144,25 @@ def _class_dim(input: Any) -> int:
     return 0 if input.ndim == 1 else 1
 
 
-def _shares(xp: Namespace, target: Array, weight: Array | None, ignore_index: int, size: int, dtype: Any) -> tuple[Array, Array]:
-    """The classes, with 0 in place of those to ignore, and how much each counts."""
+def _counted(xp: Namespace, target: Array, weight: Array | None, ignore_index: int, size: int) -> tuple[Array, Array, Array]:
+    """The classes in one line, with 0 in place of those to ignore; which count; and how much each of them counts."""
     counts = target != ignore_index
-    classes = xp.where(counts, target, 0).astype(dtypes.int64, copy=False)
+    classes = xp.where(counts, target, 0)
     inside("nll_loss: target out of bounds", classes, size, IndexError)
-    return classes, counts.astype(dtype) if weight is None else xp.where(counts, weight[classes], weight.dtype.type(0))
+    return classes.reshape(-1), counts, counts if weight is None else xp.where(counts, weight[classes], weight.dtype.type(0))
 
 
 def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     dim = _class_dim(input)
-    classes, shares = _shares(xp, target, weight, ignore_index, input.shape[dim], input.dtype)
-    picked = xp.take_along_axis(input, xp.expand_dims(classes, dim), axis=dim).squeeze(dim)
-    loss = xp.where(shares != 0, -picked * shares, input.dtype.type(0))
+    size = input.shape[dim]
+    classes, counts, shares = _counted(xp, target, weight, ignore_index, size)
+    rows = input if input.ndim == 2 else xp.moveaxis(input, dim, -1).reshape(classes.size, size)
+    loss = -rows[xp.arange(classes.size), classes].reshape(target.shape)
+    loss = xp.where(counts, loss if weight is None else loss * shares, input.dtype.type(0))
     if reduction == "none":
         return loss
     summed = total(xp, loss, None, False)
-    return back(summed / total(xp, shares, None, False) if reduction == "mean" else summed, input.dtype)
+    return back(summed / total(xp, shares, None, False) if reduction == "mean" else summed, input.dtype).astype(input.dtype)
 
 
 @op(
@@ -182,11 +183,14 @@ def of_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
 def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, shape: tuple[int, ...]) -> Any:
     """The transpose of ``of_classes``: minus the weighted input at each target's class, zero at the other classes."""
     dim = 0 if len(shape) == 1 else 1
-    classes, shares = _shares(xp, target, weight, ignore_index, shape[dim], input.dtype)
+    classes, _, shares = _counted(xp, target, weight, ignore_index, shape[dim])
+    values = -(input * shares)
     if reduction == "mean":
-        counted = total(xp, shares, None, False).astype(shares.dtype)
-        shares = shares / (counted + (counted == 0))
-    return put_along(xp.expand_dims(-(input * shares), dim), xp.expand_dims(classes, dim), dim, shape[dim])
+        counted = total(xp, shares, None, False)
+        values = values / (counted + (counted == 0))
+    result = xp.zeros((classes.size, shape[dim]), input.dtype)
+    result[xp.arange(classes.size), classes] = values.reshape(-1)
+    return result if len(shape) == 2 else xp.moveaxis(result.reshape(*target.shape, shape[dim]), -1, dim)
 
 
 def _check_classes(input: Any, target: Any, weight: Any) -> None:
