@@ -262,18 +262,23 @@ class View:
         self.several = several  # one of several views that one operation returned
         self.custom = custom  # returned by a custom Function, whose backward a write would bypass
 
-    def replay(self, base: Any) -> Any:
-        """The same view of another base, a Tensor or a raw array."""
+    def path(self) -> tuple[tuple[Any, ...], ...]:
+        """The steps from the base to this view."""
         steps: list[tuple[Any, ...]] = []
         view: View | None = self
         while view is not None:
             steps.append(view.step)
             view = view.parent
-        for op, rest, index in reversed(steps):
-            base = op.call(base, *rest)
-            if index is not None:
-                base = base[index]
-        return base
+        return tuple(reversed(steps))
+
+
+def replay(path: tuple[tuple[Any, ...], ...], base: Any) -> Any:
+    """The view that these steps lead to from another base, a Tensor or a raw array."""
+    for op, rest, index in path:
+        base = op.call(base, *rest)
+        if index is not None:
+            base = base[index]
+    return base
 
 
 def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...], index: int | None = None) -> None:

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, copy, namespace
+from gradlib.core.dispatch import replay
 from gradlib.core.modes import beneath, enable_grad, local, next_seq, watch
 from gradlib.core.node import Node, Output
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
@@ -130,7 +133,7 @@ def write_tangents(target: Tensor, result: Any) -> None:
                 for ref in tuple(target.version.views):
                     each = ref()
                     if each is not None and each.meta.view is not None and level not in (each.meta.tangents or {}):
-                        level.attach(each, each.meta.view.replay(base))
+                        level.attach(each, replay(each.meta.view.path(), base))
             tangent = target.meta.tangents[level]  # type: ignore[index]
             if new is None:
                 tangent.zero_()
@@ -241,7 +244,7 @@ def _remake_views(target: Tensor, view: View | None) -> None:
             _follow(each, Overwritten(each._node))
             continue
         with enable_grad():
-            again = each._meta.view.replay(each._meta.view.base)
+            again = replay(each._meta.view.path(), each._meta.view.base)
         _follow(each, again._node)
 
 
@@ -278,30 +281,38 @@ class Overwritten(Node):
 class CopySlices(Node):
     """The history of a base after one of its views was written: the region comes from the new values, the rest from before."""
 
-    __slots__ = ("layout", "view")
+    __slots__ = ("order", "path")
     single = False
     output_names = ("out",)
 
     def __init__(self, base: Tensor, view: View, written: Node | None) -> None:
         self.seq = next_seq()
         self.edges = (base._node, written)
-        self.view = view
-        self.layout = None if base._array.flags.c_contiguous else base._array  # replaying needs memory laid out as the base's
+        self.path = view.path()  # and not the view, which knows the base, which holds this node
+        steps = [-abs(step) for step in base._array.strides]
+        self.order = None if base._array.flags.c_contiguous else tuple(np.argsort(steps, kind="stable"))
         self.saved = None
         self.shape = base._array.shape
         self.dtype = base._array.dtype
         self.rare = None
 
+    def _laid_out(self, g: Array) -> Array:
+        """A copy in the base's order of axes, so that replaying gives views of it where it did of the base."""
+        if self.order is None:
+            return namespace(g).array(g, order="C", copy=True)
+        made = namespace(g).empty([g.shape[axis] for axis in self.order], g.dtype).transpose(np.argsort(self.order))
+        made[...] = g
+        return made
+
     def run(self, g: Array) -> tuple[Array, Array]:
-        xp = namespace(g)
-        rest = xp.empty(g.shape, g.dtype) if self.layout is None else xp.empty_like(self.layout, dtype=g.dtype)
-        rest[...] = g
-        region = self.view.replay(rest)
+        rest = self._laid_out(g)
+        region = replay(self.path, rest)
         inside = copy(region)
         region[...] = 0
         return rest, inside
 
     def run_recorded(self, g: Tensor) -> tuple[Tensor, Tensor]:
         rest = g.clone()
-        self.view.replay(rest).zero_()
-        return rest, self.view.replay(g)
+        rest._array = self._laid_out(rest._array)
+        replay(self.path, rest).zero_()
+        return rest, replay(self.path, g)
