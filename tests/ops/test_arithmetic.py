@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis.extra.numpy import BroadcastableShapes, mutually_broadcastable_shapes
 
 import gradlib
+from gradlib.autograd import forward_ad
 
 
 def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
@@ -78,6 +79,14 @@ def test_gradients_return_in_the_dtype_of_their_input() -> None:
     x = t([2.0], "float64", True)
     (x * z).real.sum().backward()
     assert x.grad.tolist() == [1]
+
+
+def test_integers_beside_a_float_have_no_tangent() -> None:
+    n, mask = t([3, 4]), t([True, False])
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(t([1.0, 2.0]), t([10.0, 20.0]))
+        for value, tangent in ((x + n, [10, 20]), (n - x, [-10, -20]), (x * n, [30, 80]), (gradlib.where(mask, x, n), [10, 0])):
+            assert forward_ad.unpack_dual(value).tangent.tolist() == tangent
 
 
 # ---- sums -----------------------------------------------------------------------------------------------------------------------
