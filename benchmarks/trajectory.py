@@ -174,9 +174,19 @@ def gpu_rows() -> list[Row]:
         for name in ("position", "acceleration", "jerk"):
             target = 1 / (0.85 if name == "position" else 0.75)
             for way, seconds in kernel_seconds(STEPS[name], batch, horizon).items():
-                made.append(Row(f"step_{name} {way} over its floor ({size})", f"{seconds * 1e6:.0f} us", f"{floor * 1e6:.0f} us", seconds / floor, target))
+                made.append(
+                    Row(
+                        f"step_{name} {way} over its floor ({size})",
+                        f"{seconds * 1e6:.0f} us",
+                        f"{floor * 1e6:.0f} us",
+                        seconds / floor,
+                        target,
+                    )
+                )
         fused, composed = (device_seconds(runs, 30) for runs in cost_runs(batch, horizon))
-        made.append(Row(f"smoothness_cost over composed ({size})", f"{fused * 1e6:.0f} us", f"{composed * 1e6:.0f} us", fused / composed, 1 / 3))
+        made.append(
+            Row(f"smoothness_cost over composed ({size})", f"{fused * 1e6:.0f} us", f"{composed * 1e6:.0f} us", fused / composed, 1 / 3)
+        )
     return made
 
 

@@ -67,7 +67,7 @@ def parameters(source: str, kernel: str, options: Options) -> tuple[Parameter, .
     text = re.sub(r"//[^\n]*", "", read_source(source))
     match = re.search(rf"__global__[^;{{]*?\b{re.escape(kernel)}\s*\(([^)]*)\)", text)
     if match is None:
-        raise ValueError(f"{source} declares no kernel {kernel!r}; write it as extern \"C\" __global__ void {kernel}(...)")
+        raise ValueError(f'{source} declares no kernel {kernel!r}; write it as extern "C" __global__ void {kernel}(...)')
     names = dict(options)
     names["real"] = "double" if names.get("STORAGE") == "double" else "float"
     return tuple(_parameter(source, part, names) for part in match.group(1).split(","))
@@ -120,11 +120,11 @@ def _checked(kernel: str, parameter: Parameter, value: Any, device: int | None) 
 
 
 def _number(where: str, parameter: Parameter, value: Any) -> Any:
-    kinds: tuple[type, ...] = (int, np.integer) if parameter.dtype.startswith("int") else (int, float, np.integer, np.floating)
+    kinds: Any = (int, np.integer) if parameter.dtype.startswith("int") else (int, float, np.integer, np.floating)
     if not isinstance(value, kinds):
         raise TypeError(f"{where} is a number of C type {parameter.ctype}, got {type(value).__name__}")
     cast = np.dtype(parameter.dtype).type
-    if parameter.dtype.startswith("int") and not np.iinfo(cast).min <= value <= np.iinfo(cast).max:
+    if parameter.dtype.startswith("int") and not np.iinfo(parameter.dtype).min <= int(value) <= np.iinfo(parameter.dtype).max:
         raise ValueError(f"{where} is a {parameter.ctype}, and {value} does not fit it")
     return cast(value)
 

@@ -8,6 +8,7 @@ rows is 1 and m is trajectories x joints, so one step of all of them is contiguo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -59,8 +60,18 @@ class Steps:
         b, self.horizon, d = shape
         self.rows, self.m = (1, b * d) if time_order else (b, d)
         self.size = b * self.horizon * d
-        self.t = self._spread(dt, shape, time_order)
-        self.rate = self._spread(1 / dt, shape, time_order)
+        self._given = dt, shape, time_order
+
+    @cached_property
+    def t(self) -> Array:
+        """The seconds of each element's step, or one number when they are the same for all."""
+        return self._spread(*self._given)
+
+    @cached_property
+    def rate(self) -> Array:
+        """One over ``t``."""
+        dt, shape, time_order = self._given
+        return self._spread(1 / dt, shape, time_order)
 
     def _spread(self, dt: Array, shape: tuple[int, int, int], time_order: bool) -> Array:
         """dt for each element of the block, or one number when it is the same for all."""

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory import bspline as host
-from gradlib.trajectory import check as checks
-from gradlib.trajectory import kernels as device
+from gradlib.trajectory import bspline as host, check as checks, kernels as device
+from gradlib.trajectory.blocks import compute_dtype
 from gradlib.trajectory.maps import Static, batch_and_joints, each, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
@@ -60,12 +59,12 @@ def _forward(xp: Any, dt: Any, static: Static, parts: list[Any], out: Any) -> tu
     degree, samples, _, _, time_last = static
     batch, _, joints, _, horizon = _sizes(static)
     dtype = next(x for x in parts if x is not None).dtype
-    times = step_times(xp, dt).astype(host.compute_dtype(dtype))
+    times = step_times(xp, dt).astype(compute_dtype(dtype))
     points = _polygon(xp, times, static, parts)
     shape = (batch, joints, horizon) if time_last else (batch, horizon, joints)
     made = tuple(xp.empty(shape, dtype) for _ in range(4)) if out is None else tuple(out)
     if xp is np:
-        host.forward(points, times, degree, samples, [_order(x, time_last) for x in made])  # type: ignore[misc]
+        host.forward(points, times, degree, samples, [_order(x, time_last) for x in made])
     else:
         weights = xp.asarray(host.sample_weights(degree, samples)).astype(times.dtype)
         stored = xp.ascontiguousarray(_order(points, time_last), dtype=dtype)
@@ -77,7 +76,7 @@ def _adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: Places)
     degree, samples, _, _, time_last = static
     batch, knots, joints, number, _ = _sizes(static)
     stored = next(g.dtype for g in grads if g is not None)
-    times = step_times(xp, dt).astype(host.compute_dtype(stored))
+    times = step_times(xp, dt).astype(compute_dtype(stored))
     if xp is np:
         points = host.adjoint([_order(g, time_last) for g in grads], times, (batch, number, joints), degree, samples)
     else:
@@ -90,7 +89,7 @@ def _adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: Places)
         scales = _scales(xp, times, static, end)
         for k in range(4):
             if first + k in wanted:
-                unused = end and not static[2] or k >= len(scales)
+                unused = (end and not static[2]) or k >= len(scales)
                 made[first + k] = xp.zeros((batch, joints), stored) if unused else (scales[k] * fixed).sum(axis=1).astype(stored)
     return tuple(made[i] for i in wanted)
 

@@ -39,12 +39,17 @@ def forward(u: Array, start: Parts, goal: Array | None, dt: Array, out: Sequence
     dtype = compute_dtype(u.dtype)
     batch, horizon, joints = u.shape
     result = tuple(np.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
-    control, end = _ready(u, dtype), _ready(goal, dtype)
+    control, end = np.ascontiguousarray(u, dtype=dtype), _ready(goal, dtype)
     begin = [_ready(x, dtype) for x in start]
     t, by_v, by_a, by_j = _scales(dt, dtype)
     with np.errstate(all="ignore"):
         for low, high in split(batch, horizon * joints):
-            x = _padded(control[low:high], [None if s is None else s[low:high] for s in begin], end if end is None else end[low:high], _rows(t, low, high))
+            x = _padded(
+                control[low:high],
+                [None if s is None else s[low:high] for s in begin],
+                end if end is None else end[low:high],
+                _rows(t, low, high),
+            )
             at = [x[:, o * joints : (o + horizon) * joints] for o in range(5)]
             near, far = at[3] - at[1], at[4] - at[0]
             velocity = (8 * near - far) * _rows(by_v, low, high)
@@ -108,7 +113,7 @@ def adjoint(grads: Parts, dt: Array, shape: tuple[int, int, int], has_goal: bool
             by_start[0, low:high] = x[:, :4].sum(axis=1)
             by_start[1, low:high] = -seconds * (x[:, 2] + 2 * x[:, 1] + 3 * x[:, 0])
             by_start[2, low:high] = seconds**2 / 2 * (x[:, 2] + 4 * x[:, 1] + 9 * x[:, 0])
-        return tuple(x.astype(stored, copy=False) for x in (by_u, *by_start, by_goal))  # type: ignore[return-value]
+        return tuple(x.astype(stored, copy=False) for x in (by_u, *by_start, by_goal))
 
 
 def _by_points(grads: Parts, scales: list[Array], shape: tuple[int, int, int], dtype: np.dtype) -> Array:

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory import central as host
-from gradlib.trajectory import check as checks
-from gradlib.trajectory import kernels as device
+from gradlib.trajectory import central as host, check as checks, kernels as device
 from gradlib.trajectory.maps import Static, batch_and_joints, each, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
@@ -35,7 +33,7 @@ def _forward(xp: Any, dt: Any, static: Static, parts: list[Any], out: Any) -> tu
     times = step_times(xp, dt)
     if xp is np:
         targets = [_steps_first(x, time_last) for x in made]
-        host.forward(_steps_first(control, time_last), start, goal, times, targets)  # type: ignore[arg-type]
+        host.forward(_steps_first(control, time_last), start, goal, times, targets)
     else:
         device.central_forward(xp, control, start, goal, times, made, time_last)
     return made
@@ -76,9 +74,7 @@ central_map = closed_pair(
 )  # fmt: skip
 
 
-def central(
-    name: str, u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout: str, out: Any, check: bool
-) -> JointTrajectory:
+def central(name: str, u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout: str, out: Any, check: bool) -> JointTrajectory:
     """`step_position` with scheme "central"."""
     from gradlib.trajectory.steps import apply, delivered, start_parts
 

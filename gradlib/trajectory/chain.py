@@ -73,52 +73,47 @@ def forward(
     dtype = compute_dtype(u.dtype)
     result = tuple(np.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
     work = result if u.dtype == dtype else tuple(np.empty(u.shape, dtype) for _ in range(4))
-    control = _ready(u, dtype)
+    control = np.ascontiguousarray(u, dtype=dtype)
     begin = [_ready(x, dtype) for x in start]
     extra = [_ready(x, dtype) for x in sources or (None, None, None)]
-    times = _Times(dt, dtype, time_order=order > 0)
+    by_row, by_step = _Times(dt, dtype, time_order=False), _Times(dt, dtype, time_order=True)
     with np.errstate(all="ignore"):  # differences across rows are computed and overwritten; overflow gives inf, as on a GPU
         for low, high in split(len(u), u.shape[1] * u.shape[2]):
-            block = control[low:high]
-            steps = times.of(low, block.shape)
-            views = [x[low:high] for x in work]
+            shape = (high - low, *u.shape[1:])
             parts, added = _part(begin, low, high), _part(extra, low, high)
-            if order == 0:
-                flat = [None if x is None else x.reshape(-1) for x in added]
-                _forward_block(block.reshape(-1), parts, flat, steps, 0, False, [x.reshape(-1) for x in views])
-            else:
-                _forward_transposed(block, parts, added, steps, order, exact, views)
+            views = [x[low:high] for x in work]
+            _difference_block(control[low:high], parts, added, by_row.of(low, shape), order, views)
+            if order:
+                _sum_block(parts, added, by_step.of(low, shape), order, exact, views)
         if work is not result:
             for target, value in zip(result, work, strict=True):
                 np.copyto(target, value, casting="same_kind")
     return result  # type: ignore[return-value]
 
 
-def _forward_transposed(block: Array, start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, views: list[Array]) -> None:
-    """`_forward_block` on copies in time order."""
-    flat = np.empty((5, steps.size), block.dtype)
-    to_time_order(block, flat[4])
-    turned: list[Array | None] = []
-    for source in sources:
-        turned.append(None if source is None else np.empty(steps.size, block.dtype))
-        if source is not None:
-            to_time_order(source, turned[-1])
-    _forward_block(flat[4], start, turned, steps, order, exact, list(flat[:4]))
-    for value, view in zip(flat, views, strict=False):
-        from_time_order(value, view)
-
-
-def _forward_block(u: Array, start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, x: list[Array]) -> None:
-    """Fill the flat arrays x = (p, v, a, j) of one block from its flat controls."""
+def _difference_block(u: Array, start: Parts, sources: Parts, steps: Steps, order: int, views: list[Array]) -> None:
+    """Of one block the control, delayed, and what lies above it in the chain."""
     begin = (*start, None)
-    steps.delay(u, begin[order], x[order])
+    flat = [x.reshape(-1) for x in views]
+    steps.delay(u.reshape(-1), begin[order], flat[order])
     for i in range(order, 3):
-        steps.difference(x[i], sources[i], begin[i + 1], x[i + 1])
+        source = sources[i]
+        steps.difference(flat[i], None if source is None else source.reshape(-1), begin[i + 1], flat[i + 1])
+
+
+def _sum_block(start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, views: list[Array]) -> None:
+    """Of one block what lies below the control in the chain, on copies in time order."""
+    x = list(np.empty((order + 1, steps.size), views[0].dtype))
+    to_time_order(views[order], x[order])
     for i in range(order - 1, -1, -1):
         _increment(x, i, order, steps, exact)
-        if sources[i] is not None:
-            np.add(x[i], sources[i], out=x[i])
-        steps.accumulate(x[i], begin[i], x[i])
+        source = sources[i]
+        if source is not None:
+            turned = np.empty(steps.size, source.dtype)
+            to_time_order(source, turned)
+            np.add(x[i], turned, out=x[i])
+        steps.accumulate(x[i], start[i], x[i])
+        from_time_order(x[i], views[i])
 
 
 def _increment(x: list[Array], i: int, order: int, steps: Steps, exact: bool) -> None:
@@ -178,9 +173,7 @@ def _flat_grads(grads: Parts, steps: Steps, order: int) -> list[Array | None]:
     return flat
 
 
-def _adjoint_block(
-    grads: Parts, steps: Steps, order: int, exact: bool, with_sources: bool
-) -> tuple[Array, list[Array], list[Array]]:
+def _adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, with_sources: bool) -> tuple[Array, list[Array], list[Array]]:
     """Of one block: the flat gradient by the delayed control, those by the three start parts, and by the sources (flat, or none)."""
     dtype = next(g.dtype for g in grads if g is not None)
     begin: list[Array] = [np.empty(0)] * 3

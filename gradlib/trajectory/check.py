@@ -53,14 +53,18 @@ def control(name: str, u: Any, layout: str, shortest: int, what: str = "u") -> S
         raise ValueError(f'{name}: layout is "bhd" (trajectory, step, joint) or "bdh" (trajectory, joint, step), got {layout!r}')
     array = raw(u)
     if not is_array(array) or not dtypes.is_floating_point(array.dtype):
-        raise TypeError(f"{name}: {what} is a Tensor or array of a floating dtype, got {describe(u)}; convert it with gradlib.tensor or .to(dtype)")
+        raise TypeError(
+            f"{name}: {what} is a Tensor or array of a floating dtype, got {describe(u)}; convert it with gradlib.tensor or .to(dtype)"
+        )
     axes = "(B, H, D)" if layout == "bhd" else "(B, D, H)"
     if array.ndim != 3:
         raise ValueError(f"{name}: {what} has shape {axes}, got {describe(u)}; give a single trajectory as {what}[None]")
     batch, first, second = array.shape
     horizon, joints = (first, second) if layout == "bhd" else (second, first)
     if horizon < shortest:
-        raise ValueError(f"{name}: the horizon is at least {shortest} steps, got {describe(u)}, {horizon} steps in layout {layout!r}; give more steps")
+        raise ValueError(
+            f"{name}: the horizon is at least {shortest} steps, got {describe(u)}, {horizon} steps in layout {layout!r}; give more steps"
+        )
     if joints == 0:
         raise ValueError(f"{name}: there is at least one joint, got {describe(u)} in layout {layout!r}")
     return Sizes(batch, horizon, joints, layout == "bdh")
@@ -128,7 +132,9 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
         used = array if one or array.ndim == 0 or array.shape[-1] == 1 else array[..., 1:]
         least = used.min() if used.size else 1.0
         if not (least > 0 and np.isfinite(float(used.max() if used.size else 1.0))):
-            raise ValueError(f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)} with least value {float(least)}")
+            raise ValueError(
+                f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)} with least value {float(least)}"
+            )
     return dt
 
 
@@ -143,13 +149,19 @@ def outputs(name: str, out: Any, u: Any, sizes: Sizes) -> list[Array] | None:
     like = raw(u)
     arrays = [raw(x) for x in out]
     if len(arrays) != 4 or not all(is_array(x) for x in arrays):
-        raise TypeError(f"{name}: out is four Tensors or arrays (position, velocity, acceleration, jerk), got {len(arrays)}: {[type(x).__name__ for x in out]}")
+        raise TypeError(
+            f"{name}: out is four Tensors or arrays (position, velocity, acceleration, jerk), "
+            f"got {len(arrays)}: {[type(x).__name__ for x in out]}"
+        )
     for part, array in zip(("position", "velocity", "acceleration", "jerk"), arrays, strict=True):
         if array.shape != sizes.shape or array.dtype != like.dtype or device_index(array) != device_index(like):
             raise ValueError(f"{name}: out's {part} has u's shape, dtype and device, {describe(u)}, got {describe(array)}")
         flags = array.flags
         if not flags.c_contiguous or not getattr(flags, "aligned", True) or not getattr(flags, "writeable", True):
-            raise ValueError(f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; give a fresh array from empty_like")
+            raise ValueError(
+                f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
+                "give a fresh array from empty_like"
+            )
     if isinstance(like, np.ndarray) and any(np.may_share_memory(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
         raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
     if isinstance(like, np.ndarray) and any(np.may_share_memory(x, like) for x in arrays):

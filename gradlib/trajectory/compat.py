@@ -125,7 +125,9 @@ def tensor_step_acc_semi_euler(state: Any, act: Any, state_seq: Any, diag_dt: An
     return _sequence(state_seq, [euler_integrate(position, v, diag_dt, integrate_matrix_pos), v, act, None])
 
 
-def jit_tensor_step_pos_clique(pos_act: Any, start_position: Any, mask: Any, n_mask: Any, fd_1: Any, fd_2: Any, fd_3: Any) -> tuple[Any, Any, Any, Any]:
+def jit_tensor_step_pos_clique(
+    pos_act: Any, start_position: Any, mask: Any, n_mask: Any, fd_1: Any, fd_2: Any, fd_3: Any
+) -> tuple[Any, Any, Any, Any]:
     """Positions to states by dense matrices: p = mask start + n_mask u; v, a, j = fd_1 p, fd_2 p, fd_3 p.
 
     Args: pos_act (B, H, D); start_position (B, D) or (D,); mask (H, 1); n_mask, fd_k (H, H).

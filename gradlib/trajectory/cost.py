@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from gradlib.backend.array import Array, is_array, namespace
 from gradlib.core import modes
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor
-from gradlib.trajectory import check as checks
-from gradlib.trajectory import kernels as device
-from gradlib.trajectory import smoothness as host
+from gradlib.trajectory import check as checks, kernels as device, smoothness as host
 from gradlib.trajectory.maps import Static, batch_and_joints, chain, each, step_times
 from gradlib.trajectory.pair import Places, slots
 from gradlib.trajectory.state import JointLimits
@@ -64,7 +62,9 @@ def smoothness_cost(
 def _constant(name: str, what: str, value: Any, u: Any, sizes: checks.Sizes) -> Array:
     """A number or (D,) as (D,) on u's device. Raises: TypeError or ValueError for what is neither, or requires a gradient."""
     if isinstance(value, Tensor) and value._node is not None:
-        raise ValueError(f"{name}: {what} is a constant, got a Tensor that requires grad; detach it, or compose the cost from step_position")
+        raise ValueError(
+            f"{name}: {what} is a constant, got a Tensor that requires grad; detach it, or compose the cost from step_position"
+        )
     array = checks.raw(value)
     if not is_array(array):
         array = np.asarray(array, dtype=np.float64)
@@ -79,7 +79,9 @@ def _weights(name: str, weights: Any, u: Any, sizes: checks.Sizes) -> Array:
     """(3, D)."""
     if not isinstance(weights, (tuple, list)) or len(weights) != 3:
         raise TypeError(f"{name}: weights is a tuple (velocity, acceleration, jerk), got {checks.describe(weights)}")
-    rows = [_constant(name, f"the weight of {part}", w, u, sizes) for part, w in zip(("velocity", "acceleration", "jerk"), weights, strict=True)]
+    rows = [
+        _constant(name, f"the weight of {part}", w, u, sizes) for part, w in zip(("velocity", "acceleration", "jerk"), weights, strict=True)
+    ]
     return namespace(rows[0]).stack(rows)
 
 

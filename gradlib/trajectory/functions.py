@@ -25,13 +25,13 @@ def _keep(g: Any, buffer: Array) -> Any:
 
 
 @op("linear", name="trajectory_keep_gradient", view=True, method=False, complex="none", input=lambda g, buffer: _keep(g, buffer))
-def keep_gradient(xp: Any, input: Any, buffer: Array) -> Any:  # noqa: A002
+def keep_gradient(xp: Any, input: Any, buffer: Array) -> Any:
     """The input; its gradient is copied into buffer when backward passes."""
     return input.view()
 
 
 @op("linear", name="trajectory_turn", method=False, complex="none", input=lambda g: turn(g, None))
-def turn(xp: Any, input: Any, buffer: Any) -> Any:  # noqa: A002
+def turn(xp: Any, input: Any, buffer: Any) -> Any:
     """The last two axes exchanged, contiguous, in buffer where one is given."""
     if buffer is None:
         return xp.ascontiguousarray(input.swapaxes(1, 2))

@@ -110,7 +110,15 @@ def chain_forward_call(
 
 
 def chain_forward(
-    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, order: int, exact: bool, sources: Any, out: Sequence[Array] | None, group: int
+    xp: Any,
+    u: Array,
+    start: Sequence[Array | None],
+    dt: Array,
+    order: int,
+    exact: bool,
+    sources: Any,
+    out: Sequence[Array] | None,
+    group: int,
 ) -> tuple[Array, ...]:
     """`gradlib.trajectory.chain.forward` on the GPU; ``group`` series share a start row's place and a dt."""
     made = tuple(xp.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
@@ -194,9 +202,7 @@ def central_forward(
     launch(central_forward_call(xp, u, start, goal, dt, out, time_last))
 
 
-def central_adjoint_call(
-    xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Array], has_goal: bool, time_last: bool
-) -> Call:
+def central_adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Array], has_goal: bool, time_last: bool) -> Call:
     """The launch of ``central_adjoint``; ``made`` are the gradients to fill, by u, start and goal."""
     given = [ready(xp, g) for g in grads]
     by_u = made[0]
@@ -260,7 +266,7 @@ def smoothness_call(
     xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: Array, limits: Array | None, limit_weight: float, cost: Array,
     made: Sequence[Array | None], group: int,
 ) -> Call:  # fmt: skip
-    """The launch of ``smoothness``: ``cost`` has `smoothness_cost_rows` rows, ``made`` are the gradients by u and the start parts, or None."""
+    """The launch of ``smoothness``: ``cost`` has `smoothness_cost_rows` rows, ``made`` are the gradients by u and start parts, or None."""
     begin = [ready(xp, x) for x in start]
     control = ready(xp, u)
     seconds, dt_b, dt_h = times(xp, dt, u)
@@ -280,12 +286,12 @@ def smoothness(
     xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: Array, limits: Array | None, limit_weight: float, gradient: bool,
     group: int,
 ) -> tuple[Array | None, ...]:  # fmt: skip
-    """`gradlib.trajectory.smoothness.cost_and_gradient` on the GPU, for arrays as series (rows, H, joints); ``group`` series a trajectory."""
+    """`gradlib.trajectory.smoothness.cost_and_gradient` on the GPU, for arrays as (series, H, joints); ``group`` series a trajectory."""
     real = "float64" if u.dtype.name == "float64" else "float32"
     cost = xp.empty((smoothness_cost_rows(u.shape[2]), len(u)), real)
     starts = [xp.empty((u.shape[0], u.shape[2]), u.dtype) if gradient else None for _ in range(3)]
     made = (xp.empty(u.shape, u.dtype) if gradient else None, *starts)
     tables = [None if x is None else xp.ascontiguousarray(x, dtype=real) for x in (weights, limits)]
-    launch(smoothness_call(xp, u, start, dt, tables[0], tables[1], limit_weight, cost, made, group))  # type: ignore[arg-type]
+    launch(smoothness_call(xp, u, start, dt, tables[0], tables[1], limit_weight, cost, made, group))
     total = cost.sum(axis=0).reshape(-1, group).sum(axis=1)
     return (total.astype(u.dtype, copy=False), *made)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory import chain as host_chain
-from gradlib.trajectory import kernels as device
+from gradlib.trajectory import chain as host_chain, kernels as device
 from gradlib.trajectory.pair import Places, closed_pair
 
 Static = tuple[Any, ...]

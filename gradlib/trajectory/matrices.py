@@ -33,7 +33,8 @@ def _horizon(name: str, horizon: Any, least: int = 1) -> int:
 
 
 def build_fd_matrix(
-    horizon: int, device: Any = "cpu", dtype: Any = dtypes.float32, order: int = 1, PREV_STATE: bool = False, FULL_RANK: bool = False, SHIFT: bool = False
+    horizon: int, device: Any = "cpu", dtype: Any = dtypes.float32, order: int = 1, PREV_STATE: bool = False, FULL_RANK: bool = False,
+    SHIFT: bool = False,
 ) -> Tensor:  # fmt: skip
     """Finite differences along a horizon as a matrix.
 

@@ -45,7 +45,12 @@ def present(values: Any) -> tuple[Places, list[Any]]:
 
 
 def closed_pair(
-    name: str, parts: tuple[str, ...], forward: Callable[..., Any], adjoint: Callable[..., Any], time_parts: Places, by_time: Callable[..., Any]
+    name: str,
+    parts: tuple[str, ...],
+    forward: Callable[..., Any],
+    adjoint: Callable[..., Any],
+    time_parts: Places,
+    by_time: Callable[..., Any],
 ) -> Pair:
     """Declare a map and its transpose.
 
@@ -85,7 +90,9 @@ def closed_pair(
         by_dt = by_time(dt, static, slots(places, inputs, len(parts)), made, slots(which, grads[1:], 4), by_parts)
         return [by_dt, *(made[i] for i in which)]
 
-    def declare(kind: str, suffix: str, sequence: str, outputs: tuple[str, ...], rule: Callable[..., Any], value: Callable[..., Any]) -> Any:
+    def declare(
+        kind: str, suffix: str, sequence: str, outputs: tuple[str, ...], rule: Callable[..., Any], value: Callable[..., Any]
+    ) -> Any:
         also = () if suffix.endswith("timed") else ("dt",)
         options: dict[str, Any] = {"also": also, "sequence": sequence, "outputs": outputs, "complex": "none", sequence: rule}
         return op(kind, name=name + suffix, method=False, **options)(value)

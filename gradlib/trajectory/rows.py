@@ -10,7 +10,14 @@ from gradlib.core.op import op
 from gradlib.trajectory import kernels as device
 
 
-@op("linear", name="trajectory_rows", also=("index",), method=False, complex="none", input=lambda g, index, input_shape: rows_adjoint(g, index, input_shape[0]))
+@op(
+    "linear",
+    name="trajectory_rows",
+    also=("index",),
+    method=False,
+    complex="none",
+    input=lambda g, index, input_shape: rows_adjoint(g, index, input_shape[0]),
+)
 def rows(xp: Any, input: Any, index: Any) -> Any:
     """Row ``index[b]`` of input (S, D) for each b: (B, D)."""
     if xp is np:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.trajectory.blocks import Steps, compute_dtype, split
-from gradlib.trajectory.chain import _adjoint_block, _deliver_control, _forward_block, _Times
+from gradlib.trajectory.chain import _adjoint_block, _deliver_control, _difference_block, _Times
 
 Parts = Sequence[Array | None]
 _BLOCK = 1 << 18  # larger than an integration's: more, shorter passes, whose calls cost more than the cache saves
@@ -56,7 +56,8 @@ def cost_and_gradient(
                 cost[low:high] = _scaled_block(block, part, seconds, fitted, steps, views)
             else:
                 cost[low:high] = _block(block, part, fitted, limits, limit_weight, steps, views)
-        return (cost.astype(u.dtype, copy=False), *(None if x is None else x.astype(u.dtype, copy=False) for x in (by_u, *by_start)))
+        gradients = [None if x is None else x.astype(u.dtype, copy=False) for x in (by_u, *by_start)]
+        return cost.astype(u.dtype, copy=False), gradients[0], gradients[1], gradients[2], gradients[3]
 
 
 def _factor(weights: Array, seconds: Array, power: int, steps: Steps) -> Array:
@@ -110,7 +111,7 @@ def _block(u: Array, start: Parts, factors: list[Any], limits: Array | None, lim
     """Cost of one block with any step times and limits; fills the gradients ``views``."""
     rows = steps.rows
     states = list(np.empty((4, steps.size), u.dtype))
-    _forward_block(u.reshape(-1), start, (None, None, None), steps, 0, False, states)
+    _difference_block(u, start, (None, None, None), steps, 0, [x.reshape(u.shape) for x in states])
     cost = np.zeros(rows, u.dtype)
     slopes: list[Array | None] = [None] * 4
     for k, x in enumerate(states):

@@ -74,7 +74,9 @@ def test_nvrtc_reports_an_error():
 @pytest.mark.parametrize("source", SOURCES)
 def test_nvcc_reports_no_spills_in_any_variant(tmp_path, source):
     report = nvcc_report(tmp_path, shim.program_text(source, VARIANTS[source], device=True), source)
-    lines = re.findall(r"Function properties for (\w+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    lines = re.findall(
+        r"Function properties for (\w+)\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report
+    )
     assert len(lines) == len(VARIANTS[source]) * len(shim.kernel_names(source))
     assert not [line for line in lines if line[1:] != ("0", "0", "0")]
 

@@ -95,7 +95,9 @@ def execute(call: Call, variants: Iterable[Options] | None = None, sanitizer: st
     parts = [f"{variant_name(call.options)}\0k{number}\0".encode(), struct.pack("5q", *call.grid, call.block, call.shared, len(args))]
     for parameter, value in zip(declared, args, strict=True):
         data = None if parameter.pointer and np.ndim(value) == 0 and not isinstance(value, np.ndarray) else value.tobytes()
-        parts.append(f"{'*' if parameter.pointer else ''}{parameter.ctype}\0".encode() + struct.pack("q", -1 if data is None else len(data)))
+        parts.append(
+            f"{'*' if parameter.pointer else ''}{parameter.ctype}\0".encode() + struct.pack("q", -1 if data is None else len(data))
+        )
         parts.append(data or b"")
     with tempfile.TemporaryDirectory() as folder:
         given, made = Path(folder) / "launch", Path(folder) / "results"

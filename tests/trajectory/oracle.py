@@ -18,7 +18,7 @@ def step_times(rng: np.random.Generator, kind: str, batch: int, horizon: int) ->
 
 def chain(u, start, dt, order, exact=False, sources=None):
     """p, v, a, j of TRAJECTORY section 1, with the sources that stand for a change of dt."""
-    batch, horizon, joints = u.shape
+    batch, horizon, _ = u.shape
     t_all = np.broadcast_to(dt, (batch, horizon))
     r, s, q = sources or np.zeros((3, *u.shape))
     p, v, a, j = (np.zeros(u.shape) for _ in range(4))

@@ -18,7 +18,9 @@ B, K, D = 2, 3, 2
 def test_boundary_states_are_met_exactly(make, degree, with_goal, layout):
     turn = (lambda x: x.swapaxes(1, 2)) if layout == "bdh" else (lambda x: x)
     knots, start, goal = make(*turn(np.empty((B, K, D))).shape), [make(B, D) for _ in range(4)], [make(B, D) for _ in range(4)]
-    made = step_bspline(knots, JointState(*start), make.times(B, 1), degree=degree, samples_per_knot=3, goal=goal if with_goal else None, layout=layout)
+    made = step_bspline(
+        knots, JointState(*start), make.times(B, 1), degree=degree, samples_per_knot=3, goal=goal if with_goal else None, layout=layout
+    )
     horizon = (K + (degree if with_goal else 0)) * 3 + 1
     for k, x in enumerate(made):
         assert turn(host(x)).shape == (B, horizon, D)

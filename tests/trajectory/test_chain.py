@@ -22,7 +22,9 @@ def test_forward_is_the_recurrence(rng, case, order, exact, kind):
     u, start, sources = case
     dt = oracle.step_times(rng, kind, B, H)
     for extra in (None, sources):
-        for found, expected in zip(chain.forward(u, start, dt, order, exact, extra), oracle.chain(u, start, dt, order, exact, extra), strict=True):
+        for found, expected in zip(
+            chain.forward(u, start, dt, order, exact, extra), oracle.chain(u, start, dt, order, exact, extra), strict=True
+        ):
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 

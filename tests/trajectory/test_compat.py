@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -58,10 +60,10 @@ def test_integrating_steps(parts, function, order):
             np.testing.assert_allclose(host(getattr(made, name)), value, rtol=1e-9, atol=1e-9)
         flat = function(state, act, gradlib.zeros((B, H, 4 * D), dtype=WIDE), dt, D, integrate, difference)
         assert flat.shape == (B, H, 4 * D)
-        np.testing.assert_array_equal(host(flat)[..., : D], host(made.position))
+        np.testing.assert_array_equal(host(flat)[..., :D], host(made.position))
     if order < 3:
         higher = [made.velocity, made.acceleration, made.jerk][order - 1 :]
-        for lower, upper in zip(higher, higher[1:], strict=False):
+        for lower, upper in pairwise(higher):
             np.testing.assert_allclose(host(upper), host(difference) @ host(lower))
 
 
@@ -80,7 +82,9 @@ def test_semi_euler_forms(parts):
     for found, value in zip(made, expected[:3], strict=False):
         np.testing.assert_allclose(host(found), value, rtol=1e-9, atol=1e-9)
     doubled = tensor_step_acc_semi_euler(JointState(*start), act, JointState(), diag, integrate, 2 * integrate)
-    np.testing.assert_allclose(host(doubled.position) - host(start[0])[:, None], 2 * (expected[0] - host(start[0])[:, None]), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        host(doubled.position) - host(start[0])[:, None], 2 * (expected[0] - host(start[0])[:, None]), rtol=1e-9, atol=1e-9
+    )
     np.testing.assert_allclose(host(euler_integrate(start[1], act, diag, integrate)), expected[1], rtol=1e-9, atol=1e-9)
 
 

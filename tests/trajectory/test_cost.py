@@ -12,7 +12,11 @@ from tests.trajectory.helpers import host
 
 B, H, D = 2, 5, 2
 WEIGHTS = (1.0, np.array([0.5, 0.7]), 0.1)
-LIMITS = [None, JointLimits(position=0.5, velocity=(-1.0, 2.0), jerk=np.array([3.0, 4.0])), JointLimits(acceleration=(np.array([-1.0, 0.0]), 1.0))]
+LIMITS = [
+    None,
+    JointLimits(position=0.5, velocity=(-1.0, 2.0), jerk=np.array([3.0, 4.0])),
+    JointLimits(acceleration=(np.array([-1.0, 0.0]), 1.0)),
+]
 
 
 def composed(u, start, dt, limits, limit_weight=1.0):

@@ -70,7 +70,7 @@ def test_dense_matrices(make):
     matrices += [build_fd_matrix(H, dtype=np.float64, order=k, SHIFT=True) for k in (1, 2, 3)]
     matrices = [m.to(u.device) for m in matrices]
     assert gradcheck(lambda u, s: tuple(CliqueTensorStep.apply(u, s, *matrices)), (u, start))
-    p, v, a, j = CliqueTensorStep.apply(u, start, *matrices)
+    p, v, _, _ = CliqueTensorStep.apply(u, start, *matrices)
     np.testing.assert_allclose(host(p)[:, 1:], host(u)[:, :-1])
     np.testing.assert_allclose(host(v)[:, 1:], np.diff(host(p), axis=1), atol=1e-12)
 

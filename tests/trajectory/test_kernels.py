@@ -18,7 +18,10 @@ from tests.trajectory import oracle
 
 STORAGE = ["float32", "float64", "float16", "bfloat16"]
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-2, "bfloat16": 1e-1}
-EXECUTORS = [pytest.param("shim", marks=pytest.mark.skipif(shim.COMPILER is None, reason="no g++")), pytest.param("gpu", marks=pytest.mark.cuda)]
+EXECUTORS = [
+    pytest.param("shim", marks=pytest.mark.skipif(shim.COMPILER is None, reason="no g++")),
+    pytest.param("gpu", marks=pytest.mark.cuda),
+]
 LONG = "long long"
 
 
@@ -81,7 +84,8 @@ VARIANTS = {
     "chain.cu": [
         o
         for o in _options(ORDER=[0, 1, 2, 3], EXACT=[False, True], SOURCES=[False, True])
-        if (dict(o)["ORDER"] in "23" or dict(o)["EXACT"] == "0") and (dict(o)["INDEX"] == "int" or dict(o)["ORDER"] + dict(o)["EXACT"] == "20")
+        if (dict(o)["ORDER"] in "23" or dict(o)["EXACT"] == "0")
+        and (dict(o)["INDEX"] == "int" or dict(o)["ORDER"] + dict(o)["EXACT"] == "20")
     ],
     "central.cu": _options(),
     "bspline.cu": _options(DEGREE=[3, 4, 5]),
@@ -192,8 +196,18 @@ def test_chain_adjoint_with_absent_gradients(executor, rng, missing):
     grads = [draw(rng, shape, np.float32) for _ in range(4)]
     grads[missing] = None
     for order in (0, 3):
-        made = [executor.put(poisoned(shape, np.float32)), *(executor.put(poisoned((3, 7), np.float32)) for _ in range(3)), None, None, None]
-        executor.run(kernels.chain_adjoint_call(executor.xp, [executor.put(g) if g is not None else None for g in grads], executor.put(dt), order, False, made, 1))
+        made = [
+            executor.put(poisoned(shape, np.float32)),
+            *(executor.put(poisoned((3, 7), np.float32)) for _ in range(3)),
+            None,
+            None,
+            None,
+        ]
+        executor.run(
+            kernels.chain_adjoint_call(
+                executor.xp, [executor.put(g) if g is not None else None for g in grads], executor.put(dt), order, False, made, 1
+            )
+        )
         for found, expected in zip(made, chain.adjoint(grads, dt, shape, order), strict=False):
             close(executor.host(found), expected, "float32")
 
@@ -225,12 +239,22 @@ def test_central(executor, rng, storage, index, with_goal, time_last):
         goal = draw(rng, (batch, joints), dtype) if with_goal else None
         dt = rng.uniform(0.8, 1.5, (batch, 1))
         out = [put(poisoned(turn(u).shape, dtype)) for _ in range(4)]
-        executor.run(with_index(kernels.central_forward_call(executor.xp, put(turn(u)), [put(x) for x in start], put(goal), put(dt), out, time_last), index))
+        executor.run(
+            with_index(
+                kernels.central_forward_call(executor.xp, put(turn(u)), [put(x) for x in start], put(goal), put(dt), out, time_last), index
+            )
+        )
         for found, expected in zip(out, central.forward(u, start, goal, dt), strict=True):
             close(turn(executor.host(found)), expected, storage)
         grads = [draw(rng, shape, dtype) for _ in range(4)]
-        made = [put(poisoned(turn(u).shape, dtype)), *(put(poisoned((batch, joints), dtype)) for _ in range(3)), put(np.zeros((batch, joints), dtype))]
-        executor.run(with_index(kernels.central_adjoint_call(executor.xp, [put(turn(g)) for g in grads], put(dt), made, with_goal, time_last), index))
+        made = [
+            put(poisoned(turn(u).shape, dtype)),
+            *(put(poisoned((batch, joints), dtype)) for _ in range(3)),
+            put(np.zeros((batch, joints), dtype)),
+        ]
+        executor.run(
+            with_index(kernels.central_adjoint_call(executor.xp, [put(turn(g)) for g in grads], put(dt), made, with_goal, time_last), index)
+        )
         found = [executor.host(x) for x in made]
         for value, expected in zip([turn(found[0]), *found[1:]], central.adjoint(grads, dt, shape, with_goal), strict=True):
             close(value, expected, storage)
@@ -247,12 +271,19 @@ def test_bspline(executor, rng, storage, index, degree, time_last):
     weights = put(bspline.sample_weights(degree, samples).astype(np.float64 if storage == "float64" else np.float32))
     expected = bspline.forward(points, dt, degree, samples)
     out = [put(poisoned(turn(expected[0]).shape, dtype)) for _ in range(4)]
-    executor.run(with_index(kernels.bspline_forward_call(executor.xp, put(turn(points)), weights, put(dt), out, degree, samples, time_last), index))
+    executor.run(
+        with_index(kernels.bspline_forward_call(executor.xp, put(turn(points)), weights, put(dt), out, degree, samples, time_last), index)
+    )
     for found, value in zip(out, expected, strict=True):
         close(turn(executor.host(found)), value, storage)
     grads = [draw(rng, expected[0].shape, dtype) for _ in range(4)]
     made = put(poisoned(turn(points).shape, dtype))
-    executor.run(with_index(kernels.bspline_adjoint_call(executor.xp, [put(turn(g)) for g in grads], weights, put(dt), made, degree, samples, time_last), index))
+    executor.run(
+        with_index(
+            kernels.bspline_adjoint_call(executor.xp, [put(turn(g)) for g in grads], weights, put(dt), made, degree, samples, time_last),
+            index,
+        )
+    )
     close(turn(executor.host(made)), bspline.adjoint(grads, dt, points.shape, degree, samples), storage)
 
 
@@ -304,7 +335,11 @@ def test_smoothness_with_time_last_and_no_gradient(executor, rng):
     series = np.ascontiguousarray(u.swapaxes(1, 2)).reshape(batch * joints, horizon, 1)
     cost = executor.put(poisoned((1, batch * joints), np.float64))
     tables = (executor.put(weights), executor.put(limits))
-    executor.run(kernels.smoothness_call(executor.xp, executor.put(series), (None, None, None), executor.put(dt), *tables, 0.3, cost, (None,) * 4, joints))
+    executor.run(
+        kernels.smoothness_call(
+            executor.xp, executor.put(series), (None, None, None), executor.put(dt), *tables, 0.3, cost, (None,) * 4, joints
+        )
+    )
     expected = smoothness.cost_and_gradient(u, (None, None, None), dt, weights, limits, 0.3, gradient=False)[0]
     close(executor.host(cost).reshape(batch, joints).sum(axis=1), expected, "float64")
 

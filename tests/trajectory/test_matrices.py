@@ -71,7 +71,9 @@ def test_clique_matrix(rng):
     first = np.diag(1 / dt) @ (np.eye(4) - SHIFT)
     first[0, 0] = 0
     for given in (dt, gradlib.tensor(dt)):
-        np.testing.assert_allclose(host(build_clique_matrix(4, given, dtype=np.float64)), np.concatenate([SHIFT, first, np.diag(1 / dt) @ first]))
+        np.testing.assert_allclose(
+            host(build_clique_matrix(4, given, dtype=np.float64)), np.concatenate([SHIFT, first, np.diag(1 / dt) @ first])
+        )
     assert build_clique_matrix(4, 0.5).dtype == np.float32
 
 
@@ -115,7 +117,17 @@ def test_tensor_linspace():
     np.testing.assert_allclose(tensor_linspace(0.0, 1.0, 2), [0.5, 1.0])
 
 
-@pytest.mark.parametrize("call", [lambda: build_fd_matrix(0), lambda: build_fd_matrix(3, order=0), lambda: interpolate_kernel(1, 2), lambda: interpolate_kernel(3, 0), lambda: tensor_linspace(0.0, 1.0, 0), lambda: build_int_matrix(-1)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: build_fd_matrix(0),
+        lambda: build_fd_matrix(3, order=0),
+        lambda: interpolate_kernel(1, 2),
+        lambda: interpolate_kernel(3, 0),
+        lambda: tensor_linspace(0.0, 1.0, 0),
+        lambda: build_int_matrix(-1),
+    ],
+)
 def test_sizes_that_make_no_matrix_are_refused(call):
     with pytest.raises(ValueError, match="at least"):
         call()

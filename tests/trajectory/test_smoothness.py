@@ -53,5 +53,7 @@ def test_without_gradient_and_missing_start(rng):
 def test_float16_is_float32_rounded(rng):
     u, weights = rng.standard_normal((2, 6, 3)).astype(np.float16), np.ones((3, 3))
     args = ((None, None, None), np.full((1, 1), 0.9), weights, None, 1.0)
-    for found, expected in zip(smoothness.cost_and_gradient(u, *args), smoothness.cost_and_gradient(u.astype(np.float32), *args), strict=True):
+    for found, expected in zip(
+        smoothness.cost_and_gradient(u, *args), smoothness.cost_and_gradient(u.astype(np.float32), *args), strict=True
+    ):
         np.testing.assert_array_equal(found, expected.astype(np.float16))

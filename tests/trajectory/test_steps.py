@@ -161,7 +161,6 @@ def test_out_is_filled_and_shared(make, step, scheme, order, exact, timed):
         np.testing.assert_array_equal(host(buffer), host(value))
 
 
-
 def test_writing_a_buffer_that_backward_needs_is_refused(make):
     u, dt = make(B, H, D), make.times()
     out = [make.put(np.zeros((B, H, D))) for _ in range(4)]
@@ -238,7 +237,9 @@ def test_the_unused_first_step_time_may_be_anything():
 
 
 def test_importing_trajectories_imports_no_cupy():
-    done = subprocess.run([sys.executable, "-c", "import gradlib.trajectory, sys; assert 'cupy' not in sys.modules"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import gradlib.trajectory, sys; assert 'cupy' not in sys.modules"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
