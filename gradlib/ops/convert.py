@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, device_index, is_array, move
+from gradlib.backend.array import Namespace, broadcast_to, device_index, is_array, move
 from gradlib.backend.device import device as Device, resolve
 from gradlib.core.op import op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops import create
 from gradlib.ops.data import tensor as data_tensor
-from gradlib.ops.shape import expand
 
 __all__ = ["fill", "is_complex", "is_floating_point", "is_tensor", "numel", "zero_"]
 
@@ -149,7 +148,10 @@ def copy(xp: Namespace, input: Any, src: Any) -> Any:
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
         values = values.real
     values = values if values.dtype == input.dtype else values.astype(input.dtype)
-    return expand(values, input.shape)
+    try:
+        return broadcast_to(values, input.shape)
+    except ValueError:
+        raise RuntimeError(f"copy_: a source of shape {list(values.shape)} does not match the shape {list(input.shape)}") from None
 
 
 _copy_here = Tensor.copy_
@@ -185,7 +187,7 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:
 @op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g))
 def zero(xp: Namespace, input: Any) -> Any:
     """Zeros like input."""
-    return expand(xp.zeros((), input.dtype), input.shape)
+    return broadcast_to(xp.zeros((), input.dtype), input.shape)
 
 
 zero_ = Tensor.zero_

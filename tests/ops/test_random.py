@@ -1,0 +1,249 @@
+"""Random tensors: streams by seed, distributions, dtypes, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import Generator, Tensor
+
+DRAWS: dict[str, Callable[..., Tensor]] = {
+    "rand": lambda **k: gradlib.rand(3, 4, **k),
+    "randn": lambda **k: gradlib.randn((3, 4), **k),
+    "randint": lambda **k: gradlib.randint(2, 9, (3, 4), **k),
+    "randperm": lambda **k: gradlib.randperm(12, **k),
+    "rand_like": lambda **k: gradlib.rand_like(gradlib.zeros(3, 4), **k),
+    "randn_like": lambda **k: gradlib.randn_like(gradlib.zeros(3, 4), **k),
+    "randint_like": lambda **k: gradlib.randint_like(gradlib.zeros(3, 4), 9, **k),
+    "normal": lambda **k: gradlib.normal(1.0, 2.0, (3, 4), **k),
+    "normal-tensors": lambda **k: gradlib.normal(gradlib.zeros(4), gradlib.ones(3, 1), **k),
+    "bernoulli": lambda **k: gradlib.bernoulli(gradlib.full((3, 4), 0.5), **k),
+    "multinomial": lambda **k: gradlib.multinomial(gradlib.ones(3, 8), 5, **k),
+    "multinomial-repeated": lambda **k: gradlib.multinomial(gradlib.ones(3, 4), 9, replacement=True, **k),
+    "normal_": lambda **k: gradlib.zeros(3, 4).normal_(**k),
+    "uniform_": lambda **k: gradlib.zeros(3, 4).uniform_(**k),
+    "bernoulli_": lambda **k: gradlib.zeros(3, 4).bernoulli_(0.5, **k),
+    "random_": lambda **k: gradlib.zeros(3, 4).random_(100, **k),
+    "exponential_": lambda **k: gradlib.zeros(3, 4).exponential_(**k),
+    "log_normal_": lambda **k: gradlib.zeros(3, 4).log_normal_(**k),
+}
+each = pytest.mark.parametrize("name", DRAWS)
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    return bool((a.numpy() == b.numpy()).all())
+
+
+@each
+def test_the_same_seed_gives_the_same_numbers(name: str) -> None:
+    draw = DRAWS[name]
+    gradlib.manual_seed(5)
+    first, second = draw(), draw()
+    assert not same(first, second)
+    gradlib.manual_seed(5)
+    assert same(draw(), first)
+    assert same(draw(), second)
+    assert gradlib.initial_seed() == 5
+
+
+@each
+def test_a_generator_is_a_stream_of_its_own(name: str) -> None:
+    draw, generator = DRAWS[name], Generator().manual_seed(5)
+    gradlib.manual_seed(1)
+    first = draw(generator=generator)
+    gradlib.manual_seed(5)
+    assert same(draw(), first)
+    state = generator.get_state()
+    second = draw(generator=generator)
+    generator.set_state(state)
+    assert same(draw(generator=generator), second)
+
+
+# ---- distributions: 20000 draws, bounds at six standard errors ------------------------------------------------------------------
+
+COUNT = 20000
+
+
+def check_moments(drawn: Tensor, mean: complex, variance: float, kurtosis: float) -> None:
+    """The mean and variance of draws whose fourth central moment is kurtosis * variance**2."""
+    values = drawn.detach().numpy().astype(np.complex128 if drawn.is_complex() else np.float64)
+    assert abs(values.mean() - mean) < 6 * np.sqrt(variance / values.size)
+    assert abs(values.var() - variance) < 6 * variance * np.sqrt((kurtosis - 1) / values.size)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_uniform_numbers(dtype: str) -> None:
+    drawn = gradlib.rand(COUNT, dtype=gradlib.zeros(1, dtype=dtype).dtype)
+    values = drawn.numpy().astype(np.float64)
+    assert drawn.dtype.name == dtype
+    assert values.min() >= 0
+    assert values.max() < 1
+    check_moments(drawn, 0.498 if dtype == "bfloat16" else 0.5, 1 / 12, 1.8)
+    shifted = gradlib.zeros(COUNT, dtype=drawn.dtype).uniform_(-2, 6)
+    assert shifted.dtype.name == dtype
+    check_moments(shifted.double(), 2, 64 / 12, 1.8)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+def test_normal_numbers(dtype: str) -> None:
+    kind = gradlib.zeros(1, dtype=dtype).dtype
+    drawn = gradlib.randn(COUNT, dtype=kind)
+    assert drawn.dtype.name == dtype
+    check_moments(drawn, 0, 1, 2 if drawn.is_complex() else 3)
+    check_moments(gradlib.zeros(COUNT, dtype=kind).normal_(2, 3), 2, 9, 3)
+    if drawn.is_complex():
+        parts = gradlib.view_as_real(drawn).numpy().astype(np.float64)
+        assert abs((parts[:, 0] * parts[:, 1]).mean()) < 6 * 0.5 / np.sqrt(COUNT)
+        np.testing.assert_allclose(parts.var(0), [0.5, 0.5], atol=0.05)
+
+
+def test_other_distributions() -> None:
+    check_moments(gradlib.normal(gradlib.full((COUNT,), 3.0), 2.0), 3, 4, 3)
+    check_moments(gradlib.normal(1.0, gradlib.full((COUNT,), 2.0)), 1, 4, 3)
+    check_moments(gradlib.normal(-1.0, 0.5, (COUNT,), dtype=gradlib.float64), -1, 0.25, 3)
+    check_moments(gradlib.zeros(COUNT).exponential_(2.0), 0.5, 0.25, 9)
+    check_moments(gradlib.zeros(COUNT, dtype=gradlib.float64).log_normal_(1.0, 0.5).log(), 1, 0.25, 3)
+    check_moments(gradlib.bernoulli(gradlib.full((COUNT,), 0.3)), 0.3, 0.21, 1 / 0.21 - 3)
+    check_moments(gradlib.zeros(COUNT, dtype=gradlib.int64).bernoulli_(0.3), 0.3, 0.21, 1 / 0.21 - 3)
+    assert gradlib.bernoulli(gradlib.tensor([0.0, 1.0])).tolist() == [0, 1]
+    assert gradlib.zeros(2).bernoulli_(gradlib.tensor([1.0, 0.0])).tolist() == [1, 0]
+
+
+def test_integers() -> None:
+    drawn = gradlib.randint(-2, 4, (COUNT,))
+    assert drawn.dtype == np.int64
+    counts = np.bincount(drawn.numpy() + 2, minlength=6)
+    assert len(counts) == 6
+    assert abs(counts - COUNT / 6).max() < 6 * np.sqrt(COUNT * 5 / 36)
+    assert set(gradlib.randint(3, (200,)).tolist()) == {0, 1, 2}
+    assert gradlib.randint(0, 5, size=(2,), dtype=gradlib.float32).dtype == np.float32
+    assert sorted(gradlib.randperm(50).tolist()) == list(range(50))
+    assert gradlib.randperm(5, dtype=gradlib.int32).dtype == np.int32
+    assert gradlib.zeros(500, dtype=gradlib.int8).random_().numpy().min() >= 0
+    assert set(gradlib.zeros(200).random_(3, 5).tolist()) == {3, 4}
+    assert gradlib.zeros(500).random_().numpy().max() <= 2**24
+
+
+def test_where_every_permutation_starts() -> None:
+    starts = np.bincount([gradlib.randperm(3)[0].item() for _ in range(3000)], minlength=3)
+    assert abs(starts - 1000).max() < 6 * np.sqrt(3000 * 2 / 9)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial(replacement: bool) -> None:
+    weights = gradlib.tensor([[0.0, 1.0, 0.0, 3.0, 0.0], [2.0, 0.0, 2.0, 0.0, 0.0]])
+    rows = gradlib.multinomial(weights.repeat(2000, 1), 1 if not replacement else 4, replacement=replacement)
+    assert rows.dtype == np.int64
+    for row, places, share in [(0, {1, 3}, 0.25), (1, {0, 2}, 0.5)]:
+        drawn = rows.numpy()[row::2].ravel()
+        assert set(drawn) == places
+        assert abs((drawn == min(places)).mean() - share) < 6 * np.sqrt(share * (1 - share) / drawn.size)
+    order = gradlib.multinomial(gradlib.tensor([0.2, 0.0, 0.8]), 2)
+    assert sorted(order.tolist()) == [0, 2]
+    assert sorted(gradlib.multinomial(gradlib.rand(7) + 0.1, 7).tolist()) == list(range(7))
+
+
+# ---- gradients and errors ---------------------------------------------------------------------------------------------------------
+
+
+def test_no_gradient_flows_to_what_numbers_were_drawn_from() -> None:
+    mean = gradlib.zeros(3, requires_grad=True)
+    std = gradlib.ones(2, 1, requires_grad=True)
+    (gradlib.normal(mean, std).sum() + gradlib.bernoulli(mean).sum()).backward()
+    np.testing.assert_array_equal(mean.grad.numpy(), np.zeros(3))
+    np.testing.assert_array_equal(std.grad.numpy(), np.zeros((2, 1)))
+    assert gradlib.rand(2, requires_grad=True).is_leaf
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: gradlib.rand(2, dtype=gradlib.int32), NotImplementedError, "floating-point"),
+        (lambda: gradlib.randn(-1), RuntimeError, "negative"),
+        (lambda: gradlib.randperm(-1), RuntimeError, "negative"),
+        (lambda: gradlib.rand(), TypeError, "size"),
+        (lambda: gradlib.rand(2, colour=1), TypeError, "colour"),
+        (lambda: gradlib.randint(5, 2, (2,)), RuntimeError, "less than"),
+        (lambda: gradlib.ones(2).random_(5, 5), RuntimeError, "less than"),
+        (lambda: gradlib.normal(0.0, -1.0, (2,)), RuntimeError, "std >= 0.0"),
+        (lambda: gradlib.normal(0.0, gradlib.tensor([-1.0])), RuntimeError, "std >= 0.0"),
+        (lambda: gradlib.ones(2).normal_(0, -1), RuntimeError, "std >= 0.0"),
+        (lambda: gradlib.ones(2).log_normal_(0, 0), RuntimeError, "std > 0.0"),
+        (lambda: gradlib.ones(2).uniform_(2, 1), RuntimeError, "from=2 > to=1"),
+        (lambda: gradlib.ones(2).exponential_(-1), RuntimeError, "lambda > 0.0"),
+        (lambda: gradlib.ones(2, dtype=gradlib.int64).normal_(), NotImplementedError, "int64"),
+        (lambda: gradlib.bernoulli(gradlib.tensor([2.0])), RuntimeError, "probabilities"),
+        (lambda: gradlib.bernoulli(gradlib.tensor([float("nan")])), RuntimeError, "probabilities"),
+        (lambda: gradlib.bernoulli(gradlib.tensor([1])), NotImplementedError, "int64"),
+        (lambda: gradlib.multinomial(gradlib.zeros(2), 1), RuntimeError, "sum of probabilities"),
+        (lambda: gradlib.multinomial(gradlib.tensor([-1.0, 1.0]), 1), RuntimeError, "element < 0"),
+        (lambda: gradlib.multinomial(gradlib.ones(2), 3), RuntimeError, "without replacement"),
+        (lambda: gradlib.multinomial(gradlib.ones(2), 0), RuntimeError, "n_sample <= 0"),
+        (lambda: gradlib.multinomial(gradlib.ones(1, 1, 1), 1), RuntimeError, "1 or 2 dim"),
+        (lambda: gradlib.multinomial(gradlib.tensor([1]), 1), RuntimeError, "floating-point"),
+        (lambda: gradlib.manual_seed(2**64), RuntimeError, "seed"),
+        (lambda: Generator().set_state(gradlib.zeros(3)), TypeError, "get_state"),
+        (lambda: Generator().set_state(b"x"), TypeError, "get_state"),  # type: ignore[arg-type]
+    ],
+)
+def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_empty_and_0d() -> None:
+    for draw in (gradlib.rand, gradlib.randn):
+        assert draw(0, 3).shape == (0, 3)
+        assert draw(()).shape == ()
+        assert type(draw(())._array) is np.ndarray
+    assert gradlib.randperm(0).shape == (0,)
+    assert gradlib.randint(3, ()).shape == ()
+    assert gradlib.zeros(0).normal_().shape == (0,)
+    assert gradlib.multinomial(gradlib.ones(0, 3), 2).shape == (0, 2)
+
+
+# ---- generators ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_seeds() -> None:
+    generator = Generator()
+    first = generator.seed()
+    assert generator.initial_seed() == first != generator.seed()
+    assert generator.manual_seed(-1) is generator
+    assert generator.initial_seed() == 2**64 - 1
+    assert repr(generator.device) == "device(type='cpu')"
+    gradlib.manual_seed(3)
+    state = gradlib.get_rng_state()
+    assert state.dtype == np.uint8
+    first_draw = gradlib.rand(4)
+    gradlib.seed()
+    gradlib.set_rng_state(state)
+    assert same(gradlib.rand(4), first_draw)
+    copied = generator.clone_state()
+    assert same(gradlib.rand(3, generator=copied), gradlib.rand(3, generator=generator))
+
+
+@pytest.mark.cuda
+def test_streams_of_a_cuda_device() -> None:
+    for name in ("rand", "randn", "randint", "randperm", "normal"):
+        draw = DRAWS[name]
+        gradlib.manual_seed(5)
+        first, second = draw(device="cuda").cpu(), draw(device="cuda").cpu()
+        gradlib.manual_seed(5)
+        assert same(draw(device="cuda").cpu(), first)
+        assert not same(first, second)
+    generator = Generator("cuda").manual_seed(9)
+    state = generator.get_state()
+    drawn = gradlib.rand(1000, generator=generator)
+    assert drawn.is_cuda
+    check_moments(drawn.cpu(), 0.5, 1 / 12, 1.8)
+    generator.set_state(state)
+    assert same(gradlib.rand(1000, device="cuda", generator=generator).cpu(), drawn.cpu())
+    with pytest.raises(RuntimeError, match="device type for generator"):
+        gradlib.rand(3, generator=generator, device="cpu")
+    with pytest.raises(RuntimeError, match="cpu generator"):
+        generator.set_state(Generator().get_state())
