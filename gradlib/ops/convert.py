@@ -154,7 +154,7 @@ def copy(xp: Namespace, input: Any, src: Any) -> Any:
         raise RuntimeError(f"copy_: a source of shape {list(values.shape)} does not match the shape {list(input.shape)}") from None
 
 
-_copy_here = Tensor.copy_
+_copy_here = vars(Tensor)["copy_"]
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -190,7 +190,7 @@ def zero(xp: Namespace, input: Any) -> Any:
     return broadcast_to(xp.zeros((), input.dtype), input.shape)
 
 
-zero_ = Tensor.zero_
+zero_ = vars(Tensor)["zero_"]
 
 
 # ---- questions ------------------------------------------------------------------------------------------------------------------

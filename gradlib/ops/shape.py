@@ -277,10 +277,8 @@ def adjoint(input: Any) -> Any:
     return turned.conj() if turned.dtype.kind == "c" else turned
 
 
-publish(property(_reversed), "T")
-publish(property(_matrices_transposed), "mT")
-publish(property(_matrix_adjoint), "H")
-publish(property(lambda self: adjoint(self)), "mH")
+for _name, _getter in {"T": _reversed, "mT": _matrices_transposed, "H": _matrix_adjoint, "mH": adjoint}.items():
+    setattr(Tensor, _name, property(_getter))
 
 
 # ---- stretched ------------------------------------------------------------------------------------------------------------------
