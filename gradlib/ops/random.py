@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -336,5 +337,22 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Gen
     return _filled("log_normal_", self, namespace(drawn).exp(drawn * kind.type(std) + kind.type(mean)))
 
 
-for _fill in (normal_, uniform_, bernoulli_, random_, exponential_, log_normal_):
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with the number of tries until the first success of probability p. Source: torch.Tensor.geometric_."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    drawn = stream(generator, device_index(self._array)).uniform(self._array.shape, dtypes.float64)
+    xp = namespace(drawn)
+    return _filled("geometric_", self, xp.maximum(xp.ceil(xp.log1p(-drawn) / math.log1p(-p)), 1))
+
+
+def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers of the Cauchy distribution. Source: torch.Tensor.cauchy_."""
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    drawn = _uniform("cauchy_", self, generator)
+    return _filled("cauchy_", self, namespace(drawn).tan(drawn.dtype.type(math.pi) * (drawn - drawn.dtype.type(0.5))) * sigma + median)
+
+
+for _fill in (normal_, uniform_, bernoulli_, random_, exponential_, log_normal_, geometric_, cauchy_):
     publish(_fill, _fill.__name__)

@@ -19,7 +19,8 @@ from gradlib.ops.dims import sizes_of, wrap_dim
 from gradlib.ops.index import slice_view
 
 __all__ = [
-    "as_strided", "diag", "diag_embed", "diagonal", "narrow", "select", "unbind", "view_as_complex", "view_as_real",
+    "as_strided", "diag", "diag_embed", "diagonal", "narrow", "select",
+    "split_with_sizes", "unbind", "view_as_complex", "view_as_real",
 ]  # fmt: skip
 
 

@@ -29,6 +29,8 @@ DRAWS: dict[str, Callable[..., Tensor]] = {
     "bernoulli_": lambda **k: gradlib.zeros(3, 4).bernoulli_(0.5, **k),
     "random_": lambda **k: gradlib.zeros(3, 4).random_(100, **k),
     "exponential_": lambda **k: gradlib.zeros(3, 4).exponential_(**k),
+    "geometric_": lambda **k: gradlib.zeros(3, 4).geometric_(0.3, **k),
+    "cauchy_": lambda **k: gradlib.zeros(3, 4).cauchy_(**k),
     "log_normal_": lambda **k: gradlib.zeros(3, 4).log_normal_(**k),
 }
 each = pytest.mark.parametrize("name", DRAWS)
@@ -109,6 +111,9 @@ def test_other_distributions() -> None:
     check_moments(gradlib.zeros(COUNT, dtype=gradlib.float64).log_normal_(1.0, 0.5).log(), 1, 0.25, 3)
     check_moments(gradlib.bernoulli(gradlib.full((COUNT,), 0.3)), 0.3, 0.21, 1 / 0.21 - 3)
     check_moments(gradlib.zeros(COUNT, dtype=gradlib.int64).bernoulli_(0.3), 0.3, 0.21, 1 / 0.21 - 3)
+    check_moments(gradlib.zeros(COUNT, dtype=gradlib.int64).geometric_(0.25), 4, 12, 9.1)
+    cauchy = gradlib.zeros(COUNT).cauchy_(2, 3).numpy()
+    np.testing.assert_allclose(np.quantile(cauchy, [0.25, 0.5, 0.75]), [-1, 2, 5], atol=6 * 3 * np.pi / 2 / np.sqrt(COUNT))
     assert gradlib.bernoulli(gradlib.tensor([0.0, 1.0])).tolist() == [0, 1]
     assert gradlib.zeros(2).bernoulli_(gradlib.tensor([1.0, 0.0])).tolist() == [1, 0]
 
@@ -175,6 +180,8 @@ def test_no_gradient_flows_to_what_numbers_were_drawn_from() -> None:
         (lambda: gradlib.ones(2).log_normal_(0, 0), RuntimeError, "std > 0.0"),
         (lambda: gradlib.ones(2).uniform_(2, 1), RuntimeError, "from=2 > to=1"),
         (lambda: gradlib.ones(2).exponential_(-1), RuntimeError, "lambda > 0.0"),
+        (lambda: gradlib.ones(2).geometric_(1.5), RuntimeError, "p="),
+        (lambda: gradlib.ones(2).cauchy_(0, 0), RuntimeError, "sigma > 0.0"),
         (lambda: gradlib.ones(2, dtype=gradlib.int64).normal_(), NotImplementedError, "int64"),
         (lambda: gradlib.bernoulli(gradlib.tensor([2.0])), RuntimeError, "probabilities"),
         (lambda: gradlib.bernoulli(gradlib.tensor([float("nan")])), RuntimeError, "probabilities"),
