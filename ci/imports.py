@@ -19,7 +19,7 @@ FLOORS = (
     ("backend",),
     ("core",),
     ("ops",),
-    ("cuda", "func", "nn", "optim"),
+    ("cuda", "func", "linalg", "nn", "optim"),
     ("interop",),
     ("autograd",),
     ("trajectory",),

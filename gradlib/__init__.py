@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib import autograd as autograd, nn as nn
+from gradlib import autograd as autograd, linalg as linalg, nn as nn
 from gradlib.backend.device import device as device, get_default_device as get_default_device, set_default_device as set_default_device
 from gradlib.backend.dtype import (
     bool_ as bool,
@@ -76,6 +76,8 @@ from gradlib.ops.masked import *  # noqa: F403
 from gradlib.ops.product import *  # noqa: F403
 from gradlib.ops.contract import *  # noqa: F403
 from gradlib.ops.distance import *  # noqa: F403
+from gradlib.ops.equations import *  # noqa: F403
+from gradlib.ops.linalg import *  # noqa: F403
 
 __version__ = "0.1.0"
 

@@ -1,0 +1,215 @@
+"""Inverses of matrices and solutions of systems of linear equations, one or a batch."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import is_array, namespace
+from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor, raw, wrap
+from gradlib.ops.create import zeros_of
+from gradlib.ops.decompose import adjoint, attempt, matrices, solve_triangle
+from gradlib.ops.elementwise import abs
+from gradlib.ops.product import matmul
+from gradlib.ops.reduce import sum as total
+from gradlib.ops.shape import expand
+
+__all__ = ["inverse", "pinverse"]
+
+Lstsq = namedtuple("Lstsq", ["solution", "residuals", "rank", "singular_values"])
+
+
+# ---- inverses -----------------------------------------------------------------------------------------------------------------------
+
+
+@op("other", promote=matrices("inv", square=True), method=False, A=lambda g, out: -(out.mT @ (g @ out.mT)))
+def inv(xp: Any, A: Any) -> Any:
+    """The inverse of square matrices. To multiply with it, ``solve`` is quicker and more accurate.
+
+    Args:
+        A: (..., n, n), float or complex.
+    Raises: LinAlgError (on the CPU) for a singular matrix, RuntimeError for other shapes and dtypes. Source: torch.linalg.inv.
+    """
+    return attempt("inv", "Use linalg.pinv for matrices that have no inverse.", xp.linalg.inv, A)
+
+
+@composite
+def inverse(input: Any) -> Any:
+    """Another name of ``linalg.inv``."""
+    return inv(input)
+
+
+def _pinv_slope(g: Any, A: Any, out: Any) -> Any:
+    """Golub's and Pereyra's formula, which holds while the rank does not change."""
+    back, P = adjoint(g[0]), out
+    Ph = adjoint(P)
+    if A.shape[-2] <= A.shape[-1]:
+        K = back @ P
+        KPh = K @ Ph
+        return KPh - adjoint(P @ K) - (A @ P) @ KPh + (Ph @ P) @ (back - K @ A)
+    K = P @ back
+    PhK = Ph @ K
+    return ((back - A @ K) @ P) @ Ph - adjoint(K @ P) + PhK - (PhK @ P) @ A
+
+
+@op(
+    "other", promote=matrices("pinv"), outputs=("out", "singular_values"), differentiable=(0,), complex="explicit", method=False,
+    name="pinv", A=_pinv_slope,
+)  # fmt: skip
+def pseudoinverse(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    """The inverse on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others; and those values."""
+    if hermitian:
+        values, U = attempt("pinv", "A must be finite.", xp.linalg.eigh, A)
+        Vh, size = (U.conj() if U.dtype.kind == "c" else U).mT, xp.abs(values)
+    else:
+        U, values, Vh = attempt("pinv", "A must be finite.", xp.linalg.svd, A, False)
+        size = values
+    bound = xp.maximum(xp.asarray(atol)[..., None], xp.asarray(rtol)[..., None] * size.max(-1, keepdims=True, initial=0))
+    kept = size > bound
+    reciprocal = xp.where(kept, 1 / xp.where(kept, values, 1), 0)
+    left = (Vh.conj() if Vh.dtype.kind == "c" else Vh).mT * reciprocal[..., None, :]
+    return xp.matmul(left, (U.conj() if U.dtype.kind == "c" else U).mT), values
+
+
+def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
+    """torch's defaults: rtol is eps * max(m, n), unless an atol is given."""
+    if rtol is None:
+        default = np.finfo(A.dtype).eps * max(A.shape[-2:])
+        if atol is None or (not isinstance(atol, Tensor) and not is_array(atol) and atol <= 0):
+            rtol = default
+        else:
+            rtol = 0.0 if not hasattr(atol, "dtype") else namespace(raw(atol)).where(raw(atol) > 0, 0.0, default)
+    return (0.0 if atol is None else raw(atol)), raw(rtol)
+
+
+@composite(method=False)
+def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+    """The pseudoinverse of matrices: the inverse where there is one, else the nearest thing to it.
+
+    Args:
+        A: (..., m, n), float or complex.
+        rcond: the older name of rtol.
+        hermitian: whether A is Hermitian, so that its eigenvalues will do; only its lower triangle is read then.
+        atol, rtol: singular values up to max(atol, rtol * the largest) count as zero; numbers, or tensors (...). Without them, the dtype's
+            epsilon times max(m, n) is rtol.
+    Returns: (..., n, m). Its derivative exists where the rank does not change.
+    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.pinv.
+    """
+    matrices("pinv", square=hermitian)([A])
+    return pseudoinverse(A, *_tolerances(A, atol, rtol if rcond is None else rcond), hermitian)[0]
+
+
+@composite
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """``linalg.pinv`` with an rtol of 1e-15. Source: torch.pinverse."""
+    return pinv(input, rcond)
+
+
+# ---- equations ----------------------------------------------------------------------------------------------------------------------
+
+
+def _solve_slopes(g: Any, tensors: list[Any], out: Any) -> list[Any]:
+    inner = solution([tensors[0].mT, g])
+    return [-(inner @ out.mT), inner]
+
+
+@op("other", promote=matrices("solve", square=True), sequence="tensors", method=False, name="solve", tensors=_solve_slopes)
+def solution(xp: Any, tensors: Any) -> Any:
+    """The X of A X = B, for both together."""
+    return attempt("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, *tensors)
+
+
+def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
+    """A and B in their common batch shape."""
+    inner = B.shape[-2 if left else -1]
+    if A.shape[-1] != inner:
+        equation = "AX = B" if left else "XA = B"
+        raise RuntimeError(
+            f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({list(A.shape)} and {list(B.shape)})"
+        )
+    try:
+        batch = np.broadcast_shapes(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+    except ValueError:
+        raise RuntimeError(f"linalg.{name}: the batches of {list(A.shape)} and {list(B.shape)} do not broadcast") from None
+    return expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:]))
+
+
+@composite(method=False)
+def solve(A: Any, B: Any, *, left: bool = True) -> Any:
+    """The X for which A X = B (or X A = B).
+
+    Args:
+        A: (..., n, n), float or complex.
+        B: matrices (..., n, k), or (..., k, n) for X A = B, whose batch broadcasts with A's; or a vector (n,) for one matrix or all; or
+            vectors (..., n), as many as matrices.
+        left: whether A stands on the left.
+    Returns: X, of B's kind.
+    Raises: LinAlgError (on the CPU) when A is singular, RuntimeError for other shapes and dtypes. Source: torch.linalg.solve.
+    """
+    matrices("solve", square=True)([A])
+    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    if vector and not left:
+        raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation XA = B ({list(A.shape)} and {list(B.shape)})")
+    A, B = _fit_together("solve", A, B[..., None] if vector else B, left)
+    X = solution([A, B]) if left else solution([A.mT, B.mT]).mT
+    return X[..., 0] if vector else X
+
+
+@composite(method=False)
+def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """The X for which A X = B (or X A = B), where A is triangular; the other triangle is not looked at.
+
+    Args:
+        A: (..., n, n), float or complex.
+        B: (..., n, k), or (..., k, n) for X A = B; the batches broadcast.
+        upper: whether A is an upper triangle.
+        left: whether A stands on the left.
+        unitriangular: take A's diagonal as ones.
+    Raises: LinAlgError (on the CPU) for a zero on the diagonal, RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.solve_triangular.
+    """
+    matrices("solve_triangular", square=True)([A, B])
+    A, B = _fit_together("solve_triangular", A, B, left)
+    return solve_triangle(A, B, upper, unitriangular) if left else solve_triangle(A.mT, B.mT, not upper, unitriangular).mT
+
+
+@composite(method=False)
+def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """The X of smallest norm among those for which the norm of A X - B is smallest, by singular values.
+
+    Args:
+        A: (..., m, n), float or complex.
+        B: (..., m, k) or (..., m).
+        rcond: singular values up to rcond times the largest count as zero; the dtype's epsilon times max(m, n) when None.
+        driver: torch's choice of method, "gelsy", "gels", "gelsd" or "gelss"; here it only says which results are filled in.
+    Returns: the named tuple (solution (..., n, k) or (..., n); residuals (..., k), the squared norms of A X - B, where m > n, every A has
+        full rank and the driver is not "gelsy", else empty; rank (...), empty for "gels"; singular_values (..., min(m, n)) for "gelsd" and
+        "gelss", else empty).
+    Raises: RuntimeError for another driver and for other shapes and dtypes. Source: torch.linalg.lstsq.
+    """
+    matrices("lstsq")([A])
+    driver = "gelsy" if driver is None else driver
+    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver!r}")
+    if A.ndim - B.ndim not in (0, 1) or B.dtype != A.dtype:
+        found = f"{list(A.shape)} {A.dtype} and {list(B.shape)} {B.dtype}"
+        raise RuntimeError(f"linalg.lstsq: B must have A's dtype and as many dimensions, or one less, got {found}")
+    vector = A.ndim - B.ndim == 1
+    right = B[..., None] if vector else B
+    rows, columns = A.shape[-2:]
+    if right.shape[-2] != rows:
+        raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(A.shape)} and {list(B.shape)}")
+    inverse, values = pseudoinverse(A, *_tolerances(A, None, rcond), False)
+    X = matmul(inverse, right)
+    S = raw(values)
+    bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
+    rank = (bound < S).sum(-1)
+    residuals = zeros_of(values, (0,))
+    if rows > columns and driver != "gelsy" and bool((rank == columns).all()):
+        residuals = total(abs(matmul(A, X) - right) ** 2, -2)
+    rank = rank.astype(np.int64) if driver != "gels" else rank.reshape((-1,))[:0].astype(np.int64)
+    shown = values if driver in ("gelsd", "gelss") else zeros_of(values, (0,))
+    return Lstsq(X[..., 0] if vector else X, residuals, wrap(rank) if isinstance(X, Tensor) else rank, shown)
