@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.blocks import Steps, compute_dtype, from_time_order, split, to_time_order
+from gradlib.trajectory.blocks import Steps, apart, compute_dtype, from_time_order, split, to_time_order
 
 Parts = Sequence[Array | None]
 _FACTORIAL = (1, 1, 2, 6)
@@ -71,8 +71,8 @@ def forward(
     Returns: p, v, a, j, each (B, H, D) in u's dtype.
     """
     dtype = compute_dtype(u.dtype)
-    result = tuple(np.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
-    work = result if u.dtype == dtype else tuple(np.empty(u.shape, dtype) for _ in range(4))
+    result = apart(u.shape, u.dtype) if out is None else tuple(out)
+    work = result if u.dtype == dtype else apart(u.shape, dtype)
     control = np.ascontiguousarray(u, dtype=dtype)
     begin = [_ready(x, dtype) for x in start]
     extra = [_ready(x, dtype) for x in sources or (None, None, None)]
@@ -88,7 +88,7 @@ def forward(
         if work is not result:
             for target, value in zip(result, work, strict=True):
                 np.copyto(target, value, casting="same_kind")
-    return result  # type: ignore[return-value]
+    return result
 
 
 def _difference_block(u: Array, start: Parts, sources: Parts, steps: Steps, order: int, views: list[Array]) -> None:

@@ -158,6 +158,10 @@ def _rule(
     if isinstance(cotangent, Tensor):
         return _gradient(cotangent, dt, static, which, weights, bounds, limit_weight, parts)
     made = (by_u, by_p, by_v, by_a)
+    if isinstance(cotangent, np.ndarray) and cotangent.size and (cotangent == cotangent[0]).all():
+        if cotangent[0] == 1:  # the cost was summed: the gradient stands as it was computed
+            return [made[i] for i in which]
+        return [made[i] * cotangent[0] for i in which]
     return [cotangent.reshape(-1, *(1,) * (made[i].ndim - 1)) * made[i] for i in which]
 
 

@@ -74,7 +74,7 @@ def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], st
     """Cost of one block with one step length for each trajectory, in units of it; fills the gradients ``views``."""
     m, rows = steps.m, steps.rows
     flat = u.reshape(-1)
-    d1, d2, d3, spare = np.empty((4, steps.size), u.dtype)
+    d1, d2, d3 = np.empty((3, steps.size), u.dtype)
     np.subtract(flat[m:-m], flat[: -2 * m], out=d1[2 * m :])
     first = d1.reshape(rows, -1)
     first[:, m : 2 * m] = u[:, 0] if start[0] is None else u[:, 0] - start[0]
@@ -84,14 +84,17 @@ def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], st
     np.subtract(d2[m:], d2[:-m], out=d3[m:])
     steps.set_first(d3, None)
     cost = np.zeros(rows, u.dtype)
-    slopes = []
     for k, d in enumerate((d1, d2, d3)):
-        np.multiply(d, factors[k], out=spare)
-        cost += np.vecdot(spare.reshape(rows, -1), d.reshape(rows, -1))
-        slopes.append(spare)
-        spare = d
+        table = d.reshape(rows, -1)
+        if factors[k].ndim == 0:
+            cost += factors[k] * np.vecdot(table, table)
+            np.multiply(d, factors[k], out=d)
+        else:
+            slope = d * factors[k]
+            cost += np.vecdot(slope.reshape(rows, -1), table)
+            np.copyto(d, slope)
     cost /= 2
-    s1, s2, s3 = slopes
+    s1, s2, s3 = d1, d2, d3  # now the slopes by them
     if views[0] is None:
         return cost
     for s, above, view, power in ((s2, s3, views[3], 2), (s1, s2, views[2], 1)):
