@@ -56,7 +56,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     array = _plain(data)
     if chosen is not None and array.dtype != chosen:
         array = array.astype(chosen)
-    return wrap(array if device is None else move(array, resolve(device)))
+    return wrap(array if device is None and is_cupy(array) else move(array, resolve(device)))
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:

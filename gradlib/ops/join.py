@@ -56,19 +56,29 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
         raise ValueError("cat expects a non-empty list of Tensors")
     first = next((x for x in tensors if not _is_nothing(x.shape)), tensors[0])
     at = wrap_dim(dim, first.ndim)
+    try:
+        return xp.concatenate(tensors, axis=at)
+    except ValueError:
+        parts = [x for x in tensors if not _is_nothing(x.shape)]
+        if len(parts) == len(tensors):
+            raise RuntimeError(_misfit(tensors, at)) from None
+        return cat(parts, at)
+
+
+def _misfit(tensors: Any, dim: int) -> str:
+    """The error text for tensors that cannot be joined along a dimension."""
+    first = tensors[0]
     for i, x in enumerate(tensors):
         if not x.ndim:
-            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-        if _is_nothing(x.shape):
-            continue
+            return f"zero-dimensional tensor (at position {i}) cannot be concatenated"
         if x.ndim != first.ndim:
-            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}")
-        if any(a != b for d, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if d != at):
-            raise RuntimeError(
-                f"Sizes of tensors must match except in dimension {at}. Expected shape {list(first.shape)} but got {list(x.shape)} for "
-                f"tensor number {i} in the list."
-            )
-    return xp.concatenate([x for x in tensors if not _is_nothing(x.shape)] or [first], axis=at)
+            return f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}"
+        if any(a != b for d, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if d != dim):
+            break
+    return (
+        f"Sizes of tensors must match except in dimension {dim}. Expected shape {list(first.shape)} but got {list(x.shape)} for tensor "
+        f"number {i} in the list."
+    )
 
 
 concat = concatenate = cat
