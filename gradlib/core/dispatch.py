@@ -13,8 +13,9 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_view_of, move, namespace, on_device_of
-from gradlib.core.modes import local, next_seq, watch
+from gradlib.core.modes import local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output, Version
+from gradlib.core.saved import pack_results
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def dispatch(op: Op, args: tuple[Any, ...]) -> Any:
         result, outputs = _wrap_several(op, args, node, made)
     if node is not None:
         node.saved = _saved(op, args, inputs, values, outputs)
+        if watch.active and local.saving:
+            node.saved = pack_results(op, node.saved, result)
     return result
 
 
@@ -170,6 +173,8 @@ def _new_node(op: Op, inputs: list[Any], values: list[Any]) -> Node | None:
     node.seq = next_seq()
     node.edges = tuple(edges)
     node.rare = None
+    if watch.new_node:
+        made_node(node)
     return node
 
 
@@ -329,6 +334,7 @@ def _into(name: str, out: Any, result: Any) -> Any:
         raise RuntimeError(f"{name}: out= has shape {list(out._array.shape)}, the result {list(result._array.shape)}")
     if not dtypes.can_cast(result._array.dtype, out._array.dtype):
         raise RuntimeError(f"result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype}")
+    writing(out)
     out._array[...] = result._array
     out.version.bump()
     return out

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from gradlib.backend.array import Array, copy
-from gradlib.core.modes import AroundNode, local, watch
+from gradlib.core.modes import AroundNode, around_nodes, watch
 from gradlib.core.node import AccumulateGrad, Node, Output
 from gradlib.core.tensor import Tensor, as_array, wrap
 
@@ -48,7 +48,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     node = g = None  # type: ignore[assignment]
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
-    around = local.around_node if watch.active else ()
+    around = around_nodes() if watch.active else ()
     while True:
         if following is not None:
             node, g = following, waiting
@@ -121,7 +121,7 @@ def walk_recorded(
             if node.rare is not None and node.rare.post_hooks:
                 _after(node, (), g)
             continue
-        grads = run_around(local.around_node, node, g, node.run_recorded)
+        grads = run_around(around_nodes(), node, g, node.run_recorded)
         if not keep:
             node.saved = None
         if node.single:

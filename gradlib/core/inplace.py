@@ -15,7 +15,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, copy, namespace
 from gradlib.core.dispatch import replay
-from gradlib.core.modes import beneath, enable_grad, local, next_seq, watch
+from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 
@@ -45,7 +45,7 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
 
 def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     """Whether a write is the optimiser's kind, a float tensor changed by its like or by numbers outside any graph: one call does it."""
-    if type(target) is not Tensor or (watch.active and (local.inference or local.layers)):
+    if type(target) is not Tensor or (watch.active and (local.inference or local.layers or local.before_write)):
         return False
     recording = local.grad_enabled or not watch.no_grad
     if recording and target._node is not None:
@@ -90,6 +90,8 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         refuse_leaf(target, name)
     if isinstance(target, InferenceTensor) and not local.inference:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone first.")
+    if watch.active:
+        writing(target)
     shadow = wrap(copy(target._array) if copies_input and recording else target._array)
     shadow._node = target._node
     if target._meta is not None and target._meta.tangents:
@@ -209,7 +211,7 @@ def rebase(target: Tensor, result: Tensor) -> None:
     made_by = node.parent if isinstance(node, Output) else node
     view = target._meta.view if target._meta is not None else None
     out = made_by.output_names[0] if len(made_by.output_names) == 1 else None
-    if out in made_by.saved_names and made_by.saved is not None:
+    if out in made_by.saved_names and type(made_by.saved) is tuple:  # hooks for saved tensors keep what they packed
         kept = list(made_by.saved)
         kept[made_by.saved_names.index(out)] = target._array
         made_by.saved = tuple(kept)
@@ -295,6 +297,8 @@ class CopySlices(Node):
         self.shape = base._array.shape
         self.dtype = base._array.dtype
         self.rare = None
+        if watch.new_node:
+            made_node(self)
 
     def _laid_out(self, g: Array) -> Array:
         """A copy in the base's order of axes, so that replaying gives views of it where it did of the base."""

@@ -22,13 +22,16 @@ next_seq = itertools.count().__next__
 
 
 class Watch:
-    """How many threads are in each uncommon state; read on every operation, written on mode changes only."""
+    """How many threads are in each uncommon state, and what counts for all threads; read often, written on mode changes only."""
 
-    __slots__ = ("active", "no_grad")
+    __slots__ = ("active", "around_node", "new_node", "no_grad", "walks")
 
     def __init__(self) -> None:
         self.no_grad = 0
         self.active = 0
+        self.around_node: tuple[AroundNode, ...] = ()  # as around_node below, for every thread
+        self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
+        self.walks = False  # whether something has asked to know which walk a hook runs in
 
 
 AroundNode = Callable[..., Any]
@@ -42,6 +45,10 @@ class Local(threading.local):
     inference = False
     layers: tuple[layer, ...] = ()
     around_node: tuple[AroundNode, ...] = ()
+    saving: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()  # pairs of pack and unpack; the last one counts
+    saving_refused: str | None = None
+    before_write: tuple[Callable[[Any], None], ...] = ()  # told of a tensor that is about to be written in place
+    walk: Any = None  # the backward walk that is running, known only when watch.walks
 
 
 watch = Watch()
@@ -108,6 +115,23 @@ class around_node:
     def __exit__(self, *exc: object) -> None:
         local.around_node = local.around_node[:-1]
         activate(-1)
+
+
+def around_nodes() -> tuple[AroundNode, ...]:
+    """What stands around every node that this thread runs in backward, the outermost last."""
+    return local.around_node + watch.around_node
+
+
+def made_node(node: Any) -> None:
+    """Show a node that was just made to those who asked to see it."""
+    for note in watch.new_node:
+        note(node)
+
+
+def writing(target: Any) -> None:
+    """Say that a tensor is about to be written in place."""
+    for keep in local.before_write:
+        keep(target)
 
 
 def is_grad_enabled() -> bool:

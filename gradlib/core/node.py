@@ -159,13 +159,24 @@ class Node:
         yield from zip(self.saved_names, self.saved or (), strict=False)
 
     def __getattr__(self, name: str) -> Any:
-        """``_saved_NAME`` is what the derivative keeps of that name; torch's ``_saved_self`` and ``_saved_result`` work too."""
-        if not name.startswith("_saved_"):
+        """``_saved_NAME`` is what the derivative keeps of that name; torch's ``_saved_self`` and ``_saved_result`` work too.
+
+        ``_raw_saved_NAME`` is the same as a ``SavedTensor``, to which hooks can be given.
+        """
+        kind, _, wanted = name.rpartition("_saved_")
+        if kind not in ("", "_raw") or not wanted:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        wanted = {"self": "input", "result": "out"}.get(name[7:], name[7:])
+        wanted = {"self": "input", "result": "out"}.get(wanted, wanted)
         if wanted not in self.saved_names:
             raise AttributeError(f"{self.name()} saves {', '.join(self.saved_names) or 'nothing'}; there is no {name}")
-        return self.unpack(wanted)
+        if not kind:
+            return self.unpack(wanted)
+        from gradlib.core.saved import saved_tensor
+
+        return saved_tensor(self, wanted)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(f"_saved_{name}" for name in self.saved_names), *(f"_raw_saved_{name}" for name in self.saved_names)]
 
     def unpack(self, name: str) -> Any:
         """The saved value of that name, checked, as a Tensor where it is one."""
@@ -322,6 +333,9 @@ def check_outputs(node: Node) -> None:
     if node.rare is None:
         return
     for index, version in node.rare.output_versions.items():
-        if version.changed > node.seq and node.output_names[index] in node.saved_names:
+        name = node.output_names[index]
+        if version.changed > node.seq and name in node.saved_names:
+            if type(node.saved) is not tuple and node.saved.is_packed(node.saved_names.index(name)):
+                continue  # whoever packed it answers for it
             shape = node.shape if len(node.output_names) == 1 else node.shape[index]
             raise stale(node, shape, version)

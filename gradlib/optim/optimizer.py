@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
-from gradlib.core.modes import enable_grad, no_grad
+from gradlib.core.modes import enable_grad, no_grad, writing
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
 
@@ -184,6 +184,7 @@ class Optimizer:
 
 def write(target: Tensor, array: Array) -> None:
     """Put new values into a tensor's memory, outside the graph, as one in-place change."""
+    writing(target)
     target._array[...] = array
     target.version.bump()
 

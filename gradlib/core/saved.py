@@ -1,0 +1,201 @@
+"""Hooks for saved tensors: what a node keeps is packed by the user's function, and unpacked when the node runs.
+
+A node that was recorded under hooks has a ``Packed`` in the place of its tuple of saved values. The compiled ``run`` of an operation begins
+with ``a, b, = self.saved``, so unpacking is iterating: the plain path knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from gradlib.backend.array import is_array
+from gradlib.core.modes import local, no_grad
+from gradlib.core.node import Node, freed
+from gradlib.core.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+Pack = Callable[[Tensor], Any]
+Unpack = Callable[[Any], Tensor]
+
+
+class PackedTensor:
+    """One saved tensor in the form that a pack hook gave it, with the place in the graph that it had."""
+
+    __slots__ = ("form", "node", "output", "tangents", "unpack")
+
+    def __init__(self, tensor: Tensor, pack: Pack, unpack: Unpack, output: bool = False) -> None:
+        """Pack a tensor. An output of the node that saves it keeps no place: the node would hold itself."""
+        counter = tensor._version_slot
+        before = counter and counter.count
+        with no_grad():
+            self.form = pack(tensor)
+        if tensor._version_slot is not None and tensor._version_slot.count != (before or 0):
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
+                "in-place operations as this can lead to unexpected side-effects. Return a changed copy instead."
+            )
+        self.unpack = unpack
+        self.output = output
+        self.node = None if output else tensor._node
+        self.tangents = tensor._meta.tangents if tensor._meta is not None and not output else None
+
+    def restored(self) -> Any:
+        """The tensor in its place of the graph again; of an output the array, which the node itself knows how to place."""
+        found = self.unpack(self.form)
+        if not isinstance(found, Tensor):
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}")
+        if self.output:
+            return found._array
+        result = wrap(found._array)
+        result._node = self.node
+        if self.tangents:
+            result.meta.tangents = self.tangents
+        return result
+
+
+class Packed:
+    """The saved values of a node of which some are packed, in the order of ``saved_names``."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([_restored(value) for value in self.values])
+
+    def __getitem__(self, position: int) -> Any:
+        return _restored(self.values[position])
+
+    def is_packed(self, position: int) -> bool:
+        return isinstance(self.values[position], PackedTensor)
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, PackedTensor):
+        return value.restored()
+    return type(value)(_restored(v) for v in value) if type(value) in (list, tuple) else value
+
+
+def pack_results(op: Op, saved: tuple[Any, ...], result: Any) -> Packed:
+    """What an operation's node saves under the hooks that count now: inputs first, then outputs, as torch does.
+
+    Args:
+        op: the operation.
+        saved: what its rules asked for, in the order of ``op.saved_names``.
+        result: the Tensor, or tuple of Tensors, that it gives.
+    """
+    pack, unpack = local.saving[-1]
+    results = result if isinstance(result, tuple) else (result,)
+    packed = [_packed(value, pack, unpack) if name in op.params else value for name, value in zip(op.saved_names, saved, strict=True)]
+    for position, name in enumerate(op.saved_names):
+        if name in op.outputs:
+            packed[position] = PackedTensor(results[op.outputs.index(name)], pack, unpack, output=True)
+    return Packed(packed)
+
+
+def _packed(value: Any, pack: Pack, unpack: Unpack) -> Any:
+    if isinstance(value, Tensor):
+        return PackedTensor(value, pack, unpack)
+    if is_array(value):
+        return PackedTensor(wrap(value), pack, unpack)
+    return type(value)(_packed(v, pack, unpack) for v in value) if type(value) in (list, tuple) else value
+
+
+class SavedTensor:
+    """One tensor that a node saved, as ``node._raw_saved_NAME`` shows it. Source: torch's SavedTensor."""
+
+    def __init__(self, node: Node, position: int, item: int | None = None) -> None:
+        self._node = node
+        self._position = position
+        self._item = item  # its place when the saved value is a list of tensors
+
+    def register_hooks(self, pack_hook: Pack, unpack_hook: Unpack) -> None:
+        """Replace what is kept by ``pack_hook(tensor)`` at once, and call ``unpack_hook`` on that whenever backward needs the tensor.
+
+        Raises: RuntimeError when it has hooks already, was freed, or is None; TypeError for hooks that are no functions.
+        """
+        check_hooks(pack_hook, unpack_hook)
+        if self._node.saved is None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when "
+                "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+                "time or if you need to access saved variables after calling backward."
+            )
+        value = self._held()
+        if value is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if isinstance(value, PackedTensor):
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a "
+                "time."
+            )
+        self._hold(value, pack_hook, unpack_hook)
+
+    def unpack(self) -> Tensor | None:
+        """The tensor, checked and in its place of the graph."""
+        value = self._node.unpack(self._node.saved_names[self._position])
+        value = value if self._item is None else value[self._item]
+        return wrap(value) if is_array(value) else value
+
+    @property
+    def data(self) -> Any:
+        """What is kept: the form that a pack hook gave, or the tensor itself."""
+        if self._node.saved is None:
+            raise freed(self._node)
+        value = self._held()
+        return value.form if isinstance(value, PackedTensor) else self.unpack()
+
+    @property
+    def unpack_hook(self) -> Unpack | None:
+        value = None if self._node.saved is None else self._held()
+        return value.unpack if isinstance(value, PackedTensor) else None
+
+    def _held(self) -> Any:
+        """What the node holds now."""
+        value = _values(self._node)[self._position]
+        return value if self._item is None else value[self._item]
+
+    def _hold(self, value: Any, pack: Pack, unpack: Unpack) -> None:
+        """Let the node hold a value in packed form."""
+        node = self._node
+        values = list(_values(node))
+        shown = value.detach() if isinstance(value, Tensor) else wrap(value)
+        packed = PackedTensor(shown, pack, unpack, output=node.saved_names[self._position] in node.output_names)
+        if isinstance(value, Tensor):
+            packed.node = value._node
+        if self._item is None:
+            values[self._position] = packed
+        else:
+            several = list(values[self._position])
+            several[self._item] = packed
+            values[self._position] = type(values[self._position])(several)
+        node.saved = Packed(values)
+
+
+def _values(node: Node) -> Any:
+    return node.saved.values if isinstance(node.saved, Packed) else node.saved
+
+
+def saved_tensor(node: Node, name: str) -> Any:
+    """The saved tensor of that name with its hooks, or a tuple of them where a list of tensors is saved.
+
+    Raises: AttributeError when what is saved under that name is no tensor.
+    """
+    position = node.saved_names.index(name)
+    value = None if node.saved is None else _values(node)[position]
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (Tensor, PackedTensor)) for v in value):
+        return tuple(SavedTensor(node, position, item) for item in range(len(value)))
+    if value is not None and not isinstance(value, (Tensor, PackedTensor)) and not is_array(value):
+        raise AttributeError(f"{node.name()} saves {name} as it is, which no hook can pack; read _saved_{name}")
+    return SavedTensor(node, position)
+
+
+def check_hooks(pack_hook: Any, unpack_hook: Any) -> None:
+    """Refuse hooks that are no functions."""
+    for name, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
+        if not callable(hook):
+            raise TypeError(f"{name} is a function, got {type(hook).__name__}")
