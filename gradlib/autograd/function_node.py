@@ -9,8 +9,9 @@ import numpy as np
 
 from gradlib.backend.array import Array, cupy, device_index
 from gradlib.backend.dtype import to_real
-from gradlib.core.modes import next_seq
+from gradlib.core.modes import local, made_node, next_seq, watch
 from gradlib.core.node import Node, Output, Version, freed, stale
+from gradlib.core.saved import Pack, PackedTensor, SavedTensor, Unpack
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Saved(NamedTuple):
-    """One saved tensor: itself, or for an output its array and number (a node that held its output would hold itself)."""
+    """One saved tensor: itself, or for an output its array and number (a node that held its output would hold itself).
+
+    Under hooks for saved tensors the value is a ``PackedTensor``.
+    """
 
     value: Any
     output: int | None
@@ -62,16 +66,18 @@ class FunctionNode(Node):
         self.ctx_class = ctx_class
         self.attributes = {}
         self._face: weakref.ref[BackwardCFunction] | None = None
-        self.positions = tuple(i for i, a in enumerate(arguments) if isinstance(a, Tensor))
-        self.inputs = tuple(Layout.of(arguments[i]._array) for i in self.positions)
-        self.edges = tuple(arguments[i]._node for i in self.positions)
-        self.needs = tuple(isinstance(a, Tensor) and a._node is not None for a in arguments)
+        self.positions = tuple([i for i, a in enumerate(arguments) if isinstance(a, Tensor)])
+        self.inputs = tuple([Layout.of(arguments[i]._array) for i in self.positions])
+        self.edges = tuple([arguments[i]._node for i in self.positions])
+        self.needs = tuple([isinstance(a, Tensor) and a._node is not None for a in arguments])
         self.materialize = True
         self.outputs = ()
         self.saved = ()
         self.shape: Any = None
         self.dtype: Any = None
         self.rare = None
+        if watch.new_node:
+            made_node(self)
 
     @property
     def public(self) -> BackwardCFunction:
@@ -109,9 +115,14 @@ class FunctionNode(Node):
                 f"Inference tensors cannot be saved for backward (argument {number} of save_for_backward in {self.name()}). Make a clone "
                 "outside inference mode to get a normal tensor."
             )
-        output = next((i for i, r in enumerate(results) if r is tensor and r._node is not None), None)
-        if output is not None:
-            return Saved(tensor._array, output, tensor.version, tensor.version.count)
+        hooks = local.saving[-1] if watch.active and local.saving else None
+        for output, result in enumerate(results):
+            if result is tensor and tensor._node is not None:
+                if hooks is not None:
+                    return Saved(PackedTensor(tensor, *hooks, output=True), output, None, 0)
+                return Saved(tensor._array, output, tensor.version, tensor.version.count)
+        if hooks is not None:
+            return Saved(PackedTensor(tensor, *hooks), None, None, 0)
         version = tensor._version_slot
         return Saved(tensor, None, None, 0 if version is None else version.count)
 
@@ -133,15 +144,27 @@ class FunctionNode(Node):
     def _unpacked(self, saved: Saved) -> Tensor | None:
         if saved.value is None:
             return None
+        if isinstance(saved.value, PackedTensor):
+            found = saved.value.restored()
+            return found if saved.output is None else self._output(found, saved.output)
         version = saved.version if saved.output is not None else saved.value._version_slot
         if version is not None and version.count != saved.written:
             raise stale(self, saved.value.shape, version)
         if saved.output is None:
             return saved.value
-        result = wrap(saved.value)
-        result._node = self if len(self.outputs) == 1 else Output(self, saved.output, saved.value)
+        result = self._output(saved.value, saved.output)
         result._version_slot = saved.version
         return result
+
+    def _output(self, array: Array, index: int) -> Tensor:
+        """The Tensor that output ``index`` is, around its array."""
+        result = wrap(array)
+        result._node = self if len(self.outputs) == 1 else Output(self, index, array)
+        return result
+
+    def raw_saved(self) -> tuple[SavedTensor, ...]:
+        """The saved tensors, to which hooks can be given."""
+        return tuple(SavedByFunction(self, position) for position in range(len(self.saved or ())))
 
     # ---- backward -------------------------------------------------------------------------------------------------------------
 
@@ -187,6 +210,27 @@ class FunctionNode(Node):
         if have.device != want.device:
             raise RuntimeError(f"{says}expected device {_place(want)} but got {_place(have)}")
         return d
+
+
+class SavedByFunction(SavedTensor):
+    """One tensor that ``save_for_backward`` kept."""
+
+    def unpack(self) -> Tensor | None:
+        if self._node.saved is None:
+            raise freed(self._node)
+        return self._node._unpacked(self._node.saved[self._position])  # type: ignore[attr-defined]
+
+    def _held(self) -> Any:
+        return self._node.saved[self._position].value
+
+    def _hold(self, value: Any, pack: Pack, unpack: Unpack) -> None:
+        saved = list(self._node.saved)
+        output = saved[self._position].output
+        packed = PackedTensor(value.detach() if isinstance(value, Tensor) else wrap(value), pack, unpack, output=output is not None)
+        if isinstance(value, Tensor):
+            packed.node = value._node
+        saved[self._position] = Saved(packed, output, None, 0)
+        self._node.saved = tuple(saved)
 
 
 _CLEARED: tuple[Any, ...] = (object(),)

@@ -29,13 +29,15 @@ def tie(node: FunctionNode, recording: bool, arguments: tuple[Any, ...], made: A
     inputs = {id(a): a for a in arguments if isinstance(a, Tensor)}
     dirty = _marked(node, "dirty_tensors", "mark_dirty can only accept variables")
     constant = _marked(node, "non_differentiable", "mark_non_differentiable only accepts variable arguments")
-    _check_dirty(node, dirty, inputs, results)
+    if dirty:
+        _check_dirty(node, dirty, inputs, results)
     node.outputs = tuple(Layout.of(r._array) if isinstance(r, Tensor) else None for r in results)
     single = len(results) == 1
-    node.shape = tuple(o.shape if o else None for o in node.outputs)
-    node.dtype = tuple(o.dtype if o else None for o in node.outputs)
     if single:
-        node.shape, node.dtype = node.shape[0], node.dtype[0]
+        node.shape, node.dtype = node.outputs[0][:2] if node.outputs[0] else (None, None)
+    else:
+        node.shape = tuple(o.shape if o else None for o in node.outputs)
+        node.dtype = tuple(o.dtype if o else None for o in node.outputs)
     tied = []
     for index, result in enumerate(results):
         if not isinstance(result, Tensor):
@@ -50,7 +52,9 @@ def tie(node: FunctionNode, recording: bool, arguments: tuple[Any, ...], made: A
 
 def _marked(node: FunctionNode, name: str, rule: str) -> dict[int, Tensor]:
     """The tensors the user marked, by identity."""
-    tensors = node.attributes.pop(name, ())
+    if name not in node.attributes:
+        return {}
+    tensors = node.attributes.pop(name)
     for number, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
             raise RuntimeError(f"{rule}, but argument {number} is of type {type(tensor).__name__} (in {node.name()})")
