@@ -16,14 +16,18 @@ from gradlib.backend.array import namespace
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complexes import conj
+from gradlib.ops.create import ones_like
 from gradlib.ops.decompose import adjoint, diagonal_mask, matrices, svd, svdvals
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import abs, clone
 from gradlib.ops.equations import inv
 from gradlib.ops.extreme import amax, amin
+from gradlib.ops.join import cat
 from gradlib.ops.moments import vector_norm
 from gradlib.ops.product import cross, matmul, one_dtype, vdot
-from gradlib.ops.reduce import prod, sum as total
+from gradlib.ops.rearrange import flip
+from gradlib.ops.reduce import sum as total
+from gradlib.ops.scan import cumprod
 from gradlib.ops.select import choose
 from gradlib.ops.shape import movedim
 from gradlib.ops.slices import diagonal
@@ -36,12 +40,35 @@ Slogdet = namedtuple("Slogdet", ["sign", "logabsdet"])
 # ---- determinants -------------------------------------------------------------------------------------------------------------------
 
 
-def _cofactors(A: Any) -> Any:
+def _of_others(x: Any) -> Any:
+    """For each element along the last dimension, the product of all others, by no division."""
+    one = ones_like(x[..., :1])
+    before = cumprod(cat([one, x[..., :-1]], -1), -1)
+    behind = flip(cumprod(flip(cat([x[..., 1:], one], -1), (-1,)), -1), (-1,))
+    return before * behind
+
+
+def _turned(U: Any, inner: Any, Vh: Any) -> Any:
+    """What cofactors, or their derivatives, of U diag(S) Vh are when those of diag(S) are ``inner``."""
+    product = U.conj() @ inner @ Vh.conj() if U.dtype.kind == "c" else U @ inner @ Vh
+    return (det(U) * det(Vh))[..., None, None] * product
+
+
+def _cofactors_slope(g: Any, A: Any) -> Any:
+    """The second derivative of the determinant: for a diagonal matrix all pairs i, j weighted with the product of the other elements."""
+    U, S, Vh = svd(A, False)
+    mask = diagonal_mask(U)
+    pairs = choose(mask, 0.0, _of_others(choose(mask, 1.0, S[..., None, :])))
+    g = adjoint(U) @ g @ adjoint(Vh)
+    on_diagonal = total(pairs * choose(mask, g, 0.0).sum(-1)[..., None, :], -1)
+    return _turned(U, choose(mask, on_diagonal[..., None, :], -(pairs * g).mT), Vh)
+
+
+@op("other", method=False, A=_cofactors_slope)
+def cofactors(xp: Any, A: Any) -> Any:
     """The derivative of the determinant by each element, from the singular values: it exists for singular matrices too."""
     U, S, Vh = svd(A, False)
-    others = prod(choose(diagonal_mask(U), 1.0, S[..., None, :]), -1)
-    product = (U * others[..., None, :]) @ Vh
-    return (det(U) * det(Vh))[..., None, None] * (product.conj() if product.dtype.kind == "c" else product)
+    return _turned(U, xp.eye(S.shape[-1], dtype=S.dtype) * _of_others(S)[..., None, :], Vh)
 
 
 def _det_slope(g: Any, A: Any, out: Any) -> Any:
@@ -59,7 +86,7 @@ def _det_slope(g: Any, A: Any, out: Any) -> Any:
         return weight * inverse.mT
     distinct = xp.diag(xp.arange(1, size + 1).astype(array.dtype))
     inverse = inv(choose(singular, identity, A))
-    return choose(singular, g[..., None, None] * _cofactors(choose(singular, A, distinct)), weight * inverse.mT)
+    return choose(singular, g[..., None, None] * cofactors(choose(singular, A, distinct)), weight * inverse.mT)
 
 
 @op("other", promote=matrices("det", square=True), A=_det_slope)
