@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gradlib.core.node import Node, RemovableHandle
+from gradlib.core.saved import SavedTensor
 from gradlib.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ class BackwardCFunction(FunctionCtx):
         Raises: RuntimeError when a saved tensor was written in place since, or when an earlier backward freed it.
         """
         return self._node.unpack_all()
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """What ``save_for_backward`` kept, as objects to which pack and unpack hooks can be given."""
+        return self._node.raw_saved()
 
     @property
     def saved_variables(self) -> tuple[Tensor | None, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, copy, device_index, is_array, namespace, on_device_of
+from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
 from gradlib.core.modes import enable_grad, local, no_grad, watch
 from gradlib.core.node import AccumulateGrad, Node
@@ -17,7 +18,30 @@ from gradlib.core.tensor import Tensor, as_array, wrap
 def as_tuple(value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, Tensor) else (value,)
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, (Tensor, GradientEdge)) else (value,)
+
+
+def _placed(values: tuple[Any, ...], roots: Iterable[tuple[Node, Any]] = ()) -> tuple[Any, ...]:
+    """The same with a tensor in the place of each gradient edge."""
+    for value in values:
+        if type(value) is GradientEdge:
+            starts = [node for node, _ in roots]
+            return tuple([stand_in(v, starts) if isinstance(v, GradientEdge) else v for v in values])
+    return values
+
+
+class Walk:
+    """What a hook can know of the walk that it runs in; one object for each call of ``backward`` or ``grad``."""
+
+    def __init__(self, roots: list[tuple[Node, Any]], needed: Needed | None) -> None:
+        self._starts = [node for node, _ in roots]
+        self._visited: Any = needed
+
+    def visits(self, node: Node) -> bool:
+        """Whether the walk comes to a node."""
+        if self._visited is None:
+            self._visited = set(below(self._starts))
+        return node in self._visited
 
 
 def _cotangents(outputs: tuple[Tensor, ...], given: tuple[Any, ...], recorded: bool) -> list[tuple[Node, Any]]:
@@ -81,6 +105,15 @@ def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: 
                 walk(_handed_over(roots), keep, needed, captures)
 
 
+def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
+    """``_run``, with what hooks can ask of it."""
+    outer, local.walk = local.walk, Walk(roots, needed)
+    try:
+        _run(roots, keep, create_graph, needed, captures)
+    finally:
+        local.walk = outer
+
+
 def _handed_over(roots: list[tuple[Node, Any]]) -> Iterable[tuple[Node, Any]]:
     """Give the roots away one by one, so that the walk alone holds the cotangents it may take over."""
     roots.reverse()
@@ -98,7 +131,7 @@ def backward(
     """Add the gradients of the given tensors with respect to the graph's leaves to the leaves' ``.grad``.
 
     Args:
-        tensors: a Tensor or a sequence of them.
+        tensors: a Tensor (or ``graph.GradientEdge``) or a sequence of them.
         grad_tensors: a cotangent for each (its shape), or None for scalars.
         retain_graph: keep saved values for another backward; defaults to create_graph.
         create_graph: record the backward itself.
@@ -106,17 +139,18 @@ def backward(
     Raises: RuntimeError for tensors outside any graph, shapes that do not fit, a graph already freed.
     Source: torch.autograd.backward.
     """
-    outputs = as_tuple(tensors)
+    outputs = _placed(as_tuple(tensors))
     roots = _cotangents(outputs, as_tuple(grad_tensors), create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         if roots:
-            _run(roots, keep, create_graph, None, None)
+            (_run_known if watch.walks else _run)(roots, keep, create_graph, None, None)
         return
     wanted = tuple(dict.fromkeys(as_tuple(inputs)))
     if not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     _check_wanted(wanted)
+    wanted = _placed(wanted, roots)
     for tensor, g in zip(wanted, _captured(roots, wanted, keep, create_graph), strict=True):
         if g is None:
             continue
@@ -142,7 +176,7 @@ def grad(
     """The gradients of outputs with respect to inputs, returned rather than accumulated.
 
     Args:
-        outputs, inputs: a Tensor or a sequence of them.
+        outputs, inputs: a Tensor (or ``graph.GradientEdge``) or a sequence of them.
         grad_outputs: a cotangent for each output, or None for scalars.
         retain_graph, create_graph: as in ``backward``.
         allow_unused: give None for an input that the outputs do not depend on, instead of an error.
@@ -166,7 +200,10 @@ def grad(
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     _check_wanted(wanted)
-    roots = _cotangents(as_tuple(outputs), as_tuple(grad_outputs), create_graph)
+    if materialize_grads and any(isinstance(place, GradientEdge) for place in wanted):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    roots = _cotangents(_placed(as_tuple(outputs)), as_tuple(grad_outputs), create_graph)
+    wanted = _placed(wanted, roots)
     keep = create_graph if retain_graph is None else retain_graph
     found = _captured(roots, wanted, keep, create_graph)
     results: list[Tensor | None] = []
@@ -185,6 +222,8 @@ def grad(
 
 def _check_wanted(wanted: tuple[Any, ...]) -> None:
     for i, tensor in enumerate(wanted):
+        if type(tensor) is GradientEdge:
+            continue
         if not isinstance(tensor, Tensor):
             raise TypeError(f"gradients are taken with respect to Tensors, got {type(tensor).__name__} at index {i} of inputs")
         if tensor._node is None:
@@ -198,7 +237,7 @@ def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: b
     needed = _leading_to([node for node, _ in roots], captures)
     roots = [(node, g) for node, g in roots if node in needed]
     if roots:
-        _run(roots, keep, create_graph, needed, captures)
+        (_run_known if watch.walks else _run)(roots, keep, create_graph, needed, captures)
     return [captures[node] if node is not None else None for node in targets]
 
 

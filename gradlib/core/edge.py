@@ -1,0 +1,87 @@
+"""Gradient edges: a place in the graph where a gradient arrives, named without the tensor that was there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradlib.backend.array import Array, broadcast_to, namespace, on_device_of
+from gradlib.core.node import AccumulateGrad, Node, Output
+from gradlib.core.tensor import Tensor, wrap
+
+
+class GradientEdge(NamedTuple):
+    """Output ``output_nr`` of a node; ``grad`` and ``backward`` take it in the place of the tensor that was there.
+
+    Made by ``get_gradient_edge``. Source: torch.autograd.graph.GradientEdge.
+    """
+
+    node: Any
+    output_nr: int
+    ownership_token: Node | None = None
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge at which the gradient of a tensor is computed; it keeps the graph alive, but not the tensor's values.
+
+    Raises: RuntimeError for a tensor that does not require gradients.
+    Source: torch.autograd.graph.get_gradient_edge.
+    """
+    node = tensor._node
+    if node is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    if isinstance(node, Output):
+        return GradientEdge(node.parent.public, node.index, node)
+    return GradientEdge(node.public, 0)
+
+
+def stand_in(edge: GradientEdge, roots: Iterable[Node] = ()) -> Tensor:
+    """A tensor in the place of an edge, of its shape, dtype and device, without values.
+
+    Args:
+        edge: the edge.
+        roots: where the walk will begin: the place of one of several outputs is looked for below them.
+    """
+    node: Node = getattr(edge.node, "_node", edge.node)
+    if not isinstance(node, Node):
+        raise TypeError(f"the node of a GradientEdge is a tensor's grad_fn or what get_gradient_edge gave, got {type(node).__name__}")
+    shape, dtype = node.shape, node.dtype
+    several = isinstance(dtype, tuple)
+    if edge.output_nr not in range(len(dtype) if several else 1):
+        raise IndexError(f"{node.name()} has {len(dtype) if several else 1} outputs, the edge names output {edge.output_nr}")
+    if several:
+        shape, dtype = shape[edge.output_nr], dtype[edge.output_nr]
+    below = _some_array(node)
+    with on_device_of(below):
+        array = broadcast_to(namespace(below).zeros((), dtype), shape)
+    if several:
+        place = edge.ownership_token or _place_of(node, edge.output_nr, roots)
+        node = place if isinstance(place, Output) else Output(node, edge.output_nr, array)
+    result = wrap(array)
+    result._node = node
+    return result
+
+
+def below(starts: Iterable[Node]) -> Iterator[Node]:
+    """Each of some nodes and every node that gradients reach from them, once, in no particular order."""
+    seen = set(starts)
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        yield node
+        for edge in node.edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+
+
+def _some_array(node: Node) -> Array:
+    """The array of a leaf below a node, which says where its gradients live."""
+    return next((each.array for each in below([node]) if isinstance(each, AccumulateGrad)), np.zeros(()))
+
+
+def _place_of(parent: Node, index: int, roots: Iterable[Node]) -> Node | None:
+    """The node that stands for output ``index`` of ``parent`` in the graph below some nodes."""
+    return next((each for each in below(roots) if isinstance(each, Output) and each.parent is parent and each.index == index), None)
