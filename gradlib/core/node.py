@@ -15,6 +15,9 @@ from typing import Any
 from gradlib.backend.array import Array, copy, is_dense, namespace
 from gradlib.core.modes import next_seq
 
+making = threading.RLock()
+"""Held while what few nodes and tensors have is made, so that two threads never make it twice and lose one."""
+
 
 class RemovableHandle:
     """What a hook's registration returns; ``remove()`` takes the hook away. Source: torch.utils.hooks.RemovableHandle."""
@@ -125,7 +128,9 @@ class Node:
     @property
     def extras(self) -> Extras:
         if self.rare is None:
-            self.rare = Extras()
+            with making:
+                if self.rare is None:
+                    self.rare = Extras()
         return self.rare
 
     @property
@@ -226,7 +231,7 @@ class Output(Node):
         return self.edges[0]  # type: ignore[return-value]
 
 
-_accumulating = threading.Lock()
+_accumulating = threading.RLock()
 
 
 class AccumulateGrad(Node):

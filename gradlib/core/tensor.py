@@ -15,7 +15,7 @@ import numpy as np
 from gradlib.backend import array as arrays, dtype as dtypes
 from gradlib.backend.array import Array
 from gradlib.core.modes import local, watch
-from gradlib.core.node import AccumulateGrad, Meta, Node, Output, RemovableHandle, Version, add_hook
+from gradlib.core.node import AccumulateGrad, Meta, Node, Output, RemovableHandle, Version, add_hook, making
 from gradlib.core.readout import Readout, Size as Size
 
 
@@ -89,21 +89,24 @@ class Tensor(Readout):
     @property
     def meta(self) -> Meta:
         if self._meta is None:
-            self._meta = Meta()
+            with making:
+                if self._meta is None:
+                    self._meta = Meta()
         return self._meta
 
     @property
     def version(self) -> Version:
         """The version counter of the storage, made on first use and made known to the node that may have saved this output."""
-        counter = self._version_slot
-        if counter is None:
-            counter = self._version_slot = Version()
-            node = self._node
-            if isinstance(node, Output):
-                node.parent.extras.output_versions[node.index] = counter
-            elif node is not None and not isinstance(node, AccumulateGrad):
-                node.extras.output_versions[0] = counter
-        return counter
+        if self._version_slot is None:
+            with making:
+                if self._version_slot is None:
+                    self._version_slot = counter = Version()
+                    node = self._node
+                    if isinstance(node, Output):
+                        node.parent.extras.output_versions[node.index] = counter
+                    elif node is not None and not isinstance(node, AccumulateGrad):
+                        node.extras.output_versions[0] = counter
+        return self._version_slot
 
     @property
     def _version(self) -> int:
