@@ -1,0 +1,389 @@
+"""Hooks on tensors, leaves and nodes: when they run, in what order, what they may change; what a node shows of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import gradlib
+from gradlib.autograd import grad
+from gradlib.core.node import Node
+from gradlib.core.tensor import Tensor
+
+
+def leaf(*values: float) -> Tensor:
+    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
+
+
+def square(x: Tensor) -> Tensor:
+    return (x * x).sum()
+
+
+class TestTensorHooks:
+    def test_sees_the_gradient(self) -> None:
+        seen: list[Tensor] = []
+        x = leaf()
+        x.register_hook(seen.append)
+        (x * x + x * 3).sum().backward()
+        assert [g.tolist() for g in seen] == [[5, 7, 9]]
+
+    def test_replaces_it(self) -> None:
+        x = leaf()
+        y = x * 2
+        y.register_hook(lambda g: g * 10)
+        square(y).backward()
+        assert x.grad.tolist() == [80, 160, 240]
+
+    def test_runs_in_order_of_registration(self) -> None:
+        x = leaf()
+        x.register_hook(lambda g: g * 2)
+        x.register_hook(lambda g: g + 1)
+        x.sum().backward()
+        assert x.grad.tolist() == [3, 3, 3]
+
+    def test_is_removed(self) -> None:
+        x = leaf()
+        handle = x.register_hook(lambda g: g * 10)
+        handle.remove()
+        handle.remove()
+        x.sum().backward()
+        with x.register_hook(lambda g: g * 10):
+            x.sum().backward()
+        x.sum().backward()
+        assert x.grad.tolist() == [12, 12, 12]
+
+    def test_may_be_removed_and_added_inside_a_hook(self) -> None:
+        calls: list[str] = []
+        x = leaf()
+
+        def first(g: Tensor) -> None:
+            calls.append("first")
+            handle.remove()
+            x.register_hook(lambda g: calls.append("later"))
+
+        handle = x.register_hook(first)
+        x.register_hook(lambda g: calls.append("second"))
+        x.sum().backward()
+        x.sum().backward()
+        assert calls == ["first", "second", "second", "later"]
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    def test_records_only_with_create_graph(self, create_graph: bool) -> None:
+        seen = []
+        x = leaf()
+        y = x * 2
+        y.register_hook(lambda g: seen.append((g.requires_grad, gradlib.is_grad_enabled())))
+        grad(square(y), x, create_graph=create_graph)
+        assert seen == [(create_graph, create_graph)]
+
+    def test_is_differentiated_too(self) -> None:
+        x = leaf()
+        x.register_hook(lambda g: g * g)
+        (g,) = grad(square(x), x, create_graph=True)
+        assert grad(g.sum(), x)[0].tolist() == [64, 256, 576]  # (8 x) squared: the hook sees the second gradient as well
+
+    def test_counts_for_grad_and_inputs(self) -> None:
+        x = leaf()
+        x.register_hook(lambda g: g * 10)
+        assert grad(square(x), x)[0].tolist() == [20, 40, 60]
+        square(x).backward(inputs=[x])
+        assert x.grad.tolist() == [20, 40, 60]
+
+    def test_speaks_of_the_values_at_registration(self) -> None:
+        seen: list[Any] = []
+        x = leaf()
+        y = x * 2
+        y.register_hook(lambda g: seen.append(("old", g.tolist())))
+        y.mul_(3)
+        y.register_hook(lambda g: seen.append(("new", g.tolist())))
+        y.sum().backward()
+        assert seen == [("new", [1, 1, 1]), ("old", [3, 3, 3])]
+
+    def test_on_views_and_several_outputs(self) -> None:
+        x = leaf()
+        v = (x * 2)[:2]
+        v.register_hook(lambda g: g * 10)
+        v.sum().backward()
+        assert x.grad.tolist() == [20, 20, 0]
+        x = leaf()
+        a, b = x.split([1, 2])
+        b.register_hook(lambda g: g * 10)
+        (a.sum() + b.sum()).backward()
+        assert x.grad.tolist() == [1, 10, 10]
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    @pytest.mark.parametrize(
+        ("hook", "error", "says"),
+        [
+            (lambda g: 5, TypeError, "returned int; return a Tensor"),
+            (lambda g: g[:2], RuntimeError, r"shape from \[3\] to \[2\]"),
+            (lambda g: g.float(), RuntimeError, "dtype from float64 to float32"),
+            (lambda g: 1 / 0, ZeroDivisionError, "division"),
+        ],
+    )
+    def test_wrong_answers(self, hook: Any, error: type[Exception], says: str, create_graph: bool) -> None:
+        x = leaf()
+        handle = x.register_hook(hook)
+        with pytest.raises(error, match=says):
+            square(x).backward(create_graph=create_graph)
+        assert gradlib.is_grad_enabled()
+        assert x.grad is None
+        handle.remove()
+        square(x).backward()
+        assert x.grad.tolist() == [2, 4, 6]
+
+    def test_wrong_registrations(self) -> None:
+        with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't require gradient"):
+            gradlib.ones(2).register_hook(lambda g: g)
+        with pytest.raises(TypeError, match="a hook is a function, got int"):
+            leaf().register_hook(5)
+
+
+class TestPostAccumulateHooks:
+    def test_run_after_every_accumulation(self) -> None:
+        seen = []
+        x = leaf()
+        x.register_post_accumulate_grad_hook(lambda t: seen.append((t is x, t.grad.tolist())))
+        square(x).backward()
+        square(x).backward(create_graph=True)
+        assert seen == [(True, [2, 4, 6]), (True, [4, 8, 12])]
+        x.grad = None
+
+    def test_order(self) -> None:
+        calls: list[str] = []
+        x = leaf()
+        x.register_post_accumulate_grad_hook(lambda t: calls.append("post 1"))
+        x.register_post_accumulate_grad_hook(lambda t: calls.append("post 2"))
+        x.register_hook(lambda g: calls.append("tensor"))
+        square(x).backward()
+        square(x).backward(inputs=[x])
+        assert calls == ["tensor", "post 1", "post 2"] * 2
+
+    def test_may_take_the_gradient_away(self) -> None:
+        x = leaf()
+
+        def step(t: Tensor) -> None:
+            with gradlib.no_grad():
+                t.sub_(t.grad)
+            t.grad = None
+
+        handle = x.register_post_accumulate_grad_hook(step)
+        square(x).backward()
+        assert x.tolist() == [-1, -2, -3]
+        assert x.grad is None
+        handle.remove()
+        square(x).backward()
+        assert x.grad.tolist() == [-2, -4, -6]
+
+    def test_not_for_grad(self) -> None:
+        x = leaf()
+        x.register_post_accumulate_grad_hook(lambda t: 1 / 0)
+        assert grad(square(x), x)[0].tolist() == [2, 4, 6]
+
+    def test_wrong(self) -> None:
+        with pytest.raises(RuntimeError, match="cannot be registered on non-leaf tensors"):
+            (leaf() * 2).register_post_accumulate_grad_hook(lambda t: None)
+        with pytest.raises(RuntimeError, match="doesn't require gradient"):
+            gradlib.ones(2).register_post_accumulate_grad_hook(lambda t: None)
+        x = leaf()
+        x.register_post_accumulate_grad_hook(lambda t: 5)
+        with pytest.raises(TypeError, match="returns nothing, got int"):
+            square(x).backward()
+
+
+class TestNodeHooks:
+    def test_post_hook_sees_gradients_of_inputs_and_outputs(self) -> None:
+        seen = []
+        x, w = leaf(), leaf(4.0, 5.0, 6.0)
+        y = x * w
+        y.grad_fn.register_hook(lambda inputs, outputs: seen.append([[g.tolist() for g in gs] for gs in (inputs, outputs)]))
+        y.sum().backward()
+        assert seen == [[[[4, 5, 6], [1, 2, 3]], [[1, 1, 1]]]]
+
+    def test_post_hook_replaces(self) -> None:
+        x, w = leaf(), leaf()
+        y = x * w
+        y.grad_fn.register_hook(lambda inputs, outputs: (None, inputs[1] * 100))
+        y.sum().backward()
+        assert x.grad is None
+        assert w.grad.tolist() == [100, 200, 300]
+
+    def test_pre_hook_replaces(self) -> None:
+        x = leaf()
+        y = x * x
+        y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 10,))
+        y.sum().backward()
+        assert x.grad.tolist() == [20, 40, 60]
+
+    def test_order(self) -> None:
+        calls: list[str] = []
+        y = leaf() * 2
+        y.grad_fn.register_hook(lambda inputs, outputs: calls.append("post"))
+        y.grad_fn.register_prehook(lambda outputs: calls.append("pre"))
+        y.register_hook(lambda g: calls.append("tensor"))
+        y.sum().backward()
+        assert calls == ["tensor", "pre", "post"]
+
+    def test_on_the_node_of_a_leaf(self) -> None:
+        seen = []
+        x = leaf()
+        node = (x * 1).grad_fn.next_functions[0][0]
+        node.register_prehook(lambda outputs: (outputs[0] * 10,))
+        node.register_hook(lambda inputs, outputs: seen.append((inputs, outputs[0].tolist(), x.grad.tolist())))
+        x.sum().backward()
+        grad(x.sum(), x, create_graph=True)
+        x.grad = None
+        x.sum().backward(create_graph=True)
+        assert seen == [((), [10, 10, 10], [10, 10, 10])] * 2
+        x.grad = None
+
+    def test_not_where_the_walk_ends(self) -> None:
+        """The gradient of y is wanted, so y's own node does not run; its tensor hook does."""
+        calls: list[str] = []
+        y = leaf() * 2
+        y.grad_fn.register_prehook(lambda outputs: calls.append("pre"))
+        y.grad_fn.register_hook(lambda inputs, outputs: calls.append("post"))
+        y.register_hook(lambda g: calls.append("tensor"))
+        grad(square(y), y)
+        assert calls == ["tensor"]
+
+    def test_of_several_outputs(self) -> None:
+        seen = []
+        x = leaf()
+        a, b = x.split([1, 2])
+        a.grad_fn.register_prehook(lambda outputs: seen.append([None if g is None else g.tolist() for g in outputs]))
+        b.sum().backward()
+        assert seen == [[None, [1, 1]]]
+
+    def test_removed(self) -> None:
+        y = leaf() * 2
+        y.grad_fn.register_hook(lambda inputs, outputs: 1 / 0).remove()
+        with y.grad_fn.register_prehook(lambda outputs: 1 / 0):
+            pass
+        y.sum().backward()
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    @pytest.mark.parametrize(
+        ("register", "hook", "error", "says"),
+        [
+            ("register_hook", lambda i, o: i[0], TypeError, "returned Tensor; return a tuple of 2 gradients"),
+            ("register_hook", lambda i, o: i[:1], RuntimeError, r"incorrect number of gradients \(got 1, expected 2\)"),
+            ("register_hook", lambda i, o: (5, None), TypeError, "a tuple with int"),
+            ("register_prehook", lambda o: o[0], TypeError, "return a tuple of 1 gradients"),
+            ("register_prehook", lambda o: o + o, RuntimeError, r"\(got 2, expected 1\)"),
+            ("register_prehook", lambda o: (o[0][:1],), RuntimeError, "shape"),
+        ],
+    )
+    def test_wrong_answers(self, register: str, hook: Any, error: type[Exception], says: str, create_graph: bool) -> None:
+        y = leaf() * leaf()
+        getattr(y.grad_fn, register)(hook)
+        with pytest.raises(error, match=says):
+            y.sum().backward(create_graph=create_graph)
+
+
+class TestNodes:
+    def test_names_and_neighbours(self) -> None:
+        x, c = leaf(), gradlib.ones(3, dtype=gradlib.float64)
+        y = (x * 2 + c).exp()
+        assert y.grad_fn.name() == "ExpBackward0"
+        ((add, number),) = y.grad_fn.next_functions
+        assert (add.name(), number) == ("AddBackward0", 0)
+        assert add.next_functions[1] == (None, 0)
+        ((accumulate, _), *_) = add.next_functions[0][0].next_functions
+        assert accumulate.name() == "AccumulateGrad"
+        assert accumulate.variable is x
+        assert accumulate is (x * 3).grad_fn.next_functions[0][0]
+        assert isinstance(add, Node)
+
+    def test_the_leaf_comes_back_after_it_was_let_go(self) -> None:
+        x = leaf()
+        y = x * x
+        del x
+        node = y.grad_fn.next_functions[0][0]
+        y.sum().backward()
+        assert node.variable.grad.tolist() == [2, 4, 6]
+        assert node.variable is node.variable
+
+    def test_several_outputs(self) -> None:
+        a, b = leaf().split([1, 2])
+        assert a.grad_fn is b.grad_fn
+        assert (a.output_nr, b.output_nr) == (0, 1)
+        assert (b * 2).grad_fn.next_functions[0] == (b.grad_fn, 1)
+
+    def test_saved_values(self) -> None:
+        x, w = leaf(), leaf()
+        y = x * w
+        assert y.grad_fn._saved_self is x
+        assert y.grad_fn._saved_other is w
+        e = x.exp()
+        assert e.grad_fn._saved_result.grad_fn is e.grad_fn
+        with pytest.raises(AttributeError, match="_saved_nothing"):
+            y.grad_fn._saved_nothing  # noqa: B018
+        y.sum().backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            y.grad_fn._saved_self  # noqa: B018
+
+    def test_metadata(self) -> None:
+        y = leaf() * 2
+        y.grad_fn.metadata["note"] = 5
+        assert y.grad_fn.metadata == {"note": 5}
+
+    def test_sequence_numbers_grow(self) -> None:
+        x = leaf()
+        y = x * 2
+        assert (y * 2).grad_fn._sequence_nr() > y.grad_fn._sequence_nr()
+
+
+class TestBackwardInsideBackward:
+    def test_in_a_tensor_hook(self) -> None:
+        x = leaf()
+
+        def hook(g: Tensor) -> Tensor:
+            with gradlib.enable_grad():
+                inner = x.detach().requires_grad_()
+                square(inner).backward()
+            return g * inner.grad
+
+        y = x * 2
+        y.register_hook(hook)
+        y.sum().backward()
+        assert x.grad.tolist() == [4, 8, 12]
+
+    def test_onto_the_same_leaf(self) -> None:
+        x = leaf()
+
+        def hook(g: Tensor) -> None:
+            with gradlib.enable_grad():
+                square(x).backward()
+
+        y = x * 2
+        y.register_hook(hook)
+        y.sum().backward()
+        assert x.grad.tolist() == [4, 6, 8]
+
+    @pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+    def test_nested(self, register: str) -> None:
+        depth = 0
+        x = leaf(1.0)
+
+        def hook(_: Tensor) -> None:
+            nonlocal depth
+            depth += 1
+            if depth < 20:
+                with gradlib.enable_grad():
+                    (x * 3).sum().backward()
+
+        getattr(x, register)(hook)
+        (x * 3).sum().backward()
+        assert (depth, x.grad.tolist()) == (20, [60])
+
+    def test_the_same_graph_retained(self) -> None:
+        x = leaf()
+        y = x * x
+        z = y.sum()
+        calls: list[Callable[[], None]] = [lambda: z.backward(retain_graph=True)]
+        y.register_hook(lambda g: calls.pop()() if calls else None)
+        z.backward(retain_graph=True)
+        assert x.grad.tolist() == [4, 8, 12]
