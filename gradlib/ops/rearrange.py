@@ -12,6 +12,7 @@ from gradlib.ops.convert import to
 from gradlib.ops.create import at, finished
 from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
 from gradlib.ops.index import index
+from gradlib.ops.reduce import sum as summed
 from gradlib.ops.shape import ravel, reshape, transpose
 
 __all__ = ["flip", "repeat_interleave", "roll", "rot90", "tile", "tril", "tril_indices", "triu", "triu_indices"]
@@ -28,7 +29,7 @@ def _folded(shape: tuple[int, ...], repeats: tuple[int, ...]) -> tuple[int, ...]
 
 @op(
     "linear", method=False, complex="explicit",
-    input=lambda g, input_shape, repeats: reshape(g, _folded(input_shape, repeats)).sum(tuple(range(0, 2 * len(repeats), 2))),
+    input=lambda g, input_shape, repeats: summed(reshape(g, _folded(input_shape, repeats)), tuple(range(0, 2 * len(repeats), 2))),
 )  # fmt: skip
 def repeat(xp: Namespace, input: Any, repeats: Any) -> Any:
     """The whole tensor repeated along each dimension.
@@ -64,7 +65,7 @@ publish(lambda self, *dims: tile(self, sizes_of(dims)), "tile")
 
 @op(
     "linear", method=False, complex="explicit",
-    input=lambda g, input_shape, repeats, dim: reshape(g, (*input_shape[: dim + 1], repeats, *input_shape[dim + 1 :])).sum(dim + 1),
+    input=lambda g, input_shape, repeats, dim: summed(reshape(g, (*input_shape[: dim + 1], repeats, *input_shape[dim + 1 :])), dim + 1),
 )  # fmt: skip
 def interleave(xp: Namespace, input: Any, repeats: int, dim: int) -> Any:
     """Each position along a dimension ``repeats`` times in a row."""

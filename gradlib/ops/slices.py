@@ -226,7 +226,7 @@ def unfold(xp: Namespace, input: Any, dimension: int, size: int, step: int) -> A
 def unfold_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: int, size: int, step: int) -> Any:
     """The sum over all windows at each position of a tensor of that shape: the adjoint of ``unfold``."""
     if not shape:
-        return input.sum()
+        return input.reshape(-1)[0] if input.size else xp.zeros((), input.dtype)
     made = xp.zeros(shape, input.dtype)
     at = wrap_dim(dim, len(shape))
     count = input.shape[at]

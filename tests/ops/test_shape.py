@@ -276,3 +276,13 @@ def test_reading_memory_as_another_dtype() -> None:
     bits.zero_()
     assert x.tolist() == [0.0, 0.0]
     assert not x.clone().requires_grad_().view(gradlib.int32).requires_grad
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("spread", [lambda x: x.expand(10000, 2), lambda x: x.repeat(10000, 1), lambda x: x.repeat_interleave(10000)])
+def test_gradients_of_half_types_are_summed_in_single_precision(spread: Callable[[Any], Any], dtype: str) -> None:
+    """A sum in float16 stops at 2048, one in bfloat16 at 256."""
+    x = gradlib.ones(2, dtype=gradlib.zeros(1, dtype=dtype).dtype, requires_grad=True)
+    y = spread(x)
+    y.backward(gradlib.ones_like(y))
+    np.testing.assert_allclose(x.grad.numpy().astype(np.float64), [10000, 10000], rtol=4e-3)
