@@ -12,7 +12,7 @@ from gradlib.autograd.function_ctx import BackwardCFunction, FunctionCtx
 from gradlib.autograd.function_nested import NestedBackward, emptied, flatten, rebuild
 from gradlib.autograd.function_node import DelayedError, FunctionNode
 from gradlib.autograd.function_outputs import tie
-from gradlib.core.modes import local, no_grad
+from gradlib.core.modes import local, no_grad, observing
 from gradlib.core.tensor import Tensor, wrap
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
@@ -118,12 +118,20 @@ class Function(metaclass=FunctionMeta):
         node = FunctionNode(cls._backward_cls, args)
         recording = local.grad_enabled and not local.inference and any(node.needs)
         ctx = node.public
-        with no_grad():
-            if separate:
-                made = cls.forward(*args)
-                cls.setup_context(ctx, args, made)
-            else:
-                made = cls.forward(ctx, *args)
+        observer = observing()
+        mark = made = None
+        if observer is not None:
+            mark = observer.begin(cls.__name__, node.seq, args)
+        try:
+            with no_grad():
+                if separate:
+                    made = cls.forward(*args)
+                    cls.setup_context(ctx, args, made)
+                else:
+                    made = cls.forward(ctx, *args)
+        finally:
+            if observer is not None:
+                observer.end(mark, made)
         attributes = node.attributes
         to_save = attributes.pop("to_save", ())
         attributes.pop("saved_for_forward", None)

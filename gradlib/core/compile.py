@@ -66,6 +66,21 @@ def compile_call(op: Op, operator: bool = False) -> Any:
     return function
 
 
+def compile_observed(op: Op) -> Any:
+    """``observed(seq, *args)``: the operation with the number its node is to have, for an observer to call while it is all there is."""
+    return build("observed", source_of_observed(op), {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node})
+
+
+def source_of_observed(op: Op) -> str:
+    """The Python text of an operation's plain path under an observer."""
+    arguments = ", ".join(op.params)
+    lines = [f"def observed(_seq, {arguments}):"]
+    if _has_plain_path(op):
+        text = "\n".join(_plain_path(op)).replace("not watch.active", "watch.active == watch.observed").replace("next_seq()", "_seq")
+        lines.append(text.replace(f"dispatch(op, ({arguments},))", f"dispatch(op, ({arguments},), _seq)"))
+    return "\n".join([*lines, f"    return dispatch(op, ({arguments},), _seq)"])
+
+
 def direct_function(op: Op) -> str | None:
     """The name of the NumPy function to which the declared value only hands its arguments, so that it can be called without a detour."""
 
@@ -94,8 +109,7 @@ def source_of_call(op: Op, operator: bool = False) -> str:
         else []
     )
     if op.tensors and op.sequence is None and len(op.outputs) == 1:
-        plain = not op.rules or op.tensors[0] in op.rules
-        lines += (_plain_path(op) if plain else []) + _raw_path(op)
+        lines += (_plain_path(op) if _has_plain_path(op) else []) + _raw_path(op)
     lines.append(f"    return dispatch(op, ({arguments},))")
     return "\n".join(lines)
 
@@ -112,6 +126,10 @@ def _signature(op: Op, aliased: bool) -> str:
     if "out" not in op.params:
         parts += ([] if keyword_only else ["*"]) + ["out=None"]
     return ", ".join(parts + (["**aliases"] if aliased else []))
+
+
+def _has_plain_path(op: Op) -> bool:
+    return bool(op.tensors) and op.sequence is None and len(op.outputs) == 1 and (not op.rules or op.tensors[0] in op.rules)
 
 
 def _plain_path(op: Op) -> list[str]:

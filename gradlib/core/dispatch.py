@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_view_of, move, namespace, on_device_of
-from gradlib.core.modes import local, made_node, next_seq, watch, writing
+from gradlib.core.modes import local, made_node, next_seq, observing, watch, writing
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.saved import pack_results
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap
@@ -22,24 +22,29 @@ if TYPE_CHECKING:
     from gradlib.core.op import Op
 
 
-def dispatch(op: Op, args: tuple[Any, ...]) -> Any:
+def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """Run an operation on any mixture of Tensors, arrays and numbers.
 
     Args:
         op: the declared operation.
         args: a value for each of ``op.params``.
+        seq: the number that an observer has taken for the node; what is observed is not intercepted again.
     Returns: a Tensor (a tuple of them for several outputs); raw arrays when no argument is a Tensor.
     Raises: TypeError for arguments that are neither, RuntimeError for a mixture of devices, and what the value raises.
     """
-    if watch.active and local.layers:
-        return local.layers[-1].intercept(op, args)
+    if watch.active and seq is None:
+        if local.layers:
+            return local.layers[-1].intercept(op, args)
+        seen_by = observing()
+        if seen_by is not None and _has_tensor(args):
+            return seen_by.operation(op, args)
     inputs = [args[i] for i in op.positions]
     if op.sequence is not None:
         inputs[-1:] = inputs[-1]
     if not any(isinstance(x, Tensor) for x in inputs):
         return _on_raw(op, args, inputs)
     values = _promoted(op, _in_one_place(op.name, [_unwrapped(op.name, x) for x in inputs]))
-    node = _new_node(op, inputs, values)
+    node = _new_node(op, inputs, values, seq)
     reference = next(v for v in values if is_array(v))
     try:
         with on_device_of(reference):
@@ -63,6 +68,10 @@ def dispatch(op: Op, args: tuple[Any, ...]) -> Any:
         if watch.active and local.saving:
             node.saved = pack_results(op, node.saved, result)
     return result
+
+
+def _has_tensor(args: tuple[Any, ...]) -> bool:
+    return any(isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x)) for x in args)
 
 
 def _misfit(op: Op, values: list[Any]) -> str:
@@ -159,7 +168,7 @@ def _meet(value: Any, common: np.dtype, weak: bool) -> Any:
     return value if weak else np.asarray(value).astype(common)[()]
 
 
-def _new_node(op: Op, inputs: list[Any], values: list[Any]) -> Node | None:
+def _new_node(op: Op, inputs: list[Any], values: list[Any], seq: int | None) -> Node | None:
     """The node of this run with its sequence number and edges, or None when nothing is to be recorded."""
     if not op.rules or (watch.no_grad and not local.grad_enabled) or (watch.active and local.inference):
         return None
@@ -170,7 +179,7 @@ def _new_node(op: Op, inputs: list[Any], values: list[Any]) -> Node | None:
     if is_complex and op.complex == "none":
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
     node = op.complex_node() if is_complex else op.node()
-    node.seq = next_seq()
+    node.seq = next_seq() if seq is None else seq
     node.edges = tuple(edges)
     node.rare = None
     if watch.new_node:

@@ -14,7 +14,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from gradlib.backend.array import Array, copy
-from gradlib.core.modes import AroundNode, around_nodes, watch
+from gradlib.backend.dtype import float32
+from gradlib.core.modes import AroundNode, around_nodes, observing, watch
 from gradlib.core.node import AccumulateGrad, Node, Output
 from gradlib.core.tensor import Tensor, as_array, wrap
 
@@ -49,6 +50,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
     around = around_nodes() if watch.active else ()
+    observer = observing()
     while True:
         if following is not None:
             node, g = following, waiting
@@ -68,7 +70,10 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
                 continue
         if type(node) is AccumulateGrad:
             grads = d = None  # so that nothing but this frame holds g
-            node.accumulate(g, sys.getrefcount(g) <= _UNSHARED)
+            if observer is None:
+                node.accumulate(g, sys.getrefcount(g) <= _UNSHARED)
+            else:
+                observer.node(node, g, functools.partial(node.accumulate, unshared=sys.getrefcount(g) <= _UNSHARED))
             if node.rare is not None and node.rare.post_hooks:
                 _after(node, (), g)
             continue
@@ -117,7 +122,11 @@ def walk_recorded(
             _to_parent(node, g, pending, heap)
             continue
         if type(node) is AccumulateGrad:
-            node.accumulate_recorded(g)
+            observer = observing()
+            if observer is None:
+                node.accumulate_recorded(g)
+            else:
+                observer.node(node, g, node.accumulate_recorded)
             if node.rare is not None and node.rare.post_hooks:
                 _after(node, (), g)
             continue
@@ -271,5 +280,6 @@ def unbroadcast(d: Any, have: tuple[int, ...], want: tuple[int, ...], source: No
             f"{source.name()} (seq {source.seq}) returned an invalid gradient: got shape {list(have)} but expected a shape that reduces to "
             f"{list(want)}, the shape of the input"
         )
-    d = d.sum(grown)
+    half = not isinstance(d, Tensor) and d.dtype.itemsize == 2  # which would stop counting at 2048
+    d = d.sum(grown, float32) if half else d.sum(grown)
     return d if isinstance(d, Tensor) and d._array.shape == want else d.reshape(want)

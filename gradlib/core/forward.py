@@ -16,7 +16,7 @@ from gradlib.backend.array import is_array, namespace
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import beneath, enable_grad, layer, local
+from gradlib.core.modes import beneath, enable_grad, layer, local, observing
 from gradlib.core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Level(layer):
 
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Run an operation and carry the tangents of its inputs to its outputs."""
-        if op.forward is not None and len(local.layers) == 1:
+        if op.forward is not None and len(local.layers) == 1 and observing() is None:
             result = op.forward(self, *args)
             if result is not NotImplemented:
                 return result

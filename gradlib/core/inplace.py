@@ -45,7 +45,7 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
 
 def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     """Whether a write is the optimiser's kind, a float tensor changed by its like or by numbers outside any graph: one call does it."""
-    if type(target) is not Tensor or (watch.active and (local.inference or local.layers or local.before_write)):
+    if type(target) is not Tensor or (watch.active and (local.inference or local.layers or local.before_write or watch.observed)):
         return False
     recording = local.grad_enabled or not watch.no_grad
     if recording and target._node is not None:

@@ -24,13 +24,15 @@ next_seq = itertools.count().__next__
 class Watch:
     """How many threads are in each uncommon state, and what counts for all threads; read often, written on mode changes only."""
 
-    __slots__ = ("active", "around_node", "new_node", "no_grad", "walks")
+    __slots__ = ("active", "around_node", "new_node", "no_grad", "observed", "observer", "walks")
 
     def __init__(self) -> None:
         self.no_grad = 0
         self.active = 0
         self.around_node: tuple[AroundNode, ...] = ()  # as around_node below, for every thread
         self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
+        self.observer: observer | None = None  # the one of threads that have none of their own
+        self.observed = 0  # how many of the active are observers
         self.walks = False  # whether something has asked to know which walk a hook runs in
 
 
@@ -48,6 +50,7 @@ class Local(threading.local):
     saving: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()  # pairs of pack and unpack; the last one counts
     saving_refused: str | None = None
     before_write: tuple[Callable[[Any], None], ...] = ()  # told of a tensor that is about to be written in place
+    observer: observer | None = None
     walk: Any = None  # the backward walk that is running, known only when watch.walks
 
 
@@ -119,7 +122,72 @@ class around_node:
 
 def around_nodes() -> tuple[AroundNode, ...]:
     """What stands around every node that this thread runs in backward, the outermost last."""
-    return local.around_node + watch.around_node
+    around = local.around_node + watch.around_node
+    seen_by = observing()
+    return around if seen_by is None else (*around, seen_by.node)
+
+
+class observer:
+    """While entered, sees every operation that runs and every node that backward runs, and changes nothing: profilers.
+
+    It sees those of the thread that entered it, and of every thread that has entered none itself (when several are entered, the first of
+    them). It stands below all layers, so it sees what they make of an operation.
+    """
+
+    passive = False
+    """Whether there is nothing to see for, so that no operation need take the way through it."""
+
+    def begin(self, name: str, seq: int | None, args: tuple[Any, ...]) -> Any:
+        """A named piece of work begins; returns what ``end`` gets."""
+        raise TypeError(f"{type(self).__name__} says nothing of what it does when work begins")
+
+    def end(self, mark: Any, made: Any = None) -> None:
+        """It ends, also by an exception; ``made`` is its result, if it has one."""
+
+    def operation(self, op: Any, args: tuple[Any, ...]) -> Any:
+        """Run an operation; its node, if it makes one, gets the number that ``begin`` was told."""
+        seq = next_seq()
+        mark, made = self.begin(op.name, seq, args), None
+        try:
+            made = op.observed(seq, *args)
+        finally:
+            self.end(mark, made)
+        return made
+
+    def node(self, node: Any, g: Any, run: Callable[[Any], Any]) -> Any:
+        """Run a node of a backward walk."""
+        return run(g)
+
+    def __enter__(self) -> Any:
+        if local.observer is not None:
+            raise RuntimeError("Profiler is already enabled on this thread: leave the one before entering another")
+        local.observer = self
+        if not self.passive:
+            with _lock:
+                _observers.append(self)
+                watch.observer = _observers[0]
+                watch.observed += 1
+                watch.active += 1
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        local.observer = None
+        if not self.passive:
+            with _lock:
+                _observers.remove(self)
+                watch.observer = _observers[0] if _observers else None
+                watch.observed -= 1
+                watch.active -= 1
+
+
+_observers: list[observer] = []
+
+
+def observing() -> observer | None:
+    """Who sees what this thread does, if anyone."""
+    if not watch.active:
+        return None
+    return watch.observer if local.observer is None else local.observer
 
 
 def made_node(node: Any) -> None:

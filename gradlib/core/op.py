@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.core.compile import compile_call, compile_node, direct_function
+from gradlib.core.compile import compile_call, compile_node, compile_observed, direct_function
 from gradlib.core.compile_forward import compile_forward
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
@@ -80,6 +80,11 @@ class Op:
         self.complex_node: type[Node] = compile_node(self, conjugate=True) if self.complex == "holomorphic" else self.node
         self.forward: Callable[..., Any] | None = compile_forward(self)
         self.call: Callable[..., Any] = compile_call(self)
+
+    @functools.cached_property
+    def observed(self) -> Callable[..., Any]:
+        """The operation as an observer runs it; made when one first does."""
+        return compile_observed(self)
 
     def _check(self) -> None:
         if self.kind not in KINDS:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import cupy, device_index
+from gradlib.core.modes import observing
 from gradlib.cuda.source import kernel_folder, read_source
 
 C_TYPES = {"float": "float32", "double": "float64", "half_t": "float16", "bfloat16_t": "bfloat16", "int": "int32", "long long": "int64"}
@@ -156,4 +157,12 @@ def launch(call: Call) -> None:
         return  # nothing to compute; CUDA refuses an empty grid
     with cupy().cuda.Device(device):
         kernel = compiled(call.source, call.options, device).get_function(call.kernel)
-        kernel(call.grid, (call.block,), args, shared_mem=call.shared)
+        observer = observing()
+        if observer is None:
+            kernel(call.grid, (call.block,), args, shared_mem=call.shared)
+            return
+        mark = observer.begin(call.kernel, None, ())
+        try:
+            kernel(call.grid, (call.block,), args, shared_mem=call.shared)
+        finally:
+            observer.end(mark)
