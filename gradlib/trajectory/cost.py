@@ -12,6 +12,7 @@ from gradlib.core import modes
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor
 from gradlib.trajectory import check as checks, kernels as device, smoothness as host
+from gradlib.trajectory.check import raw
 from gradlib.trajectory.maps import Static, batch_and_joints, chain, each, step_times
 from gradlib.trajectory.pair import Places, slots
 from gradlib.trajectory.state import JointLimits
@@ -65,13 +66,13 @@ def _constant(name: str, what: str, value: Any, u: Any, sizes: checks.Sizes) -> 
         raise ValueError(
             f"{name}: {what} is a constant, got a Tensor that requires grad; detach it, or compose the cost from step_position"
         )
-    array = checks.raw(value)
+    array = raw(value)
     if not is_array(array):
         array = np.asarray(array, dtype=np.float64)
     if array.shape not in ((), (1,), (sizes.joints,)):
         raise ValueError(f"{name}: {what} is a number or has shape ({sizes.joints},), got {checks.describe(value)}")
-    xp = namespace(checks.raw(u))
-    real = np.float64 if checks.raw(u).dtype == np.float64 else np.float32
+    xp = namespace(raw(u))
+    real = np.float64 if raw(u).dtype == np.float64 else np.float32
     return xp.broadcast_to(xp.asarray(array).astype(real), (sizes.joints,))
 
 
@@ -79,6 +80,10 @@ def _weights(name: str, weights: Any, u: Any, sizes: checks.Sizes) -> Array:
     """(3, D)."""
     if not isinstance(weights, (tuple, list)) or len(weights) != 3:
         raise TypeError(f"{name}: weights is a tuple (velocity, acceleration, jerk), got {checks.describe(weights)}")
+    if all(type(w) in (int, float) for w in weights):
+        array = raw(u)
+        real = np.float64 if array.dtype == np.float64 else np.float32
+        return namespace(array).asarray(np.repeat(np.array(weights, real)[:, None], sizes.joints, axis=1))
     rows = [
         _constant(name, f"the weight of {part}", w, u, sizes) for part, w in zip(("velocity", "acceleration", "jerk"), weights, strict=True)
     ]

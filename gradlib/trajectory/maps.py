@@ -47,6 +47,11 @@ def _series_times(xp: Any, dt: Any, static: Static) -> Array:
     return np.repeat(times, static[2][1], axis=0) if xp is np and static[3] and len(times) > 1 else times
 
 
+def _shaped(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array in a shape; itself where it has it, so that a gradient can be handed on without a copy."""
+    return array if array.shape == shape else array.reshape(shape)
+
+
 def _chain_forward(xp: Any, dt: Any, static: Static, parts: list[Any], out: Any) -> tuple[Array, ...]:
     order, exact, shape, time_last = static
     batch, joints = batch_and_joints(shape, time_last)
@@ -76,7 +81,7 @@ def _chain_adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: P
         made = host_chain.adjoint(given, times, rows, order, exact, with_sources)
     else:
         made = device.chain_adjoint(xp, given, times, order, exact, with_sources, joints if time_last else 1)
-    return tuple(made[i].reshape((batch, joints) if 1 <= i <= 3 else shape) for i in wanted)
+    return tuple(_shaped(made[i], (batch, joints) if 1 <= i <= 3 else shape) for i in wanted)
 
 
 def _chain_by_time(dt: Any, static: Static, parts: Any, outputs: Any, grads: Any, by_parts: Any) -> Any:
