@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,32 @@ def move(array: Array, index: int | None) -> Array:
     library = cupy()
     with library.cuda.Device(index):
         return library.asarray(array)
+
+
+def pinned_copy(array: Array) -> Array:
+    """A copy in page-locked host memory, which the device fills when its stream comes to it; of a host array a plain copy."""
+    if not is_cupy(array):
+        return copy(array)
+    if array.size == 0:
+        return move(array, None)
+    library = cupy()
+    import cupyx
+
+    with array.device:
+        host = cupyx.empty_pinned(array.shape, array.dtype)
+        library.ascontiguousarray(array).get(out=host, blocking=False)
+    return host
+
+
+def from_pinned(host: Array, index: int | None) -> Array:
+    """What ``pinned_copy`` made, on the CUDA device ``index`` (None: the host), copied when its stream comes to it."""
+    if index is None or host.size == 0:
+        return move(host, index)
+    library = cupy()
+    with library.cuda.Device(index):
+        array = library.empty(host.shape, host.dtype)
+        array.set(host)
+    return array
 
 
 def copy(array: Array) -> Array:
@@ -151,17 +178,25 @@ def scatter_add(target: Array, index: Any, values: Array) -> None:
 
 
 def accumulate(name: str, array: Array, axis: int) -> Array:
-    """``np.NAME.accumulate(array, axis)`` for an associative ufunc; CuPy, which lacks it, doubles the reach in log2(size) steps."""
+    """The running fold of an associative ufunc: ``np.NAME.accumulate(array, axis)``, which CuPy lacks."""
     if isinstance(array, np.ndarray):
         return getattr(np, name).accumulate(array, axis=axis)
-    library = cupy()
-    function = getattr(library, name)
-    running = library.moveaxis(array, axis, -1).copy()
+    return running_fold(getattr(cupy(), name), array, axis)
+
+
+def running_fold(function: Callable[[Array, Array], Array], array: Array, axis: int) -> Array:
+    """Element i is the fold of elements 0 to i along ``axis``. Each step doubles how many they hold, so there are log2(size) steps.
+
+    Args:
+        function: associative, on arrays of one shape; its first argument holds the later elements.
+    """
+    xp = namespace(array)
+    running = xp.moveaxis(array, axis, -1).copy()
     reach = 1
     while reach < running.shape[-1]:
         running[..., reach:] = function(running[..., reach:], running[..., :-reach])
         reach *= 2
-    return library.moveaxis(running, -1, axis)
+    return xp.moveaxis(running, -1, axis)
 
 
 def multiply_at(target: Array, index: Any, values: Array) -> None:

@@ -170,9 +170,9 @@ def one_hot(xp: Namespace, tensor: Any, num_classes: int = -1) -> Any:
 # ---- padding ------------------------------------------------------------------------------------------------------------------
 
 
-@op("linear", method=False, complex="explicit", input=lambda g, pad: constant_pad(g, [-n for n in pad], 0))
+@op("other", method=False, complex="explicit", input=lambda g, pad: constant_pad(g, [-n for n in pad], 0))
 def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) -> Any:
-    """``pad`` with a constant; its transpose is itself with the amounts negated."""
+    """``pad`` with a constant; the transpose of that with zeros is itself with the amounts negated."""
     shape, source, target = list(input.shape), [slice(None)] * input.ndim, [slice(None)] * input.ndim
     for i in range(len(pad) // 2):
         dim, before, after = input.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]

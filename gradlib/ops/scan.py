@@ -10,7 +10,7 @@ from collections import namedtuple
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, accumulate
+from gradlib.backend.array import Namespace, accumulate, running_fold
 from gradlib.core.op import composite, op
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
@@ -115,16 +115,10 @@ def _logcumsumexp_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
     return movedim(exp(input - level) * recur_from_end(g, shrink), -1, dim)
 
 
-def _complex_logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
-    """The same for complex numbers, by doubling the reach of each sum in log2(size) steps."""
-    running = xp.moveaxis(input, dim, -1).copy()
-    reach = 1
-    while reach < running.shape[-1]:
-        one, two = running[..., reach:], running[..., :-reach]
-        top = xp.maximum(one.real, two.real)
-        running[..., reach:] = xp.log(xp.exp(one - top) + xp.exp(two - top)) + top
-        reach *= 2
-    return xp.moveaxis(running, -1, dim)
+def _log_add(xp: Namespace, one: Any, two: Any) -> Any:
+    """log(exp(one) + exp(two)) of complex numbers."""
+    top = xp.maximum(one.real, two.real)
+    return xp.log(xp.exp(one - top) + xp.exp(two - top)) + top
 
 
 @op("other", input=_logcumsumexp_rule)
@@ -142,7 +136,7 @@ def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
     if not input.ndim:
         return input.copy()
     if input.dtype.kind == "c":
-        return _complex_logcumsumexp(xp, input, dim)
+        return running_fold(lambda one, two: _log_add(xp, one, two), input, dim)
     wide = dtypes.float32 if input.dtype.itemsize == 2 else input.dtype
     return accumulate("logaddexp", input.astype(wide, copy=False), dim).astype(input.dtype, copy=False)
 

@@ -66,7 +66,7 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     return _result(made, input, dtype)
 
 
-@op("other", promote="float", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim))
+@op("other", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim))
 def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any:
     """Logarithm of the sum of exponentials over ``dim`` (a number or several).
 
@@ -75,8 +75,8 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
         dim, keepdim: as in ``sum``.
     Source: torch.logsumexp.
     """
-    dtype = input.dtype
-    x = input.astype(dtypes.float32) if dtype.itemsize == 2 else input
+    dtype = dtypes.get_default_dtype() if input.dtype.kind in "biu" else input.dtype
+    x = input.astype(dtypes.float32 if dtype.itemsize == 2 else dtype, copy=False)
     chosen = axes(x.ndim, dim)
     if x.size:
         top = (x.real if dtype.kind == "c" else x).max(axis=chosen, keepdims=True)

@@ -1,0 +1,220 @@
+"""Losses: reductions, kinks, targets to ignore, dtypes, refusals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+import gradlib.nn.functional as F
+
+ELEMENTWISE = [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss]
+each = pytest.mark.parametrize("function", ELEMENTWISE, ids=[f.__name__ for f in ELEMENTWISE])
+
+
+def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
+    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
+
+
+def slope(function: Callable[[Any], Any], values: Any) -> Any:
+    x = t(values, gradlib.float64, True)
+    return gradlib.autograd.grad(function(x).sum(), x)[0].tolist()
+
+
+# ---- of numbers ---------------------------------------------------------------------------------------------------------------
+
+
+@each
+def test_reductions(function: Any) -> None:
+    a, b = t([0.0, 2.0]), t([0.5, -1.0])
+    each = function(a, b, reduction="none").tolist()
+    assert function(a, b, reduction="sum").item() == pytest.approx(sum(each))
+    assert function(a, b).item() == pytest.approx(sum(each) / 2)
+    with pytest.raises(ValueError, match="average is not a valid value for reduction"):
+        function(a, b, reduction="average")
+
+
+@pytest.mark.parametrize(("old", "reduction"), [((False, None), "sum"), ((True, True), "mean"), ((None, False), "none")])
+def test_the_deprecated_arguments(old: tuple[bool, bool], reduction: str) -> None:
+    a, b = t([0.0, 2.0]), t([0.5, -1.0])
+    with pytest.warns(UserWarning, match=f"reduction='{reduction}'"):
+        made = F.mse_loss(a, b, *old)
+    assert made.tolist() == F.mse_loss(a, b, reduction=reduction).tolist()
+
+
+@each
+def test_another_shape_warns(function: Any) -> None:
+    with pytest.warns(UserWarning, match="different to the input size"):
+        assert function(gradlib.ones(2, 3), gradlib.zeros(3), reduction="none").shape == (2, 3)
+    with pytest.warns(UserWarning, match="different to"), pytest.raises(RuntimeError, match="do not fit"):
+        function(gradlib.ones(2, 3), gradlib.zeros(4))
+    with pytest.raises(TypeError, match="input and target are Tensors"):
+        function(gradlib.ones(2), 1.0)
+
+
+@each
+def test_dtypes_of_losses(function: Any) -> None:
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        assert function(gradlib.ones(2, dtype=dtype), gradlib.zeros(2, dtype=dtype)).dtype.name == dtype
+    assert function(gradlib.ones(2), gradlib.zeros(2, dtype=gradlib.float64)).dtype == gradlib.float64
+    with pytest.raises(RuntimeError, match=r"not implemented for int64|could not infer output dtype"):
+        function(t([1]), t([2]))
+    if function is F.l1_loss:
+        assert function(t([3j]), t([4.0])).item() == 5
+    else:
+        with pytest.raises(NotImplementedError, match="not implemented for complex64"):
+            function(t([3j]), t([4j]))
+
+
+def test_kinks() -> None:
+    """At no difference, at the join, and beyond it."""
+    x, zeros = [0.0, 1.0, -1.0, 2.0], gradlib.zeros(4, dtype=gradlib.float64)
+    for function in ELEMENTWISE:
+        expected = [0, 2, -2, 4] if function is F.mse_loss else [0, 1, -1, 1]
+        assert slope(lambda x, f=function: f(x, zeros, reduction="sum"), x) == expected
+    assert slope(lambda x: F.smooth_l1_loss(x, zeros, beta=0, reduction="sum"), x) == [0, 1, -1, 1]
+    y = t(x, gradlib.float64, True)
+    (first,) = gradlib.autograd.grad(F.smooth_l1_loss(y, zeros, reduction="sum"), y, create_graph=True)
+    assert gradlib.autograd.grad(first.sum(), y)[0].tolist() == [1, 0, 0, 0]
+
+
+def test_weights_and_joins_that_do_not_fit() -> None:
+    a = gradlib.ones(2, 3)
+    for function in (F.mse_loss, F.l1_loss, F.huber_loss):
+        with pytest.raises(ValueError, match="Weights and input must have the same size"):
+            function(a, a, weight=gradlib.ones(3))
+    with pytest.raises(RuntimeError, match="negative values for beta"):
+        F.smooth_l1_loss(a, a, beta=-1)
+    for delta in (0, -1):
+        with pytest.raises(RuntimeError, match="non-positive values for delta"):
+            F.huber_loss(a, a, delta=delta)
+
+
+@pytest.mark.nonfinite
+def test_losses_of_nothing() -> None:
+    none, classes = gradlib.empty(0, 3), gradlib.empty(0, dtype=gradlib.int64)
+    for function, target in ((F.mse_loss, none), (F.cross_entropy, classes), (F.nll_loss, classes), (F.cross_entropy, none)):
+        assert math.isnan(function(none, target).item())
+        assert function(none, target, reduction="sum").item() == 0
+
+
+# ---- of classes ---------------------------------------------------------------------------------------------------------------
+
+
+def test_targets_to_ignore_count_nothing() -> None:
+    scores = [[1.0, 2.0, 3.0], [-math.inf, 0.0, 5.0], [3.0, 1.0, 1.0]]
+    target = t([2, -100, 0])
+    assert F.nll_loss(t(scores), target).item() == -3
+    assert F.nll_loss(t(scores), target, reduction="none").tolist() == [-3, 0, -3]
+    gradient = slope(lambda x: F.nll_loss(x, target), scores)
+    assert gradient == [[0, 0, -0.5], [0, 0, 0], [-0.5, 0, 0]]
+    finite = np.where(np.isfinite(scores), scores, 0).tolist()
+    for smoothing in (0.0, 0.2):
+        rows = slope(lambda x, s=smoothing: F.cross_entropy(x, target, label_smoothing=s), finite)
+        assert rows[1] == [0, 0, 0]
+        assert rows[0] != [0, 0, 0]
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_nothing_but_targets_to_ignore(smoothing: float) -> None:
+    """The mean of nothing is NaN; the gradient is zero, as torch's."""
+    target = t([-100, -100])
+    x = t([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    loss = F.cross_entropy(x, target, label_smoothing=smoothing)
+    assert math.isnan(loss.item())
+    assert gradlib.autograd.grad(loss, x)[0].tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("function", [F.nll_loss, F.cross_entropy])
+def test_classes_that_do_not_fit(function: Any) -> None:
+    scores = gradlib.zeros(2, 3)
+    for outside in (3, -1):
+        with pytest.raises(IndexError, match="target out of bounds"):
+            function(scores, t([0, outside]))
+    with pytest.raises(ValueError, match=r"batch_size \(2\) to match target batch_size \(3\)"):
+        function(scores, t([0, 1, 2]))
+    with pytest.raises(RuntimeError, match=r"Expected target size \[2, 4\], got \[2, 5\]"):
+        function(gradlib.zeros(2, 3, 4), gradlib.zeros(2, 5, dtype=gradlib.int64))
+    for target in (t([0.0, 1.0]), t([0, 1], gradlib.int32)):
+        with pytest.raises(RuntimeError, match="expected target dtype to be int64 or uint8"):
+            function(scores, target)
+    with pytest.raises(ValueError, match="Expected 1 or more dimensions"):
+        function(t(1.0), t(0))
+    with pytest.raises(RuntimeError, match=r"either for all 3 classes or no classes but got weight tensor of shape: \[2\]"):
+        function(scores, t([0, 1]), gradlib.ones(2))
+    with pytest.raises(RuntimeError, match="dtype float32 but found float64"):
+        function(scores, t([0, 1]), gradlib.ones(3, dtype=gradlib.float64))
+    with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'weight'"):
+        function(scores, t([0, 1]), gradlib.ones(3, requires_grad=True))
+    assert function(scores, t([0, 1], gradlib.uint8)).item() == pytest.approx(0 if function is F.nll_loss else math.log(3))
+
+
+def test_probabilities_that_do_not_fit() -> None:
+    scores = gradlib.zeros(2, 3)
+    with pytest.raises(RuntimeError, match="ignore_index is not supported"):
+        F.cross_entropy(scores, scores, ignore_index=1)
+    with pytest.raises(RuntimeError, match="Expected floating point type for target"):
+        F.cross_entropy(scores, gradlib.zeros(2, 3, dtype=gradlib.int64))
+    for smoothing in (-0.1, 1.1):
+        with pytest.raises(RuntimeError, match=r"between 0\.0 and 1\.0"):
+            F.cross_entropy(scores, t([0, 1]), label_smoothing=smoothing)
+
+
+def test_one_sample() -> None:
+    scores = t([0.0, math.log(3.0)])
+    assert F.cross_entropy(scores, t(1)).item() == pytest.approx(math.log(4 / 3))
+    assert F.cross_entropy(scores, t([0.5, 0.5])).item() == pytest.approx(math.log(4) - math.log(3) / 2)
+    assert F.nll_loss(scores, t(1), reduction="none").shape == ()
+
+
+def test_large_scores_stay_finite() -> None:
+    x = t([[1000.0, -1000.0]], requires_grad=True)
+    loss = F.cross_entropy(x, t([1]))
+    assert loss.item() == 2000
+    assert gradlib.autograd.grad(loss, x)[0].tolist() == [[1, -1]]
+
+
+def test_a_target_that_was_written_is_stale() -> None:
+    x, target = gradlib.zeros(2, 3, requires_grad=True), t([0, 1])
+    loss = F.cross_entropy(x, target)
+    target.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+# ---- of yes and no ------------------------------------------------------------------------------------------------------------
+
+
+def test_sure_answers_stay_finite() -> None:
+    x, target = t([0.0, 100.0, -1000.0, 1000.0, -1000.0], requires_grad=True), t([1.0, 1.0, 0.0, 0.0, 1.0])
+    loss = F.binary_cross_entropy_with_logits(x, target, reduction="none")
+    assert loss.tolist() == pytest.approx([math.log(2), 0, 0, 1000, 1000])
+    assert gradlib.autograd.grad(loss.sum(), x)[0].tolist() == pytest.approx([-0.5, 0, 0, 1, -1])
+
+
+def test_weights_of_answers() -> None:
+    x, target = t([0.3, -1.0], gradlib.float64, True), t([0.2, 0.9], gradlib.float64, True)
+    weight, positive = t([2.0, 3.0], gradlib.float64), t([4.0, 0.5], gradlib.float64)
+    log_yes, log_no = F.logsigmoid(x), F.logsigmoid(-x)
+    plain = -(positive * target * log_yes + (1 - target) * log_no) * weight
+    loss = F.binary_cross_entropy_with_logits(x, target, weight, reduction="none", pos_weight=positive)
+    np.testing.assert_allclose(loss.detach().numpy(), plain.detach().numpy(), rtol=1e-14)
+    for got, want in zip(gradlib.autograd.grad(loss.sum(), (x, target)), gradlib.autograd.grad(plain.sum(), (x, target)), strict=True):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-13)
+    assert gradlib.autograd.gradgradcheck(lambda x, t: F.binary_cross_entropy_with_logits(x, t, weight, pos_weight=positive), (x, target))
+
+
+def test_answers_that_do_not_fit() -> None:
+    x = gradlib.zeros(2, 3)
+    with pytest.raises(ValueError, match=r"Target size \(\[3\]\) must be the same"):
+        F.binary_cross_entropy_with_logits(x, gradlib.zeros(3))
+    for name in ("weight", "pos_weight"):
+        with pytest.raises(RuntimeError, match=f"argument '{name}'"):
+            F.binary_cross_entropy_with_logits(x, x, **{name: gradlib.ones(3, requires_grad=True)})
+    with pytest.raises(NotImplementedError, match="int64"):
+        F.binary_cross_entropy_with_logits(t([1]), t([1]))

@@ -1,0 +1,302 @@
+"""Reductions: dtypes, dimensions, ties, zeros, empty inputs, errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra.numpy import array_shapes
+
+import gradlib
+
+NAN, INF = math.nan, math.inf
+
+
+def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
+    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
+
+
+def slope(function: Callable[[Any], Any], values: Any, dtype: Any = gradlib.float64) -> Any:
+    """The gradient of the sum of what the function gives."""
+    x = t(values, dtype, True)
+    return gradlib.autograd.grad(function(x).sum(), x)[0].tolist()
+
+
+# ---- dtypes -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "summed"),
+    [
+        ("bool", "int64"), ("uint8", "int64"), ("int8", "int64"), ("int32", "int64"), ("int64", "int64"), ("float16", "float16"),
+        ("bfloat16", "bfloat16"), ("float32", "float32"), ("float64", "float64"), ("complex64", "complex64"),
+    ],
+)  # fmt: skip
+def test_sums_and_products_keep_float_dtypes_and_widen_integers(dtype: str, summed: str) -> None:
+    x = t([[1, 0], [1, 1]], dtype)
+    for function in (gradlib.sum, gradlib.prod):
+        assert function(x).dtype.name == function(x, 1).dtype.name == summed
+    assert x.sum().item() == 3
+    assert x.prod().item() == 0
+    wider = "complex128" if dtype == "complex64" else "float64"
+    assert x.sum(dtype=wider).dtype.name == wider
+
+
+def test_uint8_is_summed_without_overflow() -> None:
+    assert t([200, 100], "uint8").sum().item() == 300
+
+
+def test_the_input_is_converted_before_it_is_summed() -> None:
+    assert t([1.5, 1.5]).sum(dtype=gradlib.int32).item() == 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_types_are_summed_in_single_precision(dtype: str) -> None:
+    ones = gradlib.ones((4096, 2), dtype=dtype)
+    assert ones.sum(0).tolist() == [4096, 4096]
+    assert ones.mean().item() == 1
+    assert (ones * 300).mean(0).tolist() == [300, 300]
+    assert (ones[:2, 0] * 300).norm().item() == pytest.approx(300 * math.sqrt(2), rel=0.01)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64"])
+def test_integers_have_no_mean(dtype: str) -> None:
+    x = t([1, 0], dtype)
+    with pytest.raises(RuntimeError, match=r"mean\(\): could not infer output dtype"):
+        x.mean()
+    with pytest.raises(RuntimeError, match="must be a floating point"):
+        t([1.0]).mean(dtype=gradlib.int64)
+    for function in (gradlib.std, gradlib.var):
+        with pytest.raises(RuntimeError, match="only support floating point"):
+            function(x)
+    with pytest.raises(RuntimeError, match="Expected a floating point"):
+        x.norm()
+    assert x.mean(dtype=gradlib.float64).item() == 0.5
+
+
+def test_moments_and_norms_of_complex_numbers_are_real() -> None:
+    x = t([1 + 1j, -1 - 1j], "complex64")
+    for value, expected in ((x.var(), 4), (x.std(), 2), (x.norm(), 2)):
+        assert value.dtype == gradlib.float32
+        assert value.item() == pytest.approx(expected)
+    assert x.mean().item() == 0
+
+
+def test_all_and_any_of_uint8_stay_uint8() -> None:
+    x = t([[3, 0], [1, 1]], "uint8")
+    assert (x.all(1).dtype.name, x.all(1).tolist(), x.any().item()) == ("uint8", [0, 1], 1)
+    assert t([[NAN, 0.0]]).any(1).tolist() == [True]
+    assert gradlib.all(t([[1, 0]]), dim=()).tolist() == [[True, False]]
+
+
+# ---- dimensions ---------------------------------------------------------------------------------------------------------------
+
+
+@given(shape=array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3), data=st.data())
+def test_any_dimensions_of_any_shape(shape: tuple[int, ...], data: st.DataObject) -> None:
+    dims = tuple(data.draw(st.sets(st.integers(0, max(len(shape) - 1, 0)), min_size=1, max_size=max(len(shape), 1))))
+    signed = tuple(d - max(len(shape), 1) if data.draw(st.booleans()) else d for d in dims)
+    keep = data.draw(st.booleans())
+    values = np.arange(math.prod(shape), dtype=float).reshape(shape) + 1
+    expected = values.sum(axis=dims if shape else None, keepdims=keep)
+    x = gradlib.tensor(values, requires_grad=True)
+    made = gradlib.sum(x, signed if len(signed) > 1 else signed[0], keep)
+    assert made.shape == expected.shape
+    np.testing.assert_allclose(made.detach().numpy(), expected)
+    made.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.ones(shape))
+
+
+@pytest.mark.parametrize("function", [gradlib.sum, gradlib.mean, gradlib.amax, gradlib.var, gradlib.all, gradlib.norm])
+def test_dimensions_that_do_not_exist(function: Callable[..., Any]) -> None:
+    with pytest.raises(IndexError, match=r"Dimension out of range .*\[-2, 1\], but got 2"):
+        function(gradlib.ones(2, 3), dim=2)
+    with pytest.raises(RuntimeError, match="multiple times"):
+        function(gradlib.ones(2, 3), dim=(0, -2))
+
+
+def test_methods_take_dimensions_as_torch_and_as_numpy_do() -> None:
+    x = gradlib.arange(6.0).reshape(2, 3)
+    assert x.sum(0).tolist() == x.sum(dim=0).tolist() == x.sum(axis=0).tolist() == [3, 5, 7]
+    assert x.mean((0, 1), keepdim=True).shape == x.mean(axis=(0, 1), keepdims=True).shape == (1, 1)
+    assert x.max(axis=1, keepdims=True).values.tolist() == [[2], [5]]
+    assert x.std(axis=1, keepdims=True).shape == (2, 1)
+    assert x.var(1).tolist() == x.var(1, True).tolist() == x.var(1, correction=1).tolist() == [1, 1]
+    assert x.var(False).item() == pytest.approx(x.var(unbiased=False).item()) == pytest.approx(35 / 12)
+    with pytest.raises(TypeError, match="unbiased or correction"):
+        x.var(0, True, correction=1)
+
+
+def test_results_are_named_as_torchs() -> None:
+    x = t([[3.0, 1.0], [2.0, 5.0]])
+    largest = x.max(1)
+    assert largest._fields == ("values", "indices")
+    values, indices = largest
+    assert (values.tolist(), indices.tolist(), indices.dtype) == ([3, 5], [0, 1], gradlib.int64)
+    assert gradlib.aminmax(x)._fields == ("min", "max")
+    assert type(gradlib.std_mean(x)) is tuple
+    assert isinstance(x.max(), gradlib.Tensor)
+    assert gradlib.max(x, t([[2.0], [4.0]])).tolist() == gradlib.max(x, other=t([[2.0], [4.0]])).tolist() == [[3, 2], [4, 5]]
+    assert gradlib.min(x, 0).indices.tolist() == [1, 0]
+
+
+def test_out_receives_results() -> None:
+    x = t([[3.0, 1.0], [2.0, 5.0]])
+    values, indices = gradlib.empty(2), gradlib.empty(2, dtype=gradlib.int64)
+    gradlib.max(x, 1, out=(values, indices))
+    assert (values.tolist(), indices.tolist()) == ([3, 5], [0, 1])
+    out = gradlib.empty(2)
+    assert gradlib.std(x, 0, out=out) is out
+    assert gradlib.sum(x, 0, out=out) is out
+    assert out.tolist() == [5, 6]
+
+
+# ---- nothing to reduce --------------------------------------------------------------------------------------------------------
+
+
+def test_reductions_of_nothing() -> None:
+    none = gradlib.empty(0, 3)
+    assert none.sum().item() == 0
+    assert none.prod(0).tolist() == [1, 1, 1]
+    assert (none.all().item(), none.any().item(), none.count_nonzero().item()) == (True, False, 0)
+    assert none.norm(dim=0).tolist() == [0, 0, 0]
+    assert none.amax(1).shape == none.max(1).indices.shape == none.argmin(1).shape == (0,)
+
+
+@pytest.mark.nonfinite
+def test_means_of_nothing_are_nan() -> None:
+    none = gradlib.empty(0, 3)
+    for value in (none.mean(), none.var(), none.std(), none.median(), t([1.0]).var(), t(1.0).std()):
+        assert math.isnan(value.item())
+    assert none.mean(0).isnan().tolist() == [True] * 3
+
+
+@pytest.mark.parametrize("name", ["amax", "amin", "max", "min", "argmax", "argmin", "aminmax"])
+def test_extremes_of_nothing(name: str) -> None:
+    function = getattr(gradlib, name)
+    with pytest.raises((RuntimeError, IndexError), match="Expected reduction dim to be specified"):
+        function(gradlib.empty(0, 3))
+    with pytest.raises(IndexError, match="Expected reduction dim 0 to have non-zero size"):
+        function(gradlib.empty(0, 3), dim=0)
+    with pytest.raises(RuntimeError, match="complex"):
+        function(t([1j]))
+
+
+def test_norms_of_nothing() -> None:
+    for p in (INF, -1):
+        with pytest.raises(RuntimeError, match="does not have an identity"):
+            gradlib.norm(gradlib.empty(0), p)
+
+
+# ---- gradients at special points ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x.max(), [0.5, 0, 0.5, 0]), (lambda x: x.amax(), [0.5, 0, 0.5, 0]), (lambda x: x.amax(0), [0.5, 0, 0.5, 0]),
+        (lambda x: x.max(0).values, [1, 0, 0, 0]), (lambda x: x.min(), [0, 0.5, 0, 0.5]), (lambda x: x.amin(0), [0, 0.5, 0, 0.5]),
+        (lambda x: x.min(0)[0], [0, 1, 0, 0]), (lambda x: gradlib.aminmax(x).max, [0.5, 0, 0.5, 0]),
+        (lambda x: x.median(), [0, 0.5, 0, 0.5]),
+    ],
+)  # fmt: skip
+def test_ties(function: Callable[[Any], Any], expected: list[float]) -> None:
+    assert slope(function, [3.0, 1.0, 3.0, 1.0]) == expected
+
+
+@pytest.mark.nonfinite
+def test_nan_is_the_largest_and_the_smallest() -> None:
+    x = t([1.0, NAN, 3.0, NAN])
+    for value in (x.max(), x.min(), x.amax(), x.max(0).values, x.median(), x.median(0).values):
+        assert math.isnan(value.item())
+    assert x.argmax().item() == x.argmin().item() == x.min(0).indices.item() == x.median(0).indices.item() == 1
+    assert slope(gradlib.max, [1.0, NAN, 3.0, NAN]) == [0, 0.5, 0, 0.5]
+    assert slope(lambda x: x.max(0).values, [1.0, NAN, 3.0, NAN]) == [0, 1, 0, 0]
+
+
+def test_nan_is_left_out_of_sum_and_mean() -> None:
+    x = [[NAN, 1.0, 2.0]]
+    assert gradlib.nansum(t(x)).item() == 3
+    assert t(x).nanmean(1).tolist() == [1.5]
+    assert slope(gradlib.nansum, x) == [[0, 1, 1]]
+    assert slope(gradlib.nanmean, x) == [[0, 0.5, 0.5]]
+
+
+@pytest.mark.parametrize("p", [0, 0.5, 1, 1.5, 2, 3, INF, -INF])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_the_norm_at_zero_has_zero_gradient(p: float, dtype: str) -> None:
+    assert slope(lambda x: gradlib.norm(x, p), [0, 0], dtype) == [0, 0]
+
+
+def test_norms_beside_zeros() -> None:
+    assert slope(lambda x: x.norm(3), [0.0, 0.0, 5.0]) == pytest.approx([0, 0, 1])
+    assert slope(lambda x: x.norm(0.5), [0.0, 0.0, 5.0]) == pytest.approx([0, 0, 1])
+    assert slope(lambda x: x.norm(INF), [2.0, -2.0, 1.0]) == [0.5, -0.5, 0]
+    assert slope(lambda x: x.norm(-INF), [2.0, -2.0, 1.0]) == [0, 0, 1]
+
+
+def test_norm_takes_torchs_names() -> None:
+    x = t([[3.0, 0.0], [0.0, 4.0]])
+    assert x.norm().item() == x.norm("fro").item() == x.norm(None).item() == x.norm("fro", (0, 1)).item() == 5
+    assert x.norm(1, 0).tolist() == [3, 4]
+    assert x.norm(dim=1, keepdim=True, dtype=gradlib.float64).dtype == gradlib.float64
+    with pytest.raises(RuntimeError, match="p is a number"):
+        x.norm("other")
+    with pytest.raises(RuntimeError, match="without narrowing"):
+        x.double().norm(dtype=gradlib.float32)
+
+
+def test_still_values_have_zero_deviation_and_zero_gradient() -> None:
+    assert slope(gradlib.std, [1.0, 1.0, 1.0]) == slope(gradlib.var, [1.0, 1.0, 1.0]) == [0, 0, 0]
+
+
+@pytest.mark.nonfinite
+def test_no_degrees_of_freedom() -> None:
+    assert gradlib.var(t([1.0, 3.0]), correction=2).item() == INF
+    assert slope(lambda x: x.var(correction=2), [1.0, 3.0]) == [INF, INF]
+    assert all(math.isnan(g) for g in slope(gradlib.var, [1.0]))
+
+
+def hessian(function: Callable[[Any], Any], values: list[float]) -> list[list[float]]:
+    x = t(values, gradlib.float64, True)
+    (first,) = gradlib.autograd.grad(function(x), x, create_graph=True)
+    return [gradlib.autograd.grad(first[i], x, retain_graph=True)[0].tolist() for i in range(len(values))]
+
+
+def test_second_derivatives_of_a_product_at_zeros() -> None:
+    assert slope(gradlib.prod, [0.0, 2.0, 3.0]) == [6, 0, 0]
+    assert slope(gradlib.prod, [0.0, 2.0, 0.0]) == [0, 0, 0]
+    assert hessian(gradlib.prod, [0.0, 2.0, 0.0]) == [[0, 0, 2], [0, 0, 0], [2, 0, 0]]
+    assert hessian(gradlib.prod, [0.0, 2.0, 3.0]) == [[0, 3, 2], [3, 0, 0], [2, 0, 0]]
+
+
+# ---- what is saved and refused ------------------------------------------------------------------------------------------------
+
+
+def test_nodes_have_torchs_names_and_save_little() -> None:
+    x = gradlib.ones(2, 3, requires_grad=True)
+    names = [y.grad_fn.name() for y in (x.sum(), x.mean(), x.prod(), x.amax(), x.max(1).values, x.var(), x.std(), x.norm())]
+    assert names == [f"{n}Backward0" for n in ("Sum", "Mean", "Prod", "Amax", "Max", "Var", "Std", "VectorNorm")]
+    assert x.sum().grad_fn.saved_names == ("input_shape", "dim", "keepdim")
+
+
+def test_places_and_questions_carry_no_gradient() -> None:
+    x = gradlib.ones(2, 3, requires_grad=True)
+    assert not any(y.requires_grad for y in (x.argmax(), x.max(1).indices, x.all(), x.any(1), x.count_nonzero()))
+
+
+def test_other_refusals() -> None:
+    with pytest.raises(RuntimeError, match="does not support bool"):
+        t([True]).argmax()
+    with pytest.raises(RuntimeError, match="expected a matrix, but got tensor with dim 1"):
+        gradlib.ones(3).trace()
+    with pytest.raises(RuntimeError, match="complex"):
+        gradlib.nansum(t([1j]))
+    with pytest.raises(TypeError):
+        gradlib.sum(gradlib.ones(2), "rows")
+    with pytest.raises(TypeError, match="Tensor or an array"):
+        gradlib.sum([1.0, 2.0])

@@ -1,0 +1,140 @@
+"""Sorting and search: order of NaN and ties, gradients, refusals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import gradlib
+
+NAN, INF = math.nan, math.inf
+
+
+def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
+    return gradlib.tensor(values, dtype=dtype, requires_grad=requires_grad)
+
+
+MIXED = [3.0, NAN, 1.0, 3.0, INF, -INF, NAN]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_nan_is_larger_than_every_number(dtype: str) -> None:
+    x = t(MIXED, dtype)
+    up, down = x.sort(), x.sort(descending=True)
+    assert up.indices.tolist() == x.argsort().tolist() == [5, 2, 0, 3, 4, 1, 6]
+    assert down.indices.tolist() == x.argsort(descending=True).tolist() == [1, 6, 4, 0, 3, 2, 5]
+    assert up.values[:5].tolist() == [-INF, 1, 3, 3, INF]
+    assert up.values.dtype == x.dtype
+    assert x.topk(3).indices.tolist() == [1, 6, 4]
+    assert x.topk(3, largest=False).values.tolist() == [-INF, 1, 3]
+    assert x.kthvalue(6).indices.item() == x.median(0).indices.item() == 1
+    assert math.isnan(x.median().item())
+    values, counts = x.unique(return_counts=True)
+    assert (values[:4].tolist(), counts.tolist()) == ([-INF, 1, 3, INF], [1, 1, 2, 1, 1, 1])
+
+
+def test_results_are_named() -> None:
+    x = t([[2.0, 1.0], [3.0, 4.0]])
+    for made in (x.sort(), x.topk(1), x.kthvalue(1), x.median(1)):
+        assert made._fields == ("values", "indices")
+        assert made.indices.dtype == gradlib.int64
+        assert not made.indices.requires_grad
+    assert gradlib.sort(x, axis=0, descending=True).values.tolist() == [[3, 4], [2, 1]]
+
+
+@given(values=st.lists(st.integers(-3, 3), min_size=1, max_size=60), k=st.integers(0, 60), largest=st.booleans())
+def test_the_top_k_are_the_first_of_the_sorted(values: list[int], k: int, largest: bool) -> None:
+    k = min(k, len(values))
+    found = gradlib.topk(t(values), k, largest=largest)
+    assert found.values.tolist() == sorted(values, reverse=largest)[:k]
+    assert [values[i] for i in found.indices.tolist()] == found.values.tolist()
+    assert len(set(found.indices.tolist())) == k
+
+
+@given(values=st.lists(st.integers(-3, 3), min_size=1, max_size=20), k=st.integers(1, 20))
+def test_the_kth_value_and_the_median(values: list[int], k: int) -> None:
+    x, k = t(values), min(k, len(values))
+    assert gradlib.kthvalue(x, k).values.item() == sorted(values)[k - 1]
+    assert values[gradlib.kthvalue(x, k).indices.item()] == sorted(values)[k - 1]
+    assert gradlib.median(x).item() == gradlib.median(x, 0).values.item() == sorted(values)[(len(values) - 1) // 2]
+
+
+def test_gradients_go_back_where_they_came_from() -> None:
+    x = t([[3.0, 1.0, 2.0]], gradlib.float64, True)
+    weights = t([[1.0, 10.0, 100.0]])
+    for function, expected in (
+        (lambda x: (x.sort().values * weights).sum(), [100, 1, 10]),
+        (lambda x: (x.topk(2).values * weights[:, :2]).sum(), [1, 0, 10]),
+        (lambda x: x.kthvalue(2, 1).values.sum(), [0, 0, 1]),
+        (lambda x: x.median(1, keepdim=True).values.sum(), [0, 0, 1]),
+        (lambda x: x.median() * 3, [0, 0, 3]),
+    ):
+        assert gradlib.autograd.grad(function(x), x)[0].tolist() == [expected]
+
+
+def test_0d_and_empty() -> None:
+    one = t(2.0, requires_grad=True)
+    for made in (one.sort(), one.topk(1), one.kthvalue(1), one.median(0), one.max(0), one.cummax(0)):
+        assert (made.values.item(), made.indices.item()) == (2, 0)
+        assert gradlib.autograd.grad(made.values, one)[0].item() == 1
+    assert one.argsort().item() == one.argmax().item() == 0
+    none = gradlib.empty(0, 2)
+    assert none.sort(0).values.shape == none.argsort(1).shape == none.topk(0, 0).values.shape == (0, 2)
+    assert none.unique(return_inverse=True)[1].shape == (0, 2)
+    assert none.unique(dim=0).shape == (0, 2)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "bool"])
+def test_what_has_no_order(dtype: str) -> None:
+    x = gradlib.ones(3, dtype=dtype)
+    for call in (lambda: x.topk(1), lambda: x.kthvalue(1), x.median, lambda: x.median(0)):
+        with pytest.raises(NotImplementedError, match="is not implemented for"):
+            call()
+    if dtype == "bool":
+        assert t([True, False]).sort().values.tolist() == [False, True]
+        return
+    for call in (x.sort, x.argsort, x.unique):
+        with pytest.raises(NotImplementedError, match="not implemented for complex64"):
+            call()
+
+
+def test_refusals() -> None:
+    x = gradlib.ones(2, 3)
+    for k in (-1, 4):
+        with pytest.raises(RuntimeError, match="k out of range"):
+            x.topk(k)
+    for k in (0, 4):
+        with pytest.raises(RuntimeError, match="out of range for dimension 1"):
+            x.kthvalue(k)
+    for call in (lambda: gradlib.empty(2, 0).median(1), lambda: gradlib.empty(2, 0).kthvalue(1)):
+        with pytest.raises(IndexError, match="Expected reduction dim 1 to have non-zero size"):
+            call()
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        x.sort(2)
+    with pytest.raises(IndexError, match="no dimensions"):
+        t(1.0).unique(dim=0)
+    with pytest.raises(RuntimeError, match="nothing to compare"):
+        gradlib.empty(3, 0).unique(dim=0)
+
+
+def test_membership() -> None:
+    x = t([[1, 2], [3, 4]])
+    assert gradlib.isin(x, t([1.0, 4.0])).tolist() == [[True, False], [False, True]]
+    assert gradlib.isin(2, x).item() is True
+    assert gradlib.isin(x, t([], gradlib.float32)).any().item() is False
+    assert gradlib.isin(t([NAN]), t([NAN])).tolist() == [False]
+    with pytest.raises(TypeError, match="at least one argument must be a Tensor"):
+        gradlib.isin(1, 2)
+    with pytest.raises(RuntimeError, match="Unsupported input type"):
+        gradlib.isin(t([1j]), t([1j]))
+
+
+def test_distinct_columns() -> None:
+    x = t([[3, 1, 2, 1], [3, 1, 2, 1]])
+    values, inverse, counts = x.unique(return_inverse=True, return_counts=True, dim=-1)
+    assert (values.tolist(), inverse.tolist(), counts.tolist()) == ([[1, 2, 3]] * 2, [2, 0, 1, 0], [2, 1, 1])
+    np.testing.assert_array_equal(values[:, inverse].numpy(), x.numpy())
