@@ -1,0 +1,239 @@
+"""Views and in-place operations: shared memory and counters, histories that move, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.autograd import grad, gradcheck, gradgradcheck
+from gradlib.core.tensor import Tensor
+
+STALE = "modified by an inplace operation"
+
+
+def leaf(*values: float) -> Tensor:
+    return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
+
+
+def matrix() -> Tensor:
+    return gradlib.tensor(np.arange(1.0, 7.0).reshape(2, 3), requires_grad=True)
+
+
+class TestCounters:
+    def test_a_write_counts_for_everything_that_shares_the_memory(self) -> None:
+        x = gradlib.zeros(2, 3)
+        views = [x[0], x.t(), x.view(6)[1:], x.detach()]
+        assert [v._version for v in views] == [0] * 4
+        views[2].add_(1)
+        views[0].mul_(2)
+        assert x._version == 2
+        assert [v._version for v in views] == [2] * 4
+        assert x.clone()._version == 0
+
+    def test_bases(self) -> None:
+        x = gradlib.zeros(2, 3)
+        v = x[0][1:]
+        assert v._is_view()
+        assert v._base is x
+        assert not x._is_view()
+        assert (x * 1)._base is None
+
+    @pytest.mark.parametrize("write", [lambda t: t.add_(1), lambda t: t.zero_(), lambda t: t.fill_(2.0), lambda t: t.copy_(t * 2)])
+    def test_what_was_saved_before_is_stale(self, write: Callable[[Tensor], Any]) -> None:
+        for pick in (lambda y: y, lambda y: y[1:], lambda y: y.detach()):
+            y = leaf() * 1
+            z = y * y
+            write(pick(y))
+            with pytest.raises(RuntimeError, match=f"{STALE}.*MulBackward0.*version 1"):
+                z.sum().backward()
+
+    def test_a_saved_result_too(self) -> None:
+        y = leaf().exp()
+        z = y + 0
+        y.add_(1)
+        with pytest.raises(RuntimeError, match=f"{STALE}.*ExpBackward0"):
+            z.sum().backward()
+
+    def test_what_is_not_saved_may_be_written(self) -> None:
+        x = leaf()
+        y = x * 1
+        z = y + 1
+        w = y.exp()
+        y.mul_(3)
+        (z + w + y).sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), 1 + np.exp([1, 2, 3]) + 3)
+
+    def test_saved_after_the_write(self) -> None:
+        x = leaf()
+        y = (x * 1).mul_(2)
+        (y * y).sum().backward()
+        assert x.grad.tolist() == [8, 16, 24]
+
+    def test_under_no_grad_it_counts_as_well(self) -> None:
+        x = leaf()
+        y = x * x
+        with gradlib.no_grad():
+            x.add_(1)
+        assert (x._version, x.is_leaf, x.tolist()) == (1, True, [2, 3, 4])
+        with pytest.raises(RuntimeError, match=STALE):
+            y.sum().backward()
+
+
+class TestHistory:
+    def test_the_tensor_takes_the_new_node(self) -> None:
+        x = leaf()
+        y = x * 2
+        assert y.mul_(3) is y
+        assert y.grad_fn.name() == "MulBackward0"
+        y.exp_()
+        assert y.grad_fn.name() == "ExpBackward0"
+        (g,) = grad(y.sum(), x)
+        np.testing.assert_allclose(g.numpy(), 6 * np.exp([6, 12, 18]))
+
+    def test_a_constant_joins_the_graph(self) -> None:
+        x = leaf()
+        c = gradlib.ones(3, dtype=gradlib.float64)
+        c.mul_(x)
+        assert c.requires_grad
+        assert not c.is_leaf
+        c.sum().backward()
+        assert x.grad.tolist() == [1, 1, 1]
+
+    def test_writing_a_view_reaches_its_base_and_its_other_views(self) -> None:
+        x = leaf()
+        y = x * 1
+        before, other = y[:2], y[1:]
+        before.mul_(10)
+        assert y.tolist() == [10, 20, 3]
+        assert y.grad_fn.name() == "CopySlices"
+        for tensor, expected in ((y, [10, 10, 1]), (before, [10, 10, 0]), (other, [0, 10, 1])):
+            assert grad(tensor.sum(), x, retain_graph=True)[0].tolist() == expected
+
+    def test_writing_the_base_reaches_its_views(self) -> None:
+        x = leaf()
+        y = x * 1
+        v = y[1:]
+        y.mul_(10)
+        assert grad(v.sum(), x)[0].tolist() == [0, 10, 10]
+
+    def test_a_view_of_a_constant_takes_it_along(self) -> None:
+        x = leaf(5.0)
+        c = gradlib.zeros(3, dtype=gradlib.float64)
+        v = c[:2]
+        c[1:2].copy_(x)
+        assert (c.requires_grad, v.requires_grad, c.tolist()) == (True, True, [0, 5, 0])
+        (v * v).sum().backward()
+        assert x.grad.tolist() == [10]
+
+    def test_views_of_views_transposed(self) -> None:
+        x = matrix()
+        y = x * 1
+        y.t()[1:, 0].mul_(x[1, :2])
+        assert y.tolist() == [[1, 8, 15], [4, 5, 6]]
+        y.sum().backward()
+        assert x.grad.tolist() == [[1, 4, 5], [1 + 2, 1 + 3, 1]]
+
+    def test_a_base_that_is_not_row_major(self) -> None:
+        x = matrix()
+        for create_graph in (False, True):
+            y = (x * 1).t()
+            base = y.clone()
+            assert base.shape == (3, 2)
+            base.view_as(base)[1].mul_(7)
+            y[2].zero_()
+            (g,) = grad((base + y).sum(), x, create_graph=create_graph)
+            assert g.tolist() == [[2, 8, 1], [2, 8, 1]]
+
+    def test_filling_cuts_it(self) -> None:
+        x = leaf()
+        y = x * 2
+        y[:1].zero_()
+        y[1:2].fill_(5.0)
+        assert y.tolist() == [0, 5, 6]
+        assert grad(y.sum(), x)[0].tolist() == [0, 0, 2]
+        y = x * 2
+        y.zero_()
+        assert grad(y.sum(), x)[0].tolist() == [0, 0, 0]
+
+    def test_item_assignment(self) -> None:
+        x, w = leaf(), leaf(10.0, 20.0)
+        y = x * 1
+        y[1] = w[0] * 2
+        y[[0, 2]] = w
+        assert y.tolist() == [10, 20, 20]
+        y.sum().backward()
+        assert x.grad.tolist() == [0, 0, 0]
+        assert w.grad.tolist() == [3, 1]
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda x, w: (x * 1).mul_(w).add_(x),
+            lambda x, w: _written(x, lambda y: y[0].mul_(w[1])),
+            lambda x, w: _written(x, lambda y: y.t()[1:].sub_(w.t()[1:] * 2)),
+            lambda x, w: _written(x, lambda y: y[:, ::2].copy_(w[:, ::2] * x[:, :2])),
+            lambda x, w: _written(x, lambda y: y.view(-1)[2:5].exp_()),
+            lambda x, w: _written(x, lambda y: (y[0].mul_(w[0]), y[:, 1].add_(w[:, 2]), y.sin_())),
+        ],
+    )
+    def test_derivatives_of_both_orders(self, call: Callable[[Tensor, Tensor], Tensor]) -> None:
+        rng = np.random.default_rng(5)
+        x, w = (gradlib.tensor(rng.uniform(0.5, 1.5, (2, 3)), requires_grad=True) for _ in range(2))
+        assert gradcheck(call, (x, w))
+        assert gradgradcheck(call, (x, w))
+
+
+def _written(x: Tensor, write: Callable[[Tensor], Any]) -> Tensor:
+    y = x * 1.5
+    write(y)
+    return y * y
+
+
+class TestRefused:
+    def test_leaves_that_require_a_gradient(self) -> None:
+        x = leaf()
+        for write in (lambda: x.add_(1), lambda: x.zero_(), lambda: x.__setitem__(0, 1.0), lambda: x.copy_(x * 2)):
+            with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+                write()
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+            x[:2].add_(1)
+        assert (x.tolist(), x._version) == ([1, 2, 3], 0)
+
+    def test_one_of_several_views(self) -> None:
+        a, _ = (leaf() * 1).split([1, 2])
+        with pytest.raises(RuntimeError, match="several views"):
+            a.add_(1)
+
+    def test_a_view_made_under_no_grad(self) -> None:
+        y = leaf() * 1
+        with gradlib.no_grad():
+            v = y[:2]
+        with pytest.raises(RuntimeError, match="created in no_grad mode"):
+            v.mul_(2)
+        with gradlib.no_grad():
+            v.mul_(2)
+        assert y.tolist() == [2, 4, 3]
+
+    def test_results_that_do_not_fit(self) -> None:
+        x = gradlib.ones(3)
+        with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[2, 3\]"):
+            x.add_(gradlib.ones(2, 3))
+        i = gradlib.ones(3, dtype=gradlib.int64)
+        with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
+            i.mul_(0.5)
+        with pytest.raises(RuntimeError, match="single memory location"):
+            gradlib.ones(1).expand(3).add_(1)
+        assert (x.tolist(), i.tolist()) == ([1, 1, 1], [1, 1, 1])
+
+    def test_lower_precision_is_kept(self) -> None:
+        x = gradlib.ones(2, dtype=gradlib.float32)
+        x.add_(gradlib.ones(2, dtype=gradlib.float64))
+        assert x.dtype == gradlib.float32
+        y = leaf(1.0, 2.0)
+        z = gradlib.ones(2, dtype=gradlib.float32).mul_(y)
+        z.sum().backward()
+        assert (y.grad.dtype, y.grad.tolist()) == (gradlib.float64, [1, 1])
