@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -25,6 +25,21 @@ def wrap_dims(dims: Any, ndim: int) -> tuple[int, ...]:
     if len(set(wrapped)) != len(wrapped):
         raise RuntimeError(f"a dimension appears multiple times in the list of dims {tuple(dims)}")
     return wrapped
+
+
+def sized_method(function: Callable[..., Any], keyword: str) -> Callable[..., Any]:
+    """The method of a function that takes sizes or dimensions: ``x.f(2, 3)``, ``x.f((2, 3))`` and ``x.f(keyword=(2, 3))``."""
+
+    def method(self: Any, *sizes: Any, **named: Any) -> Any:
+        if not named:
+            return function(self, sizes_of(sizes))
+        if set(named) != {keyword} or sizes:
+            raise TypeError(f"{method.__name__}() takes its sizes one by one, as a tuple or as {keyword}=, got {', '.join(named)}")
+        return function(self, sizes_of((named[keyword],)))
+
+    method.__name__ = method.__qualname__ = function.__name__
+    method.__doc__ = function.__doc__
+    return method
 
 
 def sizes_of(arguments: tuple[Any, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Namespace
-from gradlib.core.op import composite, op
+from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.shape import expand, reshape, unsqueeze
@@ -132,14 +132,15 @@ def column_stack(tensors: Sequence[Any]) -> Any:
 # ---- into several ---------------------------------------------------------------------------------------------------------------
 
 
-@composite
-def split(tensor: Any, split_size: Any, dim: int = 0) -> Any:
+@composite(method=False)
+def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     """Consecutive slices along a dimension, as views.
 
     Args:
-        split_size: the size of every slice (the last one may be smaller), or a list of sizes.
+        split_size_or_sections: the size of every slice (the last one may be smaller), or a list of sizes.
     Source: torch.split.
     """
+    split_size = split_size_or_sections
     if isinstance(split_size, (tuple, list)):
         return split_with_sizes(tensor, tuple(split_size), dim)
     if not tensor.ndim:
@@ -152,6 +153,14 @@ def split(tensor: Any, split_size: Any, dim: int = 0) -> Any:
     full, rest = divmod(size, split_size) if split_size else (1, 0)
     sizes = [split_size] * full + [rest] * (rest > 0)
     return split_with_sizes(tensor, tuple(sizes or [0]), dim)
+
+
+def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> Any:
+    """Consecutive slices of a size, or of a list of sizes, along a dimension, as views. Source: torch.Tensor.split."""
+    return split(self, split_size, dim)
+
+
+publish(_split_method, "split")
 
 
 @composite

@@ -10,7 +10,7 @@ from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import to
 from gradlib.ops.create import at, finished
-from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
+from gradlib.ops.dims import sized_method, wrap_dim, wrap_dims
 from gradlib.ops.index import index
 from gradlib.ops.reduce import sum as summed
 from gradlib.ops.shape import ravel, reshape, transpose
@@ -46,12 +46,7 @@ def repeat(xp: Namespace, input: Any, repeats: Any) -> Any:
     return xp.tile(input, repeats) if repeats else input.copy()
 
 
-def _repeat_method(self: Tensor, *repeats: Any) -> Tensor:
-    """``x.repeat(2, 3)`` or ``x.repeat((2, 3))``. Source: torch.Tensor.repeat."""
-    return repeat(self, sizes_of(repeats))
-
-
-publish(_repeat_method, "repeat")
+publish(sized_method(repeat, "repeats"), "repeat")
 
 
 @composite(method=False)
@@ -60,7 +55,7 @@ def tile(input: Any, dims: Any) -> Any:
     return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
-publish(lambda self, *dims: tile(self, sizes_of(dims)), "tile")
+publish(sized_method(tile, "dims"), "tile")
 
 
 @op(
@@ -132,7 +127,7 @@ def flip(xp: Namespace, input: Any, dims: Any) -> Any:
     return xp.array(xp.flip(input, chosen) if chosen and input.ndim else input, order="K", copy=True)
 
 
-publish(lambda self, *dims: flip(self, sizes_of(dims)), "flip")
+publish(sized_method(flip, "dims"), "flip")
 
 
 def _negated(shifts: Any) -> Any:

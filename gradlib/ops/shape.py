@@ -19,7 +19,7 @@ from gradlib.core.modes import enable_grad, is_grad_enabled
 from gradlib.core.node import AccumulateGrad
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
+from gradlib.ops.dims import sized_method, sizes_of, wrap_dim, wrap_dims
 
 __all__ = [
     "adjoint", "broadcast_to", "expand", "expand_as", "flatten", "moveaxis", "movedim", "permute", "ravel", "reshape", "reshape_as",
@@ -89,12 +89,7 @@ def view_dtype(xp: Namespace, input: Any, dtype: Any) -> Any:
         raise RuntimeError(f"cannot view shape {list(input.shape)} of {input.dtype} as {chosen}: {error}") from None
 
 
-def _reshape_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
-    """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``. Source: torch.Tensor.reshape."""
-    return reshape(self, named["shape"] if named else sizes_of(shape))
-
-
-publish(_reshape_method, "reshape")
+publish(sized_method(reshape, "shape"), "reshape")
 
 
 @composite
@@ -341,22 +336,13 @@ def _view_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
     """``x.view(2, 3)``, ``x.view((2, 3))``, or ``x.view(dtype)`` for the same memory read as another dtype. Source: torch.Tensor.view."""
     if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
         return view_dtype(self, shape[0])
-    return view(self, named["size"] if named else sizes_of(shape))
+    return _sized_view(self, *shape, **named)
 
 
-def _permute_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
-    """``x.permute(1, 0)`` or ``x.permute((1, 0))``. Source: torch.Tensor.permute."""
-    return permute(self, named["dims"] if named else sizes_of(dims))
-
-
-def _expand_method(self: Tensor, *size: Any, **named: Any) -> Tensor:
-    """``x.expand(2, 3)`` or ``x.expand((2, 3))``. Source: torch.Tensor.expand."""
-    return expand(self, named["size"] if named else sizes_of(size))
-
-
+_sized_view = sized_method(view, "size")
 publish(_view_method, "view")
-publish(_permute_method, "permute")
-publish(_expand_method, "expand")
+publish(sized_method(permute, "dims"), "permute")
+publish(sized_method(expand, "size"), "expand")
 
 
 # ---- in place: the tensor itself gets another shape ---------------------------------------------------------------------------
