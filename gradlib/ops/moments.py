@@ -27,7 +27,7 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
     away = input - total(xp, input, dim, True) / max(number, 1)
     squares = away.real**2 + away.imag**2 if dtype.kind == "c" else away * away
     freedom = max(number - correction, 0)
-    return total(xp, squares, dim, keepdim) / (xp.asarray(freedom, squares.dtype) if number else math.nan)
+    return total(xp, squares, dim, keepdim) / (freedom if number else math.nan)
 
 
 def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace
+from gradlib.backend.array import Namespace, namespace
 from gradlib.core.modes import no_grad
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -96,11 +94,9 @@ def _shorten(weight: Any, indices: Any, limit: float, p: float) -> None:
     with no_grad():
         table = weight.detach() if isinstance(weight, Tensor) else weight
         norms = vector_norm(table, p, 1)
-        used = raw(norms) > limit
-        array = raw(indices).reshape(-1)
-        hit = np.zeros_like(used, shape=used.shape)
-        hit[array] = True
-        used &= hit
+        used = namespace(raw(norms)).zeros(norms.shape, bool)
+        used[raw(indices).reshape(-1)] = True
+        used &= raw(norms) > limit
         table[used] *= (limit / (raw(norms)[used] + 1e-7))[:, None]
 
 

@@ -61,8 +61,15 @@ def wide(dtype: Any) -> Any:
 
 
 def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
-    """The sum in that dtype."""
-    return xp.add.reduce(input, axis=axes(input.ndim, dim), dtype=wide(input.dtype), keepdims=keepdim)
+    """The sum in that dtype. Long sums over rows, which NumPy adds one after the other, run in float64 to lose no digits."""
+    axis, dtype = axes(input.ndim, dim), input.dtype
+    if axis is not None and input.size >= _LONG and dtype in _WIDER and axis != input.ndim - 1 and count(input.shape, dim) >= _LONG:
+        return xp.add.reduce(input, axis=axis, dtype=_WIDER[dtype], keepdims=keepdim).astype(dtype)
+    return xp.add.reduce(input, axis=axis, dtype=wide(dtype), keepdims=keepdim)
+
+
+_LONG = 1024
+_WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 
 
 def back(result: Any, dtype: Any) -> Any:

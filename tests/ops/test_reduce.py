@@ -63,6 +63,15 @@ def test_half_types_are_summed_in_single_precision(dtype: str) -> None:
     assert (ones[:2, 0] * 300).norm().item() == pytest.approx(300 * math.sqrt(2), rel=0.01)
 
 
+@pytest.mark.parametrize("shape", [(200_000, 2), (500, 400, 2), (400_000,)])
+def test_long_sums_lose_nothing(shape: tuple[int, ...]) -> None:
+    """Row after row in float32 the sum would be off by 0.1 %."""
+    x, dims = gradlib.full(shape, 0.1), tuple(range(max(len(shape) - 1, 1)))
+    number = x.numel() // x.sum(dims).numel()
+    np.testing.assert_allclose(x.sum(dims).numpy(), number * np.float64(np.float32(0.1)), rtol=2e-7)
+    np.testing.assert_allclose(x.mean(dims).numpy(), np.float32(0.1), rtol=2e-7)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64"])
 def test_integers_have_no_mean(dtype: str) -> None:
     x = t([1, 0], dtype)
