@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from gradlib import autograd as autograd, linalg as linalg, nn as nn
+from gradlib.autograd.anomaly import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+    set_anomaly_enabled as set_anomaly_enabled,
+)
 from gradlib.backend.device import device as device, get_default_device as get_default_device, set_default_device as set_default_device
 from gradlib.backend.dtype import (
     bool_ as bool,

@@ -1,0 +1,164 @@
+"""Anomaly mode: which call in forward made the node whose backward fails or gives NaN. Source: torch.autograd.anomaly_mode."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gradlib.backend.array import Array, namespace
+from gradlib.core.modes import activate, watch
+from gradlib.core.node import Node
+from gradlib.core.tensor import raw
+
+__all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled", "set_detect_anomaly"]
+
+_TRACEBACK, _PARENT = "traceback_", "parent_"  # keys of a node's metadata, as in torch
+_PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
+
+
+class _Running(threading.local):
+    """The node whose backward this thread is in."""
+
+    node: Node | None = None
+
+
+_running = _Running()
+_enabled = False
+_check_nan = True
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on. Source: torch.is_anomaly_enabled."""
+    return _enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode, when on, looks for NaN. Source: torch.is_anomaly_check_nan_enabled."""
+    return _check_nan
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off, in all threads. Source: torch.set_anomaly_enabled."""
+    global _enabled, _check_nan
+    _check_nan = bool(check_nan)
+    if bool(enabled) == _enabled:
+        return
+    _enabled = bool(enabled)
+    if _enabled:
+        watch.new_node += (_remember,)
+        watch.around_node += (_run,)
+    else:
+        watch.new_node = tuple(note for note in watch.new_node if note is not _remember)
+        watch.around_node = tuple(around for around in watch.around_node if around is not _run)
+    activate(1 if _enabled else -1)
+
+
+class detect_anomaly:
+    """While entered, a node whose backward raises, or gives NaN, is reported with the traceback of the call in forward that made it.
+
+    Every operation then keeps a traceback: it is slow and meant for finding a fault. Enter it before the forward pass.
+
+    Args:
+        check_nan: raise RuntimeError when a node's backward gives NaN; the error names the node and its sequence number.
+    Source: torch.autograd.detect_anomaly.
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.prev = _enabled
+        self.prev_check_nan = _check_nan
+        self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        set_anomaly_enabled(True, self.check_nan)
+
+    def __exit__(self, *exc: object) -> None:
+        set_anomaly_enabled(self.prev, self.prev_check_nan)
+
+
+class set_detect_anomaly:
+    """Switch anomaly mode on or off at once; as a context manager, put it back on leaving.
+
+    Args:
+        mode: whether it is on. check_nan: as for ``detect_anomaly``.
+    Source: torch.autograd.set_detect_anomaly.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.prev = _enabled
+        self.prev_check_nan = _check_nan
+        set_anomaly_enabled(mode, check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        set_anomaly_enabled(self.prev, self.prev_check_nan)
+
+
+def _remember(node: Node) -> None:
+    """Keep with a new node where it was made, and in which node's backward."""
+    frames = traceback.extract_stack()
+    while len(frames) > 1 and (frames[-1].filename.startswith((_PACKAGE, "<gradlib"))):
+        frames.pop()
+    node.metadata[_TRACEBACK] = traceback.format_list(frames)
+    if _running.node is not None:
+        node.metadata[_PARENT] = _running.node.public
+
+
+def _run(node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
+    """Run a node in backward; say where it comes from when that fails."""
+    outer, _running.node = _running.node, node
+    try:
+        grads = run(g)
+        if _check_nan:
+            _refuse_nan(node, (grads,) if node.single else grads)
+    except Exception:
+        _report(node)
+        raise
+    finally:
+        _running.node = outer
+    return grads
+
+
+def _refuse_nan(node: Node, grads: Any) -> None:
+    for i, grad in enumerate(grads):
+        array = raw(grad)
+        if array is not None and node.edges[i] is not None and _has_nan(array):
+            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output. (seq {node.seq})")
+
+
+def _has_nan(array: Array) -> bool:
+    return array.dtype.kind in "fcV" and bool(namespace(array).isnan(array).any())
+
+
+def _report(node: Node) -> None:
+    """Warn with the traceback of the call that made a node, and of what induced that, where it was made in backward."""
+    metadata = node.rare.metadata if node.rare is not None else {}
+    if _TRACEBACK not in metadata:
+        _warn(
+            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during forward pass for more "
+            "information."
+        )
+        return
+    _warn(f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(metadata[_TRACEBACK])}")
+    while _PARENT in metadata:
+        parent = metadata[_PARENT]
+        metadata = parent.metadata
+        made = "".join(metadata.get(_TRACEBACK, ["(made outside anomaly mode)\n"]))
+        _warn(
+            f"\n\nPrevious calculation was induced by {parent.name()}. Traceback of forward call that induced the previous "
+            f"calculation:\n{made}"
+        )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=2)

@@ -1,0 +1,310 @@
+"""The recorded graph in the user's hands: nodes, edges, and hooks for what is saved. Source: torch.autograd.graph."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from gradlib.autograd.function_ctx import BackwardCFunction
+from gradlib.backend.array import copy, from_pinned, move, pinned_copy
+from gradlib.core import node as core
+from gradlib.core.edge import GradientEdge, get_gradient_edge
+from gradlib.core.modes import activate, local, watch
+from gradlib.core.node import RemovableHandle, Version
+from gradlib.core.saved import SavedTensor, check_hooks
+from gradlib.core.tensor import InferenceTensor, Tensor, wrap
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "SavedTensor",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+class Node(abc.ABC):
+    """What ``tensor.grad_fn`` is: one run of an operation or of a custom Function. For ``isinstance``; nobody makes one.
+
+    ``_saved_NAME`` reads what the derivative keeps under that name, ``_raw_saved_NAME`` the same as a ``SavedTensor`` that takes hooks.
+
+    Source: torch.autograd.graph.Node.
+    """
+
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The node's name, such as "MulBackward0"."""
+
+    @property
+    @abc.abstractmethod
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes that made the inputs, each with the number of its output that was used."""
+
+    @property
+    @abc.abstractmethod
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes on this node."""
+
+    @abc.abstractmethod
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after this node has run; a returned tuple replaces grad_inputs."""
+
+    @abc.abstractmethod
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before this node runs; a returned tuple replaces grad_outputs."""
+
+    @abc.abstractmethod
+    def _sequence_nr(self) -> int:
+        """The number that orders nodes by when they were made, as profiles show it."""
+
+
+Node.register(core.Node)
+Node.register(BackwardCFunction)
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Say that tensors were written in place by something that gradlib did not see, such as a kernel of one's own.
+
+    Args:
+        tensor: a tensor, or several. Those made in inference mode count no writes and are left alone.
+    Raises: RuntimeError for anything else.
+    Source: torch.autograd.graph.increment_version.
+    """
+    if not isinstance(tensor, Iterable):
+        raise RuntimeError(f"increment_version expect a Iterable[Tensor] as input, got {type(tensor).__name__}")
+    for each in (tensor,) if isinstance(tensor, Tensor) else tuple(tensor):
+        if not isinstance(each, Tensor):
+            raise RuntimeError(f"increment_version expects each element of the iterable to be a tensor, got {type(each).__name__}")
+        if not isinstance(each, InferenceTensor):
+            each.version.bump()
+
+
+# ---- hooks for saved tensors ----------------------------------------------------------------------------------------------------
+
+
+class saved_tensors_hooks:
+    """While entered, ``pack_hook(tensor)`` is kept for backward in the place of each tensor that an operation or a Function saves.
+
+    Of nested pairs the innermost counts. Who packs a tensor answers for it: writes to it are no longer noticed.
+
+    Args:
+        pack_hook: takes the tensor that would be saved, must not write it, may return anything (but not what holds the tensor itself, where
+            that is the operation's output: the graph would hold itself). Recording is off inside.
+        unpack_hook: takes what pack_hook returned, whenever backward needs the tensor, and returns a Tensor of the same content.
+    Raises: RuntimeError on entering while ``disable_saved_tensors_hooks`` holds; TypeError for hooks that are no functions.
+    Source: torch.autograd.graph.saved_tensors_hooks.
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        check_hooks(self.pack_hook, self.unpack_hook)
+        if local.saving_refused is not None:
+            raise RuntimeError(local.saving_refused)
+        local.saving += ((self.pack_hook, self.unpack_hook),)
+        activate(1)
+
+    def __exit__(self, *exc: object) -> None:
+        local.saving = local.saving[:-1]
+        activate(-1)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """While entered, tensors are saved in host memory and copied back to their device when backward needs them.
+
+    Tensors on the CPU are saved as they are.
+
+    Args:
+        pin_memory: save in page-locked memory, with copies that do not wait; read a saved tensor (``_saved_NAME``) only after the device
+            has caught up.
+        device_type: the kind of device that the memory is pinned for, "cuda".
+    Source: torch.autograd.graph.save_on_cpu.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        if device_type != "cuda":
+            raise ValueError(f"save_on_cpu: device_type is 'cuda', the only kind besides the CPU, got {device_type!r}")
+
+        def pack_to_cpu(tensor: Tensor) -> tuple[Any, Any]:
+            array = tensor._array
+            return tensor.device, pinned_copy(array) if pin_memory else move(array, None)
+
+        def unpack_from_cpu(packed: tuple[Any, Any]) -> Tensor:
+            device, array = packed
+            return wrap((from_pinned if pin_memory else move)(array, device.index if device.type == "cuda" else None))
+
+        super().__init__(pack_to_cpu, unpack_from_cpu)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """While entered, entering ``saved_tensors_hooks`` raises RuntimeError with this message.
+
+    Raises: RuntimeError at once when such hooks are active already.
+    Source: torch.autograd.graph.disable_saved_tensors_hooks.
+    """
+    if local.saving:
+        raise RuntimeError(error_message)
+    before, local.saving_refused = local.saving_refused, error_message
+    try:
+        yield
+    finally:
+        local.saving_refused = before
+
+
+# ---- one hook for several gradients ---------------------------------------------------------------------------------------------
+
+
+class _MultiHandle(RemovableHandle):
+    """Removes the hooks of several tensors."""
+
+    def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all") -> RemovableHandle:
+    """Call ``fn`` once in each backward that computes gradients of some of the tensors.
+
+    Args:
+        tensors: the tensors; those that a backward does not come to are not waited for.
+        fn: with mode "all" it takes a list with each tensor's gradient, or None where none was computed, after the last of them; with mode
+            "any" the first gradient as soon as it is there.
+    Returns: a handle whose ``remove()`` takes the hook away.
+    Raises: ValueError for another mode; RuntimeError, with mode "all", for a tensor that requires no gradient.
+    Source: torch.autograd.graph.register_multi_grad_hook.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    watch.walks = True
+    if mode == "any":
+        return _first_of(tensors, fn)
+    if any(tensor._node is None for tensor in tensors):
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    nodes = [tensor._node for tensor in tensors]
+    found: weakref.WeakKeyDictionary[Any, tuple[list[Any], set[int]]] = weakref.WeakKeyDictionary()
+
+    def arrived(place: int, grad: Tensor) -> None:
+        walk = _running_walk()
+        if walk not in found:
+            expected = {i for i, node in enumerate(nodes) if node is not None and walk.visits(node)}
+            found[walk] = ([None] * len(nodes), expected)
+        gradients, waited_for = found[walk]
+        gradients[place] = grad
+        waited_for.discard(place)
+        if not waited_for:
+            del found[walk]
+            fn(gradients)
+
+    return _MultiHandle(tuple(tensor.register_hook(functools.partial(arrived, i)) for i, tensor in enumerate(tensors)))
+
+
+def _running_walk() -> Any:
+    if local.walk is None:
+        raise RuntimeError("register_multi_grad_hook was called while this backward was running already; register the hook before it")
+    return local.walk
+
+
+def _first_of(tensors: Sequence[Tensor], fn: Callable[[Tensor], None]) -> RemovableHandle:
+    """Mode "any" of ``register_multi_grad_hook``."""
+    done: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def arrived(grad: Tensor) -> None:
+        walk = _running_walk()
+        if walk not in done:
+            done.add(walk)
+            fn(grad)
+
+    return _MultiHandle(tuple(tensor.register_hook(arrived) for tensor in tensors if tensor.requires_grad))
+
+
+# ---- writing what was saved -----------------------------------------------------------------------------------------------------
+
+
+class _Kept:
+    """A saved tensor while ``allow_mutation_on_saved_tensors`` holds: an alias, or a copy once its memory was written."""
+
+    __slots__ = ("__weakref__", "tensor")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor: Tensor | None = tensor
+
+
+class _AllowMutationOnSavedContext(saved_tensors_hooks):
+    """What ``allow_mutation_on_saved_tensors`` yields: the tensors that are saved, by the storage they share."""
+
+    def __init__(self) -> None:
+        super().__init__(self._pack, self._unpack)
+        self.kept: dict[int, tuple[Version, weakref.WeakSet[_Kept]]] = {}
+        self.cloned: weakref.WeakSet[_Kept] = weakref.WeakSet()
+
+    def _pack(self, tensor: Tensor) -> _Kept:
+        kept = _Kept(tensor.detach())
+        version = tensor.version
+        self.kept.setdefault(id(version), (version, weakref.WeakSet()))[1].add(kept)
+        return kept
+
+    def _unpack(self, kept: _Kept) -> Tensor:
+        if kept.tensor is None:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally recorded."
+            )
+        return kept.tensor
+
+    def before_write(self, target: Tensor) -> None:
+        """Copy what was saved of a storage before it is written."""
+        if target._version_slot is None:
+            return
+        _, several = self.kept.pop(id(target._version_slot), (None, ()))
+        copies: dict[int, Tensor] = {}
+        for kept in tuple(several):
+            if kept.tensor is not None:
+                array = kept.tensor._array
+                kept.tensor = copies.setdefault(id(array), copies.get(id(array)) or wrap(copy(array)))
+                self.cloned.add(kept)
+
+    def clear(self) -> None:
+        """Let go of everything; the graphs recorded here cannot be walked any more."""
+        for _, several in self.kept.values():
+            for kept in several:
+                kept.tensor = None
+        for kept in self.cloned:
+            kept.tensor = None
+        self.kept.clear()
+        self.cloned.clear()
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
+    """While entered, a tensor that is saved for backward is copied when it is written in place, instead of making backward fail.
+
+    Record and run backward within the same context.
+
+    Returns: an object that holds the state, cleared on leaving.
+    Raises: RuntimeError when entered already; AssertionError from a backward outside the context.
+    Source: torch.autograd.graph.allow_mutation_on_saved_tensors.
+    """
+    if local.before_write:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    context = _AllowMutationOnSavedContext()
+    with context:
+        local.before_write = (context.before_write,)
+        try:
+            yield context
+        finally:
+            local.before_write = ()
+            context.clear()
