@@ -77,19 +77,6 @@ def back(result: Any, dtype: Any) -> Any:
     return result.astype(dtype) if dtype.itemsize == 2 and dtype.kind not in "iu" else result
 
 
-@op("linear", method=False, complex="explicit", input=lambda g, dim, keepdim: sum(g, dim, keepdim))
-def spread(xp: Namespace, input: Any, shape: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Repeat a reduction's result over the dimensions it reduced: the transpose of ``sum``, as a read-only view.
-
-    Args:
-        input: of the shape that reducing ``shape`` over dim gives.
-        shape: what was reduced; dim, keepdim: how.
-    """
-    if not (keepdim or (dim is None and not input.ndim)):
-        input = input.reshape(kept(shape, dim))
-    return broadcast_to(input, shape)
-
-
 # ---- sums ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -107,6 +94,19 @@ def sum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
     return back(total(xp, input, dim, keepdim), input.dtype)
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, dim, keepdim: sum(g, dim, keepdim))
+def spread(xp: Namespace, input: Any, shape: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Repeat a reduction's result over the dimensions it reduced: the transpose of ``sum``, as a read-only view.
+
+    Args:
+        input: of the shape that reducing ``shape`` over dim gives.
+        shape: what was reduced; dim, keepdim: how.
+    """
+    if not (keepdim or (dim is None and not input.ndim)):
+        input = input.reshape(kept(shape, dim))
+    return broadcast_to(input, shape)
 
 
 def _divisible(name: str, dtype: Any) -> None:
