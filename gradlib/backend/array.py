@@ -203,8 +203,12 @@ def multiply_at(target: Array, index: Any, values: Array) -> None:
     """``target[index] *= values`` in place, where repeated indices all count."""
     if isinstance(target, np.ndarray):
         np.multiply.at(target, index, values)
-        return
-    library = cupy()  # CuPy multiplies no repeats: sort by place, then let products of runs grow by doubling
+    else:
+        multiply_runs(cupy(), target, index, values)
+
+
+def multiply_runs(library: Namespace, target: Array, index: Any, values: Array) -> None:
+    """The same for a library without ``multiply.at``: sort by place, then let the products of equal places grow by doubling."""
     places = library.arange(target.size).reshape(target.shape)[index]
     values = library.broadcast_to(values, places.shape).reshape(-1)
     order = library.argsort(places.reshape(-1))

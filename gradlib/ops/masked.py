@@ -52,6 +52,8 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
         value: a number or a 0-d tensor; it takes input's dtype.
     Source: torch.Tensor.masked_fill.
     """
+    if mask.dtype.kind != "b":
+        raise TypeError(f"masked_fill: expected a mask of dtype bool, got {mask.dtype}")
     return xp.where(mask, value, input)
 
 

@@ -1,0 +1,295 @@
+"""Reading and writing at places and masks beyond the table: in place, edges, dtypes, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.backend.array import multiply_at, multiply_runs
+
+PLACES = gradlib.tensor([[0, 1], [2, 0]])
+X = gradlib.tensor(np.arange(12.0).reshape(3, 4))
+DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "complex64")
+
+
+# ---- in place -------------------------------------------------------------------------------------------------------------------------
+
+WRITES: dict[str, tuple[Any, ...]] = {
+    "scatter": (0, PLACES, gradlib.tensor(np.full((2, 2), 7.0))),
+    "scatter_add": (1, PLACES, gradlib.tensor(np.full((2, 2), 7.0))),
+    "scatter_reduce": (0, PLACES, gradlib.tensor(np.full((2, 2), 7.0)), "amax"),
+    "index_add": (0, gradlib.tensor([2, 2]), gradlib.tensor(np.ones((2, 4)))),
+    "index_copy": (1, gradlib.tensor([2, 0]), gradlib.tensor(np.ones((3, 2)))),
+    "index_fill": (0, gradlib.tensor([1]), -1.0),
+    "index_put": ((gradlib.tensor([0, 1]), gradlib.tensor([2, 2])), gradlib.tensor(np.array([5.0, 6.0]))),
+    "masked_fill": (X > 5, -1.0),
+    "masked_scatter": (X > 5, gradlib.tensor(np.arange(50.0, 70.0))),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_in_place(name: str) -> None:
+    """The same values and gradients as on a copy, the tensor itself returned, a leaf refused."""
+    arguments = WRITES[name]
+    a = X.clone().requires_grad_()
+    want = getattr(a * 3, name)(*arguments)
+    y = a * 3
+    assert getattr(y, f"{name}_")(*arguments) is y
+    assert y._version == 1
+    np.testing.assert_array_equal(y.numpy(force=True), want.numpy(force=True))
+    np.testing.assert_array_equal(y.numpy(force=True), getattr(gradlib, name)(X * 3, *arguments).numpy())
+    g = gradlib.tensor(np.arange(12.0).reshape(3, 4) ** 2)
+    for made in (want, y):
+        (found,) = gradlib.autograd.grad(made, a, g)
+        (expected,) = gradlib.autograd.grad(want := getattr(a * 3, name)(*arguments), a, g)
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        getattr(a, f"{name}_")(*arguments)
+
+
+def test_in_place_through_a_view() -> None:
+    a = gradlib.zeros(2, 3, requires_grad=True)
+    v = gradlib.tensor([[5.0], [6.0]], requires_grad=True)
+    y = a * 1
+    y.mT.scatter_add_(0, gradlib.tensor([[2, 0]]), v.mT)
+    assert y.tolist() == [[0.0, 0.0, 5.0], [6.0, 0.0, 0.0]]
+    (y * gradlib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
+    assert v.grad.tolist() == [[3.0], [4.0]]
+    assert a.grad.tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+
+
+def test_scatter_multiply_in_place_keeps_what_its_derivative_needs() -> None:
+    a = gradlib.tensor([2.0, 3.0], requires_grad=True)
+    y = a * 1
+    y.scatter_(0, gradlib.tensor([0, 0]), gradlib.tensor([5.0, 7.0]), reduce="multiply")
+    assert y.tolist() == [70.0, 3.0]
+    y.sum().backward()
+    assert a.grad.tolist() == [35.0, 1.0]
+
+
+# ---- dtypes ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, v: x.gather(0, PLACES),
+        lambda x, v: x.index_select(0, gradlib.tensor([1, 1])),
+        lambda x, v: x.take(PLACES),
+        lambda x, v: x.scatter(0, PLACES, v),
+        lambda x, v: x.scatter(0, PLACES, 1),
+        lambda x, v: x.scatter_add(0, PLACES, v),
+        lambda x, v: x.index_add(1, gradlib.tensor([0, 0]), v),
+        lambda x, v: x.index_copy(1, gradlib.tensor([0, 1]), v),
+        lambda x, v: x.index_fill(0, gradlib.tensor([0]), 1),
+        lambda x, v: x.masked_fill(x != 0, 1.0),
+        lambda x, v: x.masked_select(x != 0),
+        lambda x, v: x.masked_scatter(x != 0, v),
+    ],
+)
+def test_the_dtype_stays(call: Callable[..., Any], dtype: str) -> None:
+    x = gradlib.tensor([[0, 1], [1, 0], [0, 0]]).to(dtype)
+    v = gradlib.tensor([[1, 1], [0, 1], [1, 0]]).to(dtype)
+    assert call(x, v).dtype.name == dtype
+
+
+def test_values_of_another_dtype_are_refused() -> None:
+    wrong = gradlib.zeros(2, 2, dtype="float32")
+    for name in ("scatter", "scatter_add"):
+        with pytest.raises(RuntimeError, match="float64, got float32"):
+            getattr(X, name)(0, PLACES, wrong)
+    with pytest.raises(RuntimeError, match="float64, got float32"):
+        X.index_put((gradlib.tensor([0]),), gradlib.zeros(4))
+    with pytest.raises(RuntimeError, match="same dtype, got float64 and float32"):
+        X.masked_scatter(X > 1, gradlib.zeros(12))
+    with pytest.raises(RuntimeError, match="complex number"):
+        X.scatter(0, PLACES, 1j)
+    with pytest.raises(RuntimeError, match="complex number"):
+        X.masked_fill(X > 1, 1j)
+
+
+# ---- places ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: X.gather(0, PLACES - 1), RuntimeError, "index -1 is out of bounds for a dimension of size 3"),
+        (lambda: X.gather(0, PLACES + 1), RuntimeError, "index 3 is out of bounds"),
+        (lambda: X.gather(0, PLACES[0]), RuntimeError, "same number of dimensions"),
+        (lambda: X.gather(1, gradlib.zeros(4, 1, dtype="int64")), RuntimeError, "no larger than input"),
+        (lambda: X.gather(0, X), RuntimeError, "dtype int64, got float64"),
+        (lambda: X.gather(0, [0]), TypeError, "must be a Tensor of integers, got list"),
+        (lambda: X.gather(2, PLACES), IndexError, "Dimension out of range"),
+        (lambda: X.scatter(0, PLACES, X[:1, :1]), RuntimeError, "no larger than src"),
+        (lambda: X.scatter(0, PLACES, X[0]), RuntimeError, "same number of dimensions as src"),
+        (lambda: X.scatter(0, PLACES, 1.0, reduce="amax"), RuntimeError, "either add or multiply"),
+        (lambda: X.scatter_add(0, PLACES, 1.0), TypeError, "src must be a Tensor, got float"),
+        (lambda: X.scatter_reduce(0, PLACES, X, "median"), RuntimeError, "sum, prod, mean, amax or amin, got median"),
+        (lambda: X.index_select(0, gradlib.tensor([3])), IndexError, "index 3 is out of bounds"),
+        (lambda: X.index_select(0, gradlib.tensor([-1])), IndexError, "index -1 is out of bounds"),
+        (lambda: X.index_select(0, PLACES), IndexError, "supposed to be a vector"),
+        (lambda: X.index_add(0, gradlib.tensor([0, 5]), X[:2]), RuntimeError, "index 5 is out of bounds"),
+        (lambda: X.index_add(0, gradlib.tensor([0]), X), RuntimeError, r"must have shape \[1, 4\]"),
+        (lambda: X.index_copy(0, gradlib.tensor([0]), X[0]), IndexError, "source has 1 dimensions, input 2"),
+        (lambda: X.index_copy(0, gradlib.tensor([-1]), X[:1]), IndexError, "index -1 is out of bounds"),
+        (lambda: X.index_fill(0, gradlib.tensor([9]), 0), IndexError, "index 9 is out of bounds"),
+        (lambda: X.index_fill(0, gradlib.tensor([0]), X[0]), RuntimeError, "0-dimensional value"),
+        (lambda: X.index_put(PLACES, X), TypeError, "must be a tuple of Tensors, got Tensor"),
+        (lambda: X.take(gradlib.tensor([12])), IndexError, "out of bounds"),
+        (lambda: X.take_along_dim(gradlib.tensor([5]), 0), RuntimeError, "same rank"),
+        (lambda: X.take_along_dim(gradlib.tensor([[4]]), 1), IndexError, "index 4 is out of bounds"),
+        (lambda: X.masked_fill(X, 0.0), RuntimeError, "expected a mask of dtype bool, got float64"),
+        (lambda: X.masked_fill(X > 1, X), RuntimeError, "0-dimensional value"),
+        (lambda: X.masked_select(X[:, 0] > 1), RuntimeError, "does not broadcast"),
+        (lambda: X.masked_scatter(X > 1, X[0]), RuntimeError, "source has 4 elements, fewer than the mask's 10"),
+        (lambda: gradlib.searchsorted(X, X[0]), RuntimeError, "all dimensions but the last in common"),
+        (lambda: gradlib.searchsorted(X[0], X, side="up"), RuntimeError, "'left' or 'right' but got up"),
+        (lambda: gradlib.searchsorted(X[0], X, side="left", right=True), RuntimeError, "opposites"),
+        (lambda: gradlib.searchsorted(X[0], X, sorter=PLACES), RuntimeError, "sorter must have"),
+        (lambda: gradlib.bucketize(X, X), RuntimeError, "must be 1 dimension"),
+    ],
+)
+def test_what_is_refused(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_0d_and_empty() -> None:
+    one, zero = gradlib.tensor(3.0), gradlib.tensor(0)
+    assert one.gather(0, zero).shape == ()
+    assert one.gather(0, gradlib.tensor([0, 0])).tolist() == [3.0, 3.0]
+    assert one.index_select(0, zero).shape == ()
+    assert one.take(zero) == 3
+    assert one.scatter(0, zero, 5.0) == 5
+    assert one.scatter_reduce(0, zero, gradlib.tensor(2.0), "prod") == 6
+    assert one.index_add(0, zero, gradlib.tensor(2.0)) == 5
+    assert one.index_fill(0, zero, 4) == 4
+    assert one.masked_select(gradlib.tensor(True)).tolist() == [3.0]
+    assert X.gather(1, gradlib.zeros(0, 9, dtype="int64")).shape == (0, 9)
+    assert X.index_select(1, gradlib.zeros(0, dtype="int64")).shape == (3, 0)
+    assert X.scatter_add(0, gradlib.zeros(0, 4, dtype="int64"), X).tolist() == X.tolist()
+    assert X.masked_scatter(X > 99, X[:0]).tolist() == X.tolist()
+    with pytest.raises(IndexError, match="no dimensions"):
+        one.take_along_dim(zero, 0)
+
+
+def test_nonzero() -> None:
+    assert [part.tolist() for part in (X > 9).nonzero(as_tuple=True)] == [[2, 2], [2, 3]]
+    assert gradlib.tensor(3.0).nonzero().shape == (1, 0)
+    assert gradlib.tensor(0.0).nonzero().shape == (0, 0)
+    assert [part.tolist() for part in gradlib.tensor(3.0).nonzero(as_tuple=True)] == [[0]]
+    assert X.nonzero().dtype == gradlib.int64
+
+
+# ---- gradients at special points --------------------------------------------------------------------------------------------------------
+
+
+def test_src_larger_than_index_gets_zeros_beyond_it() -> None:
+    src = gradlib.ones(3, 4, dtype="float64").requires_grad_()
+    X.scatter_add(0, PLACES, src).sum().backward()
+    assert src.grad.tolist() == [[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+
+
+def test_a_filled_place_counts_once() -> None:
+    value = gradlib.tensor(1.0, dtype="float64", requires_grad=True)
+    X.index_fill(0, gradlib.tensor([1, 1, -2]), value).sum().backward()
+    assert value.grad == 4
+
+
+def test_ties_share_the_gradient_of_an_extreme() -> None:
+    x = gradlib.tensor([2.0, 1.0], requires_grad=True)
+    src = gradlib.tensor([2.0, 2.0, 0.0], requires_grad=True)
+    x.scatter_reduce(0, gradlib.tensor([0, 0, 1]), src, "amax").backward(gradlib.tensor([6.0, 5.0]))
+    assert x.grad.tolist() == [2.0, 5.0]
+    assert src.grad.tolist() == [2.0, 2.0, 0.0]
+
+
+def test_an_extreme_of_others_gives_them_everything() -> None:
+    x = gradlib.tensor([2.0, 1.0], requires_grad=True)
+    src = gradlib.tensor([2.0], requires_grad=True)
+    x.scatter_reduce(0, gradlib.tensor([0]), src, "amax", include_self=False).backward(gradlib.tensor([6.0, 5.0]))
+    assert x.grad.tolist() == [0.0, 5.0]
+    assert src.grad.tolist() == [6.0]
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_zeros_among_factors(include_self: bool) -> None:
+    """One zero leaves its own derivative, the product of the others; two leave none."""
+    x = gradlib.tensor([5.0, 5.0, 0.0], requires_grad=True)
+    src = gradlib.tensor([2.0, 0.0, 0.0, 0.0, 3.0, 4.0], requires_grad=True)
+    places = gradlib.tensor([0, 0, 1, 1, 2, 2])
+    y = x.scatter_reduce(0, places, src, "prod", include_self=include_self)
+    y.sum().backward()
+    mine = 5.0 if include_self else 1.0
+    assert y.tolist() == [0.0, 0.0, 0.0 if include_self else 12.0]
+    assert src.grad.tolist() == [0.0, 2 * mine, 0.0, 0.0, 0.0 if include_self else 4.0, 0.0 if include_self else 3.0]
+    assert x.grad.tolist() == ([0.0, 0.0, 12.0] if include_self else [0.0, 0.0, 0.0])
+
+
+def test_integer_means_round_down() -> None:
+    x = gradlib.tensor([4, -4])
+    src = gradlib.tensor([3, -3])
+    assert x.scatter_reduce(0, gradlib.tensor([0, 1]), src, "mean").tolist() == [3, -4]
+    assert x.scatter_reduce(0, gradlib.tensor([0, 0]), src, "amin", include_self=False).tolist() == [-3, -4]
+
+
+@pytest.mark.nonfinite
+def test_no_nan_from_what_is_masked() -> None:
+    x = gradlib.tensor([0.0, 4.0], requires_grad=True)
+    (1 / x).masked_fill(x == 0, 0.0).sum().backward()
+    assert gradlib.isnan(x.grad).tolist() == [True, False]  # 0 * inf, as in torch: the mask comes after the division
+    y = gradlib.tensor([0.0, 4.0], requires_grad=True)
+    (1 / y.masked_fill(y == 0, 1.0)).sum().backward()
+    assert y.grad.tolist() == [0.0, -1 / 16]
+
+
+# ---- sorted numbers ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_rows_are_searched_as_vectors_are(right: bool) -> None:
+    rng = np.random.default_rng(3)
+    rows = np.sort(rng.integers(0, 6, (4, 7)), axis=1)
+    values = rng.integers(-1, 8, (4, 5))
+    found = gradlib.searchsorted(gradlib.tensor(rows), gradlib.tensor(values), right=right)
+    want = [np.searchsorted(r, v, "right" if right else "left") for r, v in zip(rows, values, strict=True)]
+    np.testing.assert_array_equal(found.numpy(), want)
+    shuffled = rng.permuted(rows, axis=1)
+    sorter = np.argsort(shuffled, axis=1)
+    again = gradlib.searchsorted(gradlib.tensor(shuffled), gradlib.tensor(values), right=right, sorter=gradlib.tensor(sorter))
+    np.testing.assert_array_equal(again.numpy(), want)
+
+
+def test_nan_is_larger_than_every_number() -> None:
+    nan = float("nan")
+    rows = gradlib.tensor([[1.0, 2.0, nan]])
+    assert gradlib.searchsorted(rows, gradlib.tensor([[2.5, nan]])).tolist() == [[2, 2]]
+    assert gradlib.searchsorted(rows, gradlib.tensor([[2.5, nan]]), side="right").tolist() == [[2, 3]]
+    assert gradlib.searchsorted(rows[0], gradlib.tensor([2.5, nan])).tolist() == [2, 2]
+
+
+def test_numbers_are_searched_too() -> None:
+    edges = gradlib.tensor([1, 3, 5])
+    assert gradlib.searchsorted(edges, 3) == 1
+    assert gradlib.bucketize(3, edges, right=True) == 2
+    assert gradlib.bucketize(gradlib.tensor([2.5]), edges, out_int32=True).dtype == gradlib.int32
+
+
+# ---- the product at places for libraries that have none ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 64])
+def test_products_by_runs(count: int) -> None:
+    rng = np.random.default_rng(count)
+    index = (rng.integers(0, 3, count), rng.integers(0, 2, count))
+    values = rng.integers(-3, 4, count).astype(float)
+    by_runs, at_once = np.full((3, 2), 2.0), np.full((3, 2), 2.0)
+    multiply_runs(np, by_runs, index, values)
+    multiply_at(at_once, index, values)
+    np.testing.assert_allclose(by_runs, at_once)

@@ -1,0 +1,382 @@
+"""``x[...]`` and ``x[...] = v`` beyond the table: every form of index, views, writes through views, errors, drawn shapes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as draw
+
+import gradlib
+from gradlib.backend.array import scatter_add
+from gradlib.ops.index import add_at
+
+
+def counting(*shape: int) -> gradlib.Tensor:
+    return gradlib.tensor(np.arange(float(np.prod(shape))).reshape(shape))
+
+
+# ---- what an index means --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "shape"),
+    [
+        ((0, slice(None), [0, 1]), (3, 2)),  # NumPy moves the array's dimension to the front: (2, 3)
+        (([0, 1], slice(None), 0), (2, 3)),
+        ((slice(None), [0, 1], slice(None), None), (2, 2, 4, 1)),
+        (([0, 1], None, [0, 1]), (2, 1, 4)),
+        ((True, [0, 1]), (2, 3, 4)),
+        (True, (1, 2, 3, 4)),
+        (False, (0, 2, 3, 4)),
+        ([], (0, 3, 4)),
+        (range(2), (2, 3, 4)),
+        ([True, False], (1, 3, 4)),
+        (np.int64(1), (3, 4)),
+        (np.array(1), (3, 4)),
+        (((0, 1), (2, 0)), (2, 4)),
+        ((None, ..., 0), (1, 2, 3)),
+        (slice(None, None, -1), (2, 3, 4)),
+    ],
+    ids=str,
+)
+def test_the_shape_that_an_index_gives(key: Any, shape: tuple[int, ...]) -> None:
+    assert counting(2, 3, 4)[key].shape == shape
+
+
+def test_a_number_beside_an_array_leaves_the_arrays_dimension_in_its_place() -> None:
+    x = counting(2, 3, 4)
+    found = x[1, :, np.array([3, 0])]
+    np.testing.assert_array_equal(found.numpy(), x.numpy()[1][:, [3, 0]])
+
+
+def test_0d_tensors_are_numbers_and_0d_bools_are_masks() -> None:
+    x = counting(3, 2)
+    assert x[gradlib.tensor(1)].tolist() == [2.0, 3.0]
+    assert x[gradlib.tensor(True)].shape == (1, 3, 2)
+    assert x[: gradlib.tensor(2)].shape == (2, 2)
+
+
+def test_uint8_tensors_are_masks_and_warn() -> None:
+    with pytest.warns(UserWarning, match="use bool"):
+        assert counting(2, 2)[gradlib.tensor(np.array([1, 0], np.uint8))].tolist() == [[0.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "text"),
+    [
+        (5, IndexError, "out of bounds"),
+        ((0, -4), IndexError, "out of bounds"),
+        ((0, 0, 0), IndexError, "too many indices"),
+        (([0], 0, 0), IndexError, "too many indices"),
+        (1.5, IndexError, "got float: 1.5"),
+        ({}, IndexError, "got dict"),
+        ("a", IndexError, "integers or bools"),
+        (np.array([0.5]), IndexError, "integers or bools, got float64"),
+        ([5], IndexError, "out of bounds"),
+        (([0, 1], [0, 1, 2]), IndexError, "shape mismatch"),
+        (np.ones(3, bool), IndexError, "boolean index did not match"),
+        ((..., ...), IndexError, "single ellipsis"),
+    ],
+    ids=str,
+)
+def test_what_is_no_index(key: Any, error: type[Exception], text: str) -> None:
+    for x in (counting(2, 3), counting(2, 3).requires_grad_(), counting(2, 3).long()):
+        with pytest.raises(error, match=text):
+            x[key]
+
+
+def test_no_index_into_a_0d_tensor() -> None:
+    with pytest.raises(IndexError, match="too many indices"):
+        counting()[0]
+
+
+@st.composite
+def indexed(drawing: Any) -> tuple[tuple[int, ...], Any]:
+    """A shape and an index of arrays, slices, None and Ellipsis, in which NumPy and torch agree."""
+    shape = drawing(draw.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4))
+    if drawing(st.booleans()):
+        return shape, drawing(draw.basic_indices(shape, allow_ellipsis=True, allow_newaxis=True))
+    if drawing(st.booleans()):
+        return shape, drawing(draw.arrays(bool, shape[: drawing(st.integers(1, len(shape)))]))
+    count = drawing(st.integers(1, len(shape)))
+    places = drawing(draw.array_shapes(min_dims=1, max_dims=2, min_side=0, max_side=4))
+    arrays = tuple(drawing(draw.arrays(np.int64, places, elements=st.integers(-n, n - 1))) for n in shape[:count])
+    return shape, arrays
+
+
+@given(indexed())
+def test_reading_and_its_gradient(drawn: tuple[tuple[int, ...], Any]) -> None:
+    """The value is NumPy's, and <x[k], g> = <x, the gradient of g>, through both backward walks."""
+    shape, key = drawn
+    rng = np.random.default_rng(0)
+    array = rng.standard_normal(shape)
+    x = gradlib.tensor(array).requires_grad_()
+    y = x[key]
+    np.testing.assert_array_equal(y.numpy(force=True), array[key])
+    g = rng.standard_normal(y.shape)
+    for recorded in (False, True):
+        (back,) = gradlib.autograd.grad(y, x, gradlib.tensor(g), create_graph=recorded, retain_graph=True)
+        assert np.sum(array[key] * g) == pytest.approx(np.sum(array * back.numpy(force=True)))
+
+
+@given(indexed())
+def test_writing(drawn: tuple[tuple[int, ...], Any]) -> None:
+    """The values, and the gradients to what was written and to what was left, outside a graph and within."""
+    shape, key = drawn
+    rng = np.random.default_rng(0)
+    array = rng.standard_normal(shape)
+    value = rng.standard_normal(array[key].shape)
+    plain = gradlib.tensor(array)
+    plain[key] = gradlib.tensor(value)
+    want = array.copy()
+    want[key] = value
+    places = np.arange(array.size).reshape(shape)[key]
+    if np.unique(places).size != np.size(places):
+        return  # which of several values stays is not defined
+    np.testing.assert_array_equal(plain.numpy(), want)
+    x, v = gradlib.tensor(array).requires_grad_(), gradlib.tensor(value).requires_grad_()
+    y = x * 1
+    y[key] = v
+    np.testing.assert_array_equal(y.numpy(force=True), want)
+    g = rng.standard_normal(shape)
+    left = g.copy()
+    left[key] = 0
+    for recorded in (False, True):
+        to_x, to_v = gradlib.autograd.grad(y, (x, v), gradlib.tensor(g), create_graph=recorded, retain_graph=True)
+        np.testing.assert_array_equal(to_x.numpy(force=True), left)
+        np.testing.assert_array_equal(to_v.numpy(force=True), g[key])
+
+
+# ---- views ----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [0, (0, 0), slice(1, None), (..., None), (), slice(None, None, -1), np.int32(1), (None, 1, ...)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "bool", "complex64"])
+def test_numbers_slices_and_none_give_views(key: Any, dtype: str) -> None:
+    x = gradlib.zeros(2, 3, dtype=dtype)
+    y = x[key]
+    assert y._base is x
+    y.fill_(1)
+    assert x.sum() == y.numel()
+    assert x._version == y._version == 1
+
+
+@pytest.mark.parametrize("key", [[0], np.array([True, False]), (0, [1]), True], ids=str)
+def test_arrays_give_copies(key: Any) -> None:
+    x = gradlib.zeros(2, 3)
+    y = x[key]
+    assert y._base is not x
+    y.fill_(1)
+    assert not x.any()
+
+
+def test_rows_by_iteration() -> None:
+    assert [row.tolist() for row in counting(2, 2)] == [[0.0, 1.0], [2.0, 3.0]]
+
+
+# ---- writes ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [0, (slice(None), 1), [0, 1], np.array([[True, False], [False, True]]), ...], ids=str)
+def test_a_leaf_that_wants_a_gradient_is_not_written(key: Any) -> None:
+    x = counting(2, 2).requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        x[key] = 1.0
+    with gradlib.no_grad():
+        x[key] = 9.0
+    assert (x[key] == 9).all()
+    assert x._version == 1
+
+
+def test_a_write_through_a_view_reaches_the_base_and_its_other_views() -> None:
+    a = gradlib.tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    v = gradlib.tensor([10.0, 20.0], requires_grad=True)
+    base = a * 2
+    rows = base.reshape(2, 2)
+    first = rows[0]
+    first[:] = v
+    assert base.tolist() == [10.0, 20.0, 6.0, 8.0]
+    (rows * gradlib.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert a.grad.tolist() == [0.0, 0.0, 6.0, 8.0]
+    assert v.grad.tolist() == [1.0, 2.0]
+
+
+def test_an_array_write_through_a_view() -> None:
+    a = gradlib.tensor(np.ones((2, 3)), requires_grad=True)
+    v = gradlib.tensor(5.0, dtype="float64", requires_grad=True)
+    y = a * 2
+    y[1, [0, 2]] = v
+    assert y.tolist() == [[2.0, 2.0, 2.0], [5.0, 2.0, 5.0]]
+    (y * y).sum().backward()
+    assert a.grad.tolist() == [[8.0, 8.0, 8.0], [0.0, 8.0, 0.0]]
+    assert v.grad == 20
+
+
+def test_the_written_tensors_node_is_left_alone() -> None:
+    """What v's own derivative saved must survive a later write to the place that it was copied to."""
+    a = gradlib.tensor([0.0, 1.0], requires_grad=True)
+    x = gradlib.zeros(2, 2)
+    v = a.exp()
+    x[0] = v
+    x[0] = 7.0
+    v.sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), np.exp([0.0, 1.0]), rtol=1e-6)
+
+
+def test_a_number_cuts_the_history_of_what_it_overwrites() -> None:
+    a = gradlib.ones(3, requires_grad=True)
+    y = a * 2
+    y[...] = 0.0
+    assert y.requires_grad
+    y.sum().backward()
+    assert a.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_saved_tensor_that_is_written_is_stale() -> None:
+    x = gradlib.ones(3, requires_grad=True) * 1
+    y = x * x
+    x[0] = 2.0
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_an_index_that_is_written_is_stale() -> None:
+    places = gradlib.tensor([0, 1])
+    y = gradlib.ones(3, requires_grad=True)[places]
+    places[0] = 2
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_an_array_used_as_index_may_change_later() -> None:
+    places = np.array([0, 1])
+    x = gradlib.zeros(3).requires_grad_()
+    y = x[places]
+    places[0] = 2
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 0.0]
+
+
+def test_a_tensor_as_bound_of_a_slice_may_change_later() -> None:
+    end = gradlib.tensor(2)
+    x = gradlib.zeros(3).requires_grad_()
+    y = x[:end]
+    end += 1
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "stored"),
+    [
+        ("int64", 1.75, 1),
+        ("float32", True, 1.0),
+        ("bool", 2, True),
+        ("complex64", 1j, 1j),
+        ("float16", np.float64(0.5), 0.5),
+        ("float32", [[1], [2]], [[1.0, 1.0], [2.0, 2.0]]),
+        ("float32", np.arange(2), [[0.0, 1.0], [0.0, 1.0]]),
+    ],
+)
+def test_what_is_written_takes_the_tensors_dtype(dtype: str, value: Any, stored: Any) -> None:
+    x = gradlib.zeros(2, 2, dtype=dtype)
+    x[:] = value
+    assert x.dtype.name == dtype
+    np.testing.assert_array_equal(x.numpy(), np.broadcast_to(stored, (2, 2)))
+
+
+def test_a_tensor_of_another_dtype_is_written_through_a_view_but_not_at_places() -> None:
+    x = gradlib.zeros(3)
+    x[1] = gradlib.tensor(2.5, dtype="float64")
+    assert x.tolist() == [0.0, 2.5, 0.0]
+    with pytest.raises(RuntimeError, match="one dtype: x has float32, value float64"):
+        x[[0, 1]] = gradlib.zeros(2, dtype="float64")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error", "text"),
+    [
+        (0, np.ones(3), RuntimeError, r"shape \[3\] cannot be broadcast to x\[...\] of shape \[2\]"),
+        (0, np.ones((2, 2)), RuntimeError, "shape mismatch"),
+        ([0, 1], np.ones(3), RuntimeError, "shape mismatch"),
+        (np.eye(2, dtype=bool), np.ones(3), RuntimeError, "shape mismatch"),
+        (0, 1j, RuntimeError, "complex number cannot be assigned to elements of dtype float64"),
+        (0, None, TypeError, "can't assign a NoneType"),
+        (0, "a", TypeError, "can't assign a str"),
+        (9, 0.0, IndexError, "out of bounds"),
+        ([9], 0.0, IndexError, "out of bounds"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_written(key: Any, value: Any, error: type[Exception], text: str) -> None:
+    for x in (counting(2, 2), counting(2, 2).requires_grad_() * 1):
+        before = x.tolist()
+        with pytest.raises(error, match=text):
+            x[key] = value
+        assert x.tolist() == before
+
+
+def test_leading_dimensions_of_size_1_are_dropped() -> None:
+    x = gradlib.zeros(2, 3)
+    v = gradlib.ones(1, 1, 3).requires_grad_()
+    x[0] = v
+    x[[1]] = v
+    (x * gradlib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
+    assert v.grad.tolist() == [[[5.0, 7.0, 9.0]]]
+
+
+def test_an_expanded_tensor_is_not_written_whole() -> None:
+    x = gradlib.zeros(1, 3).expand(2, 3)
+    with pytest.raises(RuntimeError, match="clone"):
+        x[:] = 1.0
+    x[0] = 1.0
+    assert x[1].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_overlapping_parts_are_read_before_they_are_written() -> None:
+    x = counting(4)
+    x[1:] = x[:-1]
+    assert x.tolist() == [0.0, 0.0, 1.0, 2.0]
+
+
+def test_repeated_places_all_count_in_backward() -> None:
+    x = gradlib.zeros(3, 2).requires_grad_()
+    x[[0, 2, 0, 0]].sum().backward()
+    assert x.grad.tolist() == [[3.0, 3.0], [0.0, 0.0], [1.0, 1.0]]
+
+
+# ---- adding at places, in the two ways NumPy is asked ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [2, 50])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "complex64", "int32"])
+def test_adding_at_places(rows: int, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    places = rng.integers(-rows, rows, 9)
+    values = rng.integers(-3, 4, (9, 4)).astype(dtype)
+    target = np.ones((rows, 4), dtype)
+    scatter_add(target, (places,), values)
+    want = np.ones((rows, 4), dtype)
+    for place, value in zip(places, values, strict=True):
+        want[place] += value
+    np.testing.assert_array_equal(target, want)
+
+
+def test_adding_at_places_of_a_transposed_array_and_under_a_mask() -> None:
+    target = np.zeros((3, 4)).T
+    scatter_add(target, (slice(None), np.array([1, 1])), np.ones((4, 2)))
+    assert target[:, 1].tolist() == [2.0] * 4
+    add_at(target, [np.eye(4, 3, dtype=bool)], np.array([1.0, 2.0, 3.0]))
+    assert np.diag(target).tolist() == [1.0, 4.0, 3.0]
+
+
+def test_gradients_at_places_of_a_mask_do_not_warn() -> None:
+    x = gradlib.tensor([1.0, 0.0], requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x[x > 0].log().sum().backward()
+    assert x.grad.tolist() == [1.0, 0.0]
