@@ -95,7 +95,7 @@ def start_part(name: str, part: str, value: Any, u: Any, sizes: Sizes, start_idx
     return value
 
 
-def row_index(name: str, start_idx: Any, rows: int, sizes: Sizes, check: bool) -> Array:
+def row_index(name: str, start_idx: Any, rows: int, sizes: Sizes, check: bool) -> Any:
     """start_idx as int64 (B,). Raises: TypeError or ValueError unless it is integers (B,), each in 0 .. rows - 1."""
     array = raw(start_idx)
     if not is_array(array):
@@ -104,10 +104,12 @@ def row_index(name: str, start_idx: Any, rows: int, sizes: Sizes, check: bool) -
         raise (TypeError if dtypes.category(array.dtype) != 1 else ValueError)(
             f"{name}: start_idx is integers of shape ({sizes.batch},), one for each trajectory, got {describe(start_idx)}"
         )
-    if array.size and (isinstance(array, np.ndarray) or check):
+    if array.size and (type(array) is np.ndarray or check):
         low, high = int(array.min()), int(array.max())
         if low < 0 or high >= rows:
             raise ValueError(f"{name}: start_idx chooses among the {rows} start rows 0 .. {rows - 1}, got values from {low} to {high}")
+    if isinstance(start_idx, Tensor) and type(start_idx) is not Tensor:
+        return start_idx  # a row of a batch: the operation takes it whole
     return namespace(array).ascontiguousarray(array, dtype=np.int64)
 
 
@@ -128,7 +130,7 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
         raise ValueError(f"{name}: dt broadcasts to {target}, {rule}, got {describe(dt)}")
     if device_index(array) != device_index(raw(u)) and array.ndim:
         raise ValueError(f"{name}: dt lives where u does, got {describe(dt)} and u {describe(u)}; move it with .to(device)")
-    if isinstance(array, np.ndarray) or check:
+    if type(array) is np.ndarray or check:  # a row of a batch (vmap) is an array of another type, without values
         used = array if one or array.ndim == 0 or array.shape[-1] == 1 else array[..., 1:]
         least = used.min() if used.size else 1.0
         if not (least > 0 and np.isfinite(float(used.max() if used.size else 1.0))):

@@ -30,6 +30,14 @@ class Pair(NamedTuple):
     adjoint_timed: Callable[..., Any]
 
 
+_DOCS = {
+    "": "The linear map",
+    "_adjoint": "The transpose of",
+    "_timed": "With dt as a differentiable input, the linear map",
+    "_adjoint_timed": "With dt as a differentiable input, the transpose of",
+}
+
+
 def slots(which: Places, values: Any, number: int) -> list[Any]:
     """The values at their places in a list of ``number``, None elsewhere."""
     full: list[Any] = [None] * number
@@ -93,6 +101,7 @@ def closed_pair(
     def declare(
         kind: str, suffix: str, sequence: str, outputs: tuple[str, ...], rule: Callable[..., Any], value: Callable[..., Any]
     ) -> Any:
+        value.__doc__ = f"{_DOCS[suffix]} `{name}`: see `gradlib.trajectory.pair.closed_pair`."
         also = () if suffix.endswith("timed") else ("dt",)
         options: dict[str, Any] = {"also": also, "sequence": sequence, "outputs": outputs, "complex": "none", sequence: rule}
         return op(kind, name=name + suffix, method=False, **options)(value)
