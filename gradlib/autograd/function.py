@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.autograd.function_ctx import BackwardCFunction, FunctionCtx
+from gradlib.autograd.function_forward import carry
 from gradlib.autograd.function_nested import NestedBackward, emptied, flatten, rebuild
 from gradlib.autograd.function_node import DelayedError, FunctionNode
 from gradlib.autograd.function_outputs import tie
-from gradlib.core.modes import local, no_grad, observing
+from gradlib.core.forward import Level
+from gradlib.core.modes import beneath, local, no_grad, observing, watch
 from gradlib.core.tensor import Tensor, wrap
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
@@ -115,6 +117,19 @@ class Function(metaclass=FunctionMeta):
         separate = cls.setup_context is not Function.setup_context
         if kwargs or separate:
             args = _positional(cls, args, kwargs, separate)
+        made, node = cls._call(args, separate)
+        node.for_forward = ()
+        return made
+
+    @classmethod
+    def _call(cls, args: tuple[Any, ...], separate: bool) -> tuple[Any, FunctionNode]:
+        """The call beneath every level of forward mode, then each level's tangents, innermost call first."""
+        if watch.active and local.layers and isinstance(local.layers[-1], Level):
+            level = local.layers[-1]
+            with beneath(level):
+                made, node = cls._call(args, separate)
+            carry(level, node, args, made)
+            return made, node
         node = FunctionNode(cls._backward_cls, args)
         recording = local.grad_enabled and not local.inference and any(node.needs)
         ctx = node.public
@@ -134,12 +149,12 @@ class Function(metaclass=FunctionMeta):
                 observer.end(mark, made)
         attributes = node.attributes
         to_save = attributes.pop("to_save", ())
-        attributes.pop("saved_for_forward", None)
+        node.for_forward = attributes.pop("saved_for_forward", ())
         node.materialize = attributes.pop("materialize_grads", True)
         made = tie(node, recording, args, made)
         if recording and to_save:
             node.save(to_save, made if isinstance(made, tuple) else (made,))
-        return made
+        return made, node
 
 
 def _positional(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool) -> tuple[Any, ...]:

@@ -80,11 +80,11 @@ class BackwardCFunction(FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What ``save_for_backward`` kept.
+        """What ``save_for_backward`` kept; within ``jvp``, what ``save_for_forward`` did.
 
         Raises: RuntimeError when a saved tensor was written in place since, or when an earlier backward freed it.
         """
-        return self._node.unpack_all()
+        return self._node.for_forward if self._node.in_jvp else self._node.unpack_all()
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:

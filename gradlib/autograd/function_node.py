@@ -54,12 +54,17 @@ class FunctionNode(Node):
     ``edges`` has one entry for each tensor argument; ``positions`` says which arguments those are.
     """
 
-    __slots__ = ("_face", "attributes", "ctx_class", "inputs", "materialize", "needs", "outputs", "positions")
+    __slots__ = (
+        "_face", "attributes", "constant", "ctx_class", "for_forward", "in_jvp", "inputs", "materialize", "needs", "outputs", "positions",
+    )  # fmt: skip
 
     ctx_class: type[BackwardCFunction]
     attributes: dict[str, Any]  # the ctx's own
     needs: tuple[bool, ...]  # for each argument
     outputs: tuple[Layout | None, ...]  # None for what is no tensor
+    constant: tuple[int, ...]  # outputs that were marked non-differentiable
+    for_forward: tuple[Tensor | None, ...]  # what ``save_for_forward`` kept, until ``jvp`` has run
+    in_jvp: bool
 
     def __init__(self, ctx_class: type[BackwardCFunction], arguments: tuple[Any, ...]) -> None:
         self.seq = next_seq()
@@ -72,6 +77,9 @@ class FunctionNode(Node):
         self.needs = tuple([isinstance(a, Tensor) and a._node is not None for a in arguments])
         self.materialize = True
         self.outputs = ()
+        self.constant = ()
+        self.for_forward = ()
+        self.in_jvp = False
         self.saved = ()
         self.shape: Any = None
         self.dtype: Any = None

@@ -29,6 +29,8 @@ def tie(node: FunctionNode, recording: bool, arguments: tuple[Any, ...], made: A
     inputs = {id(a): a for a in arguments if isinstance(a, Tensor)}
     dirty = _marked(node, "dirty_tensors", "mark_dirty can only accept variables")
     constant = _marked(node, "non_differentiable", "mark_non_differentiable only accepts variable arguments")
+    if constant:
+        node.constant = tuple(i for i, r in enumerate(results) if id(r) in constant)
     if dirty:
         _check_dirty(node, dirty, inputs, results)
     node.outputs = tuple(Layout.of(r._array) if isinstance(r, Tensor) else None for r in results)
