@@ -17,6 +17,7 @@ from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.dispatch import dispatch
 from gradlib.core.modes import beneath, enable_grad, layer, local, observing
+from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Level(layer):
         """Let a tensor carry a tangent at this level."""
         meta = tensor.meta
         meta.tangents = {self: tangent} if meta.tangents is None else {**meta.tangents, self: tangent}
-        node = tensor.grad_fn
+        node = tensor._node.parent if isinstance(tensor._node, Output) else tensor._node
         if node is not None and set(node.output_names) & set(node.saved_names):
             node.extras.output_tangents[tensor.output_nr] = meta.tangents
 
