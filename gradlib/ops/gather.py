@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from gradlib.core.inplace import write
 from gradlib.core.op import composite, publish, with_numpy_names
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.index import array_index, gathered_ndim, index as pick, index_assign, trimmed
+from gradlib.ops.index import array_index, assign_into, gathered_ndim, index as pick, index_assign, trimmed
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
@@ -151,7 +151,7 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(index_assign, *args, **named)
 
     def in_place(input: Tensor, *args: Any, **named: Any) -> Tensor:
-        return write(input, lambda shadow: function(into, shadow, *args, **named), f"{name}_", copies_input=False)
+        return write(input, lambda shadow: function(assign_into, shadow, *args, **named), f"{name}_", copies_input=False)
 
     on_copy.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     in_place.__name__ = in_place.__qualname__ = f"{name}_"
@@ -159,10 +159,6 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
     made = composite(on_copy)
     publish(with_numpy_names(in_place), f"{name}_")
     return made
-
-
-def into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
-    return index_assign(input, values, indices, accumulate, True)
 
 
 def values_for(name: str, values: Any, input: Any) -> Any:

@@ -19,7 +19,7 @@ from gradlib.backend.device import device_of
 from gradlib.core.inplace import is_overlapping, write
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Tensor, raw, wrap
+from gradlib.core.tensor import Tensor, raw
 
 __all__ = ["argwhere", "nonzero"]
 
@@ -240,6 +240,11 @@ def index_assign(xp: Any, input: Any, values: Any, indices: Sequence[Any], accum
     return result
 
 
+def assign_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
+    """``index_assign`` for the stand-in of a tensor that is being written: into its memory, unless a layer looks on."""
+    return index_assign(input, values, indices, accumulate, not watch.active)
+
+
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
     """``target[key] = values`` on raw arrays."""
     try:
@@ -310,10 +315,10 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         _store(region, key_of([raw(i) for i in gather or ()]), raw(values))
         input.version.bump()
     elif gather is None:
-        write(slice_view(input, view or (...,)), lambda shadow: index_assign(wrap(shadow._array), values, [], False, True), _WRITE, False)
+        write(slice_view(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False)
     else:
         target = input if view is None else slice_view(input, view)
-        write(target, lambda shadow: index_assign(shadow, values, gather, False, True), _WRITE, False)
+        write(target, lambda shadow: assign_into(shadow, values, gather), _WRITE, False)
 
 
 publish(getitem, "__getitem__")

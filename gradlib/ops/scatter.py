@@ -14,8 +14,8 @@ from gradlib.ops.arithmetic import div
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import clone
-from gradlib.ops.gather import along, into, put_shaped, values_for, writing
-from gradlib.ops.index import index as pick, index_assign, key_of, slice_view
+from gradlib.ops.gather import along, put_shaped, values_for, writing
+from gradlib.ops.index import assign_into, index as pick, index_assign, key_of, slice_view
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
@@ -72,7 +72,7 @@ def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, valu
     src = value if src is None else src
     if reduce == "multiply":
         src = src if isinstance(src, Tensor) or is_array(src) else expand(values_for("scatter", src, input), index.shape)
-        return scatter_reduce(clone(input) if put is into else input, dim, index, src, "prod")
+        return scatter_reduce(clone(input) if put is assign_into else input, dim, index, src, "prod")
     if reduce not in (None, "add"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     return _scattered(put, "scatter", input, dim, index, src, reduce == "add")
