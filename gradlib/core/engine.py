@@ -70,10 +70,11 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
                 continue
         if type(node) is AccumulateGrad:
             grads = d = None  # so that nothing but this frame holds g
+            unshared = sys.getrefcount(g) <= _UNSHARED  # asked before g is an argument of anything
             if observer is None:
-                node.accumulate(g, sys.getrefcount(g) <= _UNSHARED)
+                node.accumulate(g, unshared)
             else:
-                observer.node(node, g, functools.partial(node.accumulate, unshared=sys.getrefcount(g) <= _UNSHARED))
+                observer.node(node, g, functools.partial(node.accumulate, unshared=unshared))
             if node.rare is not None and node.rare.post_hooks:
                 _after(node, (), g)
             continue
@@ -282,4 +283,6 @@ def unbroadcast(d: Any, have: tuple[int, ...], want: tuple[int, ...], source: No
         )
     half = not isinstance(d, Tensor) and d.dtype.itemsize == 2  # which would stop counting at 2048
     d = d.sum(grown, float32) if half else d.sum(grown)
-    return d if isinstance(d, Tensor) and d._array.shape == want else d.reshape(want)
+    if isinstance(d, Tensor):
+        return d if d._array.shape == want else d.reshape(want)
+    return d if want and d.shape == want else d.reshape(want)  # which turns NumPy's scalar into an array

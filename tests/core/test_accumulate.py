@@ -1,0 +1,24 @@
+"""How the first gradient of a leaf is kept: taken over where nothing else holds it, copied otherwise."""
+
+from __future__ import annotations
+
+import gradlib
+import gradlib.nn.functional as F
+
+
+def test_gradients_that_nothing_else_holds_are_taken_over() -> None:
+    weight, bias = gradlib.ones(4, 3, requires_grad=True), gradlib.ones(4, requires_grad=True)
+    arrived: list[int] = []
+    for leaf in (weight, bias):
+        leaf.register_hook(lambda g: arrived.append(g.data_ptr()))
+    F.linear(gradlib.ones(5, 3), weight, bias).sum().backward()
+    assert {weight.grad.data_ptr(), bias.grad.data_ptr()} == set(arrived)
+
+
+def test_gradients_that_something_else_holds_are_copied() -> None:
+    a, b = gradlib.ones(3, requires_grad=True), gradlib.ones(3, requires_grad=True)
+    cotangent = gradlib.ones(3)
+    (a + b).backward(cotangent)
+    assert len({a.grad.data_ptr(), b.grad.data_ptr(), cotangent.data_ptr()}) == 3
+    a.grad.add_(1)
+    assert (b.grad.tolist(), cotangent.tolist()) == ([1, 1, 1], [1, 1, 1])
