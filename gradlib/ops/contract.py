@@ -97,15 +97,14 @@ def _summed(x: Any, names: Labels, wanted: set[int]) -> tuple[Any, Labels]:
 
 
 def _cheapest(pairs: list[tuple[Any, Labels]], output: Labels, sizes: dict[int, int]) -> tuple[int, int]:
-    """Which two operands to contract next: those whose product is smallest, compared with themselves."""
+    """Which two operands to contract next: those with the fewest multiplications, and among these the smallest product."""
 
-    def growth(pair: tuple[int, int]) -> int:
+    def cost(pair: tuple[int, int]) -> tuple[int, int]:
         elsewhere = {*output, *(n for k, (_, names) in enumerate(pairs) if k not in pair for n in names)}
-        mine, its = (pairs[k][1] for k in pair)
-        count = [math.prod(sizes[n] for n in names) for names in (elsewhere & {*mine, *its}, mine, its)]
-        return count[0] - count[1] - count[2]
+        met = {n for k in pair for n in pairs[k][1]}
+        return math.prod(sizes[n] for n in met), math.prod(sizes[n] for n in met & elsewhere)
 
-    return min(itertools.combinations(range(len(pairs)), 2), key=growth)
+    return min(itertools.combinations(range(len(pairs)), 2), key=cost)
 
 
 def _pair(a: Any, mine: Labels, b: Any, its: Labels, wanted: set[int]) -> tuple[Any, Labels]:

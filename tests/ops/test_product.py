@@ -1,0 +1,250 @@
+"""Products beyond the table: shapes and dtypes refused, halves, in-place forms, what a linear layer costs, notations of einsum."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import gradlib
+
+A = gradlib.tensor(np.arange(6.0).reshape(2, 3))
+B = gradlib.tensor(np.arange(6.0).reshape(3, 2))
+V = gradlib.tensor([1.0, 2.0, 3.0], dtype="float64")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: A @ A, RuntimeError, r"cannot be multiplied \(\[2, 3\] and \[2, 3\]\)"),
+        (lambda: V @ V[:2], RuntimeError, "cannot be multiplied"),
+        (lambda: A @ B.float(), RuntimeError, "same dtype, but got float64 and float32"),
+        (lambda: A.bool() @ B.bool(), NotImplementedError, "not implemented for bool"),
+        (lambda: A @ gradlib.tensor(1.0, dtype="float64"), RuntimeError, "at least 1D, but they are 2D and 0D"),
+        (lambda: gradlib.matmul(A, 2.0), TypeError, "expected Tensors, got float"),
+        (lambda: gradlib.zeros(2, 2, 3) @ gradlib.zeros(3, 3, 2), RuntimeError, "do not broadcast"),
+        (lambda: gradlib.mm(A, V), RuntimeError, "mat2 must have 2 dimensions, got shape"),
+        (lambda: gradlib.mm(A, 2.0), TypeError, "'mat2' must be a Tensor, got float"),
+        (lambda: gradlib.bmm(A[None], B.expand(2, 3, 2)), RuntimeError, "batches of the same size"),
+        (lambda: gradlib.mv(A, B), RuntimeError, "vec must have 1 dimension,"),
+        (lambda: gradlib.dot(V, A), RuntimeError, "tensor must have 1 dimension,"),
+        (lambda: gradlib.outer(A, V), RuntimeError, "input must have 1 dimension,"),
+        (lambda: gradlib.addmm(gradlib.zeros(3, dtype="float64"), A, B), RuntimeError, "expand"),
+        (lambda: gradlib.addmm(1.0, A, B), TypeError, "'input' must be a Tensor"),
+        (lambda: gradlib.addmm(gradlib.zeros(2), A, B), RuntimeError, "same dtype"),
+        (lambda: gradlib.cross(V, A), RuntimeError, "same number of dimensions"),
+        (lambda: gradlib.cross(A[:, :2], A[:, :2]), RuntimeError, "no dimension of size 3"),
+        (lambda: gradlib.cross(A, A, dim=0), RuntimeError, "dimension 0 must have size 3"),
+        (lambda: gradlib.cross(V, V.float()), RuntimeError, "same dtype"),
+        (lambda: gradlib.inner(V, V[:2]), RuntimeError, r"got shapes \[3\] and \[2\]"),
+        (lambda: gradlib.tensordot(A, B, 3), RuntimeError, "dims must be from 0 to either rank"),
+        (lambda: gradlib.tensordot(A, B, ([1], [1])), RuntimeError, "size 3 in dim 1 and second has size 2 in dim 1"),
+        (lambda: gradlib.tensordot(A, B, ([0], [1, 0])), RuntimeError, "same length"),
+        (lambda: gradlib.cdist(A, V), RuntimeError, "x2 has shape"),
+        (lambda: gradlib.cdist(A, B), RuntimeError, "same number of columns"),
+        (lambda: gradlib.cdist(A.long(), A.long()), RuntimeError, "x1 has int64"),
+        (lambda: gradlib.cdist(A, A, p=-1.0), RuntimeError, "non-negative p"),
+        (lambda: gradlib.cdist(A, A, compute_mode="fast"), ValueError, "not a valid value for compute_mode"),
+    ],
+)
+def test_what_is_refused(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int64", "uint8", "complex64"])
+def test_the_dtype_stays(dtype: str) -> None:
+    a, b, v = (x.to(dtype) for x in (A, B, V))
+    products = [a @ b, gradlib.mm(a, b), v @ b, v @ v, gradlib.addmm(a @ b, a, b, alpha=2), gradlib.einsum("ij,jk->ik", a, b)]
+    products += [gradlib.einsum("ij->", a), gradlib.tensordot(a, b, 1), gradlib.kron(a, v), gradlib.outer(v, v), gradlib.cross(v, v)]
+    assert {made.dtype.name for made in products} == {dtype}
+    assert (a @ b).tolist() == (A @ B).tolist()
+
+
+def test_halves_are_summed_in_single_precision() -> None:
+    """1 + 2048 * 2**-11 is lost when every sum is rounded to 11 bits."""
+    row = gradlib.full((4097,), 2.0**-11, dtype="float16")
+    row[0] = 1.0
+    assert (row @ gradlib.ones(4097, dtype="float16")).item() == 3
+
+
+def test_operators_with_arrays_on_either_side() -> None:
+    x = A.clone().requires_grad_()
+    y = B.numpy() @ x @ B.numpy()
+    assert isinstance(y, gradlib.Tensor)
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.outer(B.numpy().sum(0), B.numpy().sum(1)))
+
+
+def test_a_linear_layers_gradients_are_single_products() -> None:
+    """x @ W.T of a batch (b, t, k): the gradient of W is one product of (b t) rows, not a batch of them to be summed."""
+    rng = np.random.default_rng(0)
+    W = gradlib.tensor(rng.standard_normal((4, 3))).requires_grad_()
+    x = gradlib.tensor(rng.standard_normal((5, 2, 3)))
+    y = x @ W.mT
+    seen: list[tuple[int, ...]] = []
+    y.grad_fn.register_hook(lambda grads, _: seen.append(grads[1].shape))
+    g = rng.standard_normal((5, 2, 4))
+    y.backward(gradlib.tensor(g))
+    assert seen == [(3, 4)]
+    np.testing.assert_allclose(W.grad.numpy(), np.einsum("bti,btj->ij", g, x.numpy()))
+
+
+# ---- added to something ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_factor_of_zero_hides_what_it_multiplies() -> None:
+    nan = gradlib.full((2, 2), float("nan"), dtype="float64").requires_grad_()
+    y = gradlib.addmm(nan, A, B, beta=0)
+    np.testing.assert_array_equal(y.numpy(force=True), (A @ B).numpy())
+    y.sum().backward()
+    assert nan.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    with np.errstate(invalid="ignore"):
+        assert gradlib.addmm(gradlib.ones(2, 2, dtype="float64"), A * float("inf"), B, alpha=0).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_integers_take_the_whole_part_of_a_factor() -> None:
+    y = gradlib.addmm(gradlib.ones(2, 2, dtype="int64"), A.long(), B.long(), alpha=2.5)
+    np.testing.assert_array_equal(y.numpy(), 1 + 2 * (A @ B).numpy())
+
+
+def test_in_place() -> None:
+    a = gradlib.ones(2, 2, dtype="float64", requires_grad=True)
+    y = a * 2
+    assert y.addmm_(A, B, beta=3, alpha=0.5) is y
+    np.testing.assert_array_equal(y.numpy(force=True), 6 + (A @ B).numpy() / 2)
+    y.sum().backward()
+    assert a.grad.tolist() == [[6.0, 6.0], [6.0, 6.0]]
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        gradlib.ones(2, dtype="float64").addmm_(A, B)
+    z = gradlib.zeros(2, dtype="float64")
+    assert z.addmv_(A, V).tolist() == [8.0, 26.0]
+    assert gradlib.zeros(1, 2, 2, dtype="float64").baddbmm_(A[None], B[None]).shape == (1, 2, 2)
+
+
+# ---- distances --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+def test_where_points_coincide_the_gradient_is_zero(p: float) -> None:
+    x = gradlib.tensor([[1.0, 2.0]], requires_grad=True)
+    gradlib.cdist(x, gradlib.tensor([[1.0, 2.0]]), p).sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0]]
+
+
+def test_equally_far_coordinates_each_get_the_whole_gradient() -> None:
+    x = gradlib.tensor([[0.0, 0.0, 1.0]], requires_grad=True)
+    gradlib.cdist(x, gradlib.tensor([[2.0, -2.0, 0.0]]), float("inf")).sum().backward()
+    assert x.grad.tolist() == [[-1.0, 1.0, 0.0]]
+
+
+def test_the_product_is_used_for_many_points_and_agrees() -> None:
+    rng = np.random.default_rng(2)
+    many, few = rng.standard_normal((40, 3)), rng.standard_normal((5, 3))
+    found = []
+    for mode in ("use_mm_for_euclid_dist_if_necessary", "donot_use_mm_for_euclid_dist"):
+        x = gradlib.tensor(many).requires_grad_()
+        distances = gradlib.cdist(x, gradlib.tensor(few), compute_mode=mode)
+        distances.square().sum().backward()
+        found.append((distances.numpy(force=True), x.grad.numpy(), distances.grad_fn.name()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-10)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-10)
+    assert found[0][2] == "EuclideanDistanceBackward0" != found[1][2]
+
+
+def test_no_coordinates_and_no_points() -> None:
+    assert gradlib.cdist(gradlib.zeros(2, 0), gradlib.zeros(3, 0)).tolist() == [[0.0] * 3] * 2
+    assert gradlib.cdist(gradlib.zeros(0, 2), gradlib.zeros(3, 2)).shape == (0, 3)
+
+
+# ---- einsum -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (("ij,jk->ii", A, B), RuntimeError, "output subscript i appears more than once"),
+        (("ij,jk->iz", A, B), RuntimeError, "output subscript z does not appear"),
+        (("ij", V), RuntimeError, r"subscripts in the equation \(2\) does not match the number of dimensions \(1\) for operand 0"),
+        (("i", A), RuntimeError, "does not match the number of dimensions"),
+        (("ij,jk", A, A), RuntimeError, "subscript j has size 2 for operand 1 .* previously seen size 3"),
+        (("ii", A), RuntimeError, "repeated subscript i, got 2 and 3"),
+        (("i.j", A), RuntimeError, "invalid subscript '.'"),
+        (("i1", A), RuntimeError, "invalid subscript '1'"),
+        (("...i...", A), RuntimeError, "invalid subscript"),
+        (("ij,jk", A), RuntimeError, "1 operands were provided where the equation 'ij,jk' has 2 terms"),
+        (("ij",), ValueError, "at least one operand"),
+        ((), ValueError, "at least one operand"),
+        ((A, [0, 52]), ValueError, "subscripts from 0 to 51"),
+    ],
+)
+def test_what_is_no_equation(arguments: tuple[Any, ...], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        gradlib.einsum(*arguments)
+
+
+def test_notations_of_one_product() -> None:
+    want = (A @ B).tolist()
+    for made in (
+        gradlib.einsum("ij,jk->ik", A, B),
+        gradlib.einsum(" i j , j k -> i k ", A, B),
+        gradlib.einsum("ij,jk", A, B),
+        gradlib.einsum("iJ,Jk", A, B),
+        gradlib.einsum("ij,jk->ik", [A, B]),
+        gradlib.einsum(A, [0, 1], B, [1, 2]),
+        gradlib.einsum(A, [7, 51], B, [51, 9], [7, 9]),
+    ):
+        assert made.tolist() == want
+
+
+def test_one_term_rearranged_is_a_view() -> None:
+    assert gradlib.einsum("ij->ji", A)._base is A
+    assert gradlib.einsum("ba", A).tolist() == A.mT.tolist()
+    assert gradlib.einsum("Ba", A).tolist() == A.tolist()  # capitals come first
+
+
+def test_a_chain_is_contracted_from_its_cheap_end() -> None:
+    """(1000, 1000) @ (1000, 1000) @ (1000,): from the right no matrix is ever multiplied with a matrix."""
+    M = gradlib.ones(1000, 1000)
+    seen = []
+    y = gradlib.einsum("ij,jk,k->i", M.requires_grad_(), M, M[0])
+    stack = [y.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is not None and node.name() == "MatmulBackward0":
+            seen.append(node.shape)
+        stack += [edge for edge, _ in node.next_functions] if node is not None else []
+    assert max(int(np.prod(shape)) for shape in seen) <= 1000
+
+
+@given(st.data())
+def test_drawn_equations(data: st.DataObject) -> None:
+    """Against NumPy's element-by-element einsum, and <y, g> as the first term's gradient sees it."""
+    sizes = dict(zip("abcd", data.draw(st.lists(st.integers(1, 3), min_size=4, max_size=4)), strict=True))
+    terms = data.draw(st.lists(st.text("abcd", max_size=3), min_size=1, max_size=3))
+    used = sorted({letter for term in terms for letter in term})
+    output = "".join(data.draw(st.permutations(used))[: data.draw(st.integers(0, len(used)))])
+    equation = f"{','.join(terms)}->{output}"
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal([sizes[letter] for letter in term]) for term in terms]
+    operands = [gradlib.tensor(a).requires_grad_() for a in arrays]
+    y = gradlib.einsum(equation, *operands)
+    want = np.einsum(equation, *arrays)
+    np.testing.assert_allclose(y.numpy(force=True), want, atol=1e-12)
+    g = rng.standard_normal(want.shape)
+    for a, back in zip(arrays, gradlib.autograd.grad(y, operands, gradlib.tensor(g)), strict=True):
+        assert np.sum(a * back.numpy()) == pytest.approx(np.sum(want * g))  # every term is linear in each operand
+
+
+def test_permuted_and_batched_pairs() -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((2, 3, 4)), rng.standard_normal((4, 5, 2))
+    for left, right in itertools.product(itertools.permutations("xyz"), itertools.permutations("zwx")):
+        x = a.transpose(["xyz".index(n) for n in left])
+        y = b.transpose(["zwx".index(n) for n in right])
+        equation = f"{''.join(left)},{''.join(right)}->wxy"
+        np.testing.assert_allclose(gradlib.einsum(equation, gradlib.tensor(x), gradlib.tensor(y)).numpy(), np.einsum(equation, x, y))
