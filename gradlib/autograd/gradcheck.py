@@ -52,23 +52,24 @@ def gradcheck(
         nondet_tol: how far two backward passes with the same arguments may differ.
         check_undefined_grad: an output that nothing uses counts as one whose gradient is zero.
         check_grad_dtypes: gradients have exactly the inputs' dtypes.
-        check_backward_ad: compare backward, the only mode there is so far.
+        check_forward_ad, check_backward_ad: which of the two modes to compare.
         fast_mode: compare along random directions only: two evaluations for each pair of an input and an output instead of two for
             each element.
         masked: accepted as in torch; it matters for sparse tensors only.
     Returns: True when all agree.
     Raises: GradcheckError that names the output, the input, both numbers, the position and the direction; ValueError when no input
-        requires a gradient; NotImplementedError for forward mode and batched gradients, which are not there yet.
+        requires a gradient; NotImplementedError for batched gradients, which are not there yet.
     Source: torch.autograd.gradcheck.
     """
-    _refuse(check_forward_ad=check_forward_ad, check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad)
-    if not check_backward_ad:
+    _refuse(check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad)
+    if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     given = as_tuple(inputs)
     _check_inputs(given)
     try:
         with enable_grad():
-            _Check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode).run()
+            check = _Check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode)
+            check.run(check_forward_ad, check_backward_ad)
     except GradcheckError:
         if raise_exception:
             raise
@@ -101,14 +102,14 @@ def gradgradcheck(
         func, inputs: as in ``gradcheck``.
         grad_outputs: a cotangent for each differentiable output; random ones when left out.
         gen_non_contig_grad_outputs: make the random ones non-contiguous.
-        check_rev_over_rev: compare backward over backward, the only mode there is so far.
+        check_fwd_over_rev, check_rev_over_rev: whether to compare forward over backward, backward over backward.
         eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode, masked: as in ``gradcheck``.
     Returns: True when all agree.
     Raises: as ``gradcheck``.
     Source: torch.autograd.gradgradcheck.
     """
-    _refuse(check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
-    if not check_rev_over_rev:
+    _refuse(check_batched_grad=check_batched_grad)
+    if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     given = as_tuple(inputs)
     with enable_grad():
@@ -126,14 +127,15 @@ def gradgradcheck(
 
     return gradcheck(
         first_derivatives, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, fast_mode=fast_mode, masked=masked,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
     )  # fmt: skip
 
 
 def _refuse(**asked: bool) -> None:
     for name, wanted in asked.items():
         if wanted:
-            raise NotImplementedError(f"{name}=True: gradlib has no forward mode and no batched gradients yet; leave {name} out")
+            raise NotImplementedError(f"{name}=True: gradlib has no batched gradients yet; leave {name} out")
 
 
 def _check_inputs(inputs: tuple[Any, ...]) -> None:
@@ -175,6 +177,9 @@ def _random_cotangents(outputs: tuple[Tensor, ...], spaced: bool) -> tuple[Tenso
     return tuple(made)
 
 
+_ALL_AT_ONCE = "direction: random, over all elements at once (fast_mode)."
+
+
 class _Check:
     """One run of ``gradcheck``: the function, its inputs and outputs, and the tolerances."""
 
@@ -196,9 +201,13 @@ class _Check:
         self.constants = [o for o in results if not o.requires_grad and o.dtype.kind in "fc"]
         self.rng = np.random.default_rng(20240229)
 
-    def run(self) -> None:
+    def run(self, forward: bool, backward: bool) -> None:
         if not self.outputs:
             self._all_constant()
+            return
+        if forward:
+            self._forward_along_random_directions() if self.fast else self._forward_every_element()
+        if not backward:
             return
         self._same_twice()
         self._zero_cotangent()
@@ -220,11 +229,33 @@ class _Check:
         arrays = [o._array for o in self.outputs]
         for i, x in enumerate(self.wanted):
             estimated = numerical.numerical_jacobian(self.evaluate, x._array, self.eps, arrays)
-            for k in range(len(arrays)):
-                found, expected = move(analytical[k][i], None), move(estimated[k], None)
-                off = self._off(found, expected)
-                if off.any():
-                    raise GradcheckError(self._mismatch(k, i, found, expected, off))
+            self._compare(i, [rows[i] for rows in analytical], estimated)
+
+    def _forward_every_element(self) -> None:
+        arrays = [o._array for o in self.outputs]
+        for i, x in enumerate(self.wanted):
+            found = numerical.forward_jacobian(self.func, self.inputs, self.numbers[i], self.places)
+            self._compare(i, found, numerical.numerical_jacobian(self.evaluate, x._array, self.eps, arrays), "forward mode: ")
+
+    def _compare(self, i: int, found: list[Array], estimated: list[Array], mode: str = "") -> None:
+        """Each output's derivatives with respect to one input, element by element."""
+        for k, pair in enumerate(zip(found, estimated, strict=True)):
+            ours, expected = (move(array, None) for array in pair)
+            off = self._off(ours, expected)
+            if off.any():
+                raise GradcheckError(mode + self._mismatch(k, i, ours, expected, off))
+
+    def _forward_along_random_directions(self) -> None:
+        for signed in (False, True):
+            cotangents = [numerical.probe(o._array, self.rng, signed) for o in self.outputs]
+            for i, x in enumerate(self.wanted):
+                direction = numerical.probe(x._array, self.rng, signed)
+                moved = numerical.difference(self.evaluate, x._array, ..., direction * self.eps)
+                found = numerical.moved_forward(self.func, self.inputs, self.numbers[i], direction, self.places)
+                for k, u in enumerate(cotangents):
+                    estimated, ours = numerical.inner(u, moved[k]) / (2 * self.eps), numerical.inner(u, found[k])
+                    if not abs(ours - estimated) <= self.atol + self.rtol * abs(estimated):
+                        raise GradcheckError(f"forward mode: {self._head(k, i, ours, estimated)}{_ALL_AT_ONCE}")
 
     def _along_random_directions(self) -> None:
         """Two probes for each pair: one of positive entries, which nothing cancels, and one of either sign."""
@@ -326,7 +357,7 @@ class _Check:
         )
 
     def _projected_mismatch(self, k: int, i: int, analytical: float, estimated: float) -> str:
-        text = self._head(k, i, analytical, estimated) + "direction: random, over all elements at once (fast_mode)."
+        text = self._head(k, i, analytical, estimated) + _ALL_AT_ONCE
         out, x = self.outputs[k], self.wanted[i]
         if out.numel() * x.numel() > 10_000:
             return text + " Run without fast_mode on smaller inputs to see where."

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.autograd import forward_ad
 from gradlib.backend.array import Array, copy, namespace, on_device_of
-from gradlib.core.backward import grad
+from gradlib.core.backward import as_tuple, grad
 from gradlib.core.tensor import Tensor, wrap
 
 Evaluate = Callable[[], Sequence[Array]]
@@ -60,16 +61,50 @@ def numerical_jacobian(evaluate: Evaluate, array: Array, eps: float, outputs: Se
         for unit in directions:
             step = eps if unit == 1.0 else eps * unit
             moved.append(difference(evaluate, array, place, step))
-    result = []
-    for number, output in enumerate(outputs):
-        xp = namespace(output)
-        if not moved:
-            result.append(xp.zeros((len(units(output)), output.size, 0)))
-            continue
-        slopes = xp.stack([m[number].ravel() for m in moved]) / (2 * eps)
-        kept = [part.reshape(array.size, len(directions), output.size) for part in parts(slopes)]
-        result.append(xp.stack([(k[:, 0] + 1j * k[:, 1] if len(directions) == 2 else k[:, 0]).T for k in kept]))
-    return result
+    return [arranged([m[number] for m in moved], array, output) / (2 * eps) for number, output in enumerate(outputs)]
+
+
+def arranged(slopes: Sequence[Array], array: Array, output: Array) -> Array:
+    """The derivatives of one output along every direction of every element of the input, as (parts, output elements, input elements)."""
+    xp = namespace(output)
+    if not slopes:
+        return xp.zeros((len(units(output)), output.size, 0))
+    along = len(units(array))
+    kept = [part.reshape(array.size, along, output.size) for part in parts(xp.stack([s.ravel() for s in slopes]))]
+    return xp.stack([(k[:, 0] + 1j * k[:, 1] if along == 2 else k[:, 0]).T for k in kept])
+
+
+def moved_forward(
+    function: Callable[..., Any], arguments: Sequence[Any], number: int, direction: Array, places: Sequence[int]
+) -> list[Array]:
+    """What forward mode gives for the change of each output when one argument moves in a direction.
+
+    Args:
+        function, arguments: the call; number: which argument moves.
+        direction: its tangent, of its shape and dtype.
+        places: which of the results are wanted.
+    Returns: a tangent for each of them; zeros where there is none.
+    """
+    with forward_ad.dual_level():
+        given = list(arguments)
+        given[number] = forward_ad.make_dual(arguments[number], wrap(direction))
+        results = as_tuple(function(*given))
+        pairs = [(results[place]._array, forward_ad.unpack_dual(results[place]).tangent) for place in places]
+    return [namespace(a).zeros_like(a) if t is None else t._array for a, t in pairs]
+
+
+def forward_jacobian(function: Callable[..., Any], arguments: Sequence[Any], number: int, places: Sequence[int]) -> list[Array]:
+    """The same derivatives by forward mode, one call for each direction of each element of one argument."""
+    array = arguments[number]._array
+    moved = []
+    with on_device_of(array):
+        for place in np.ndindex(array.shape):
+            for unit in units(array):
+                direction = namespace(array).zeros(array.shape, array.dtype)
+                direction[place] = unit
+                moved.append(moved_forward(function, arguments, number, direction, places))
+    results = as_tuple(function(*arguments))
+    return [arranged([m[k] for m in moved], array, results[place]._array) for k, place in enumerate(places)]
 
 
 def gradients(output: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], g: Any) -> list[Array]:

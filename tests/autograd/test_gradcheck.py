@@ -240,6 +240,47 @@ class TestWrong:
         assert x.tolist() == before
 
 
+class TestForwardMode:
+    @fast_or_not
+    def test_right(self, fast: bool) -> None:
+        def call(k: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+            return (x * y).sin(), x.long(), x.sum(0) * k, y.exp()
+
+        assert gradcheck(call, (2, real(2, 3), real(3, seed=5)), check_forward_ad=True, fast_mode=fast)
+        assert gradcheck(call, (2, real(2, 3), real(3, seed=5)), check_forward_ad=True, check_backward_ad=False, fast_mode=fast)
+        for holomorphic in (lambda z: z * z, lambda z: z.conj() * 2j, lambda z: (z * z.conj()).real):
+            assert gradcheck(holomorphic, complex_(2, 2), check_forward_ad=True, fast_mode=fast)
+
+    @fast_or_not
+    def test_over_reverse(self, fast: bool) -> None:
+        assert gradgradcheck(lambda x, y: (x * y).sin(), (real(2, 3), real(3)), check_fwd_over_rev=True, fast_mode=fast)
+        assert gradgradcheck(lambda x: x.exp(), real(2), check_fwd_over_rev=True, check_rev_over_rev=False, fast_mode=fast)
+
+    @fast_or_not
+    @pytest.mark.parametrize(
+        "jvp", [lambda x, t: t * 2 * x * 1.001, lambda x, t: t * 0, lambda x, t: None, lambda x, t: t * 2 * x.conj()]
+    )
+    def test_wrong(self, jvp: Callable[..., Any], fast: bool) -> None:
+        class Square(Function):
+            @staticmethod
+            def forward(ctx: Any, x: Tensor) -> Tensor:
+                ctx.save_for_backward(x)
+                ctx.save_for_forward(x)
+                return x * x
+
+            @staticmethod
+            def jvp(ctx: Any, t: Tensor) -> Any:
+                return jvp(ctx.saved_tensors[0], t)
+
+            @staticmethod
+            def backward(ctx: Any, g: Tensor) -> Tensor:
+                return g * 2 * ctx.saved_tensors[0].conj()
+
+        assert gradcheck(Square.apply, complex_(3), fast_mode=fast)
+        with pytest.raises(GradcheckError, match="forward mode: Jacobian mismatch for output 0 with respect to input 0"):
+            gradcheck(Square.apply, complex_(3), check_forward_ad=True, fast_mode=fast)
+
+
 class TestText:
     def test_names_everything(self) -> None:
         x = gradlib.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=gradlib.float64, requires_grad=True)
@@ -290,12 +331,11 @@ class TestArguments:
             assert not numerical.overlaps(fine)
 
     def test_what_is_not_there_yet(self) -> None:
-        for name in ("check_forward_ad", "check_batched_grad", "check_batched_forward_grad"):
+        for name in ("check_batched_grad", "check_batched_forward_grad"):
             with pytest.raises(NotImplementedError, match=name):
                 gradcheck(lambda x: x * 2, real(3), **{name: True})
-        for name in ("check_fwd_over_rev", "check_batched_grad"):
-            with pytest.raises(NotImplementedError, match=name):
-                gradgradcheck(lambda x: x * 2, real(3), **{name: True})
+        with pytest.raises(NotImplementedError, match="check_batched_grad"):
+            gradgradcheck(lambda x: x * 2, real(3), check_batched_grad=True)
 
     def test_nothing_to_check(self) -> None:
         with pytest.raises(AssertionError, match="check_forward_ad or check_backward_ad"):
