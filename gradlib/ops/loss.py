@@ -144,11 +144,12 @@ def _class_dim(input: Any) -> int:
     return 0 if input.ndim == 1 else 1
 
 
-def _counted(xp: Namespace, target: Array, weight: Array | None, ignore_index: int, size: int) -> tuple[Array, Array, Array]:
-    """The classes in one line, with 0 in place of those to ignore; which count; and how much each of them counts."""
+def _counted(xp: Namespace, target: Array, weight: Array | None, ignore_index: int, size: int = 0) -> tuple[Array, Array, Array]:
+    """The classes in one line, with 0 in place of those to ignore; which count; what each of them counts. Checked where size is given."""
     counts = target != ignore_index
     classes = xp.where(counts, target, 0)
-    inside("nll_loss: target out of bounds", classes, size, IndexError)
+    if size:
+        inside("nll_loss: target out of bounds", classes, size, IndexError)
     return classes.reshape(-1), counts, counts if weight is None else xp.where(counts, weight[classes], weight.dtype.type(0))
 
 
@@ -183,7 +184,7 @@ def of_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
 def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, shape: tuple[int, ...]) -> Any:
     """The transpose of ``of_classes``: minus the weighted input at each target's class, zero at the other classes."""
     dim = 0 if len(shape) == 1 else 1
-    classes, _, shares = _counted(xp, target, weight, ignore_index, shape[dim])
+    classes, _, shares = _counted(xp, target, weight, ignore_index)
     values = -(input * shares)
     if reduction == "mean":
         counted = total(xp, shares, None, False)
