@@ -1,0 +1,427 @@
+"""Linear algebra beyond the table: what is refused, singular and empty matrices, modes, named results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import linalg
+from gradlib.autograd import gradcheck, gradgradcheck
+
+A = gradlib.tensor([[4.0, 1.0, 0.0], [1.0, 3.0, -1.0], [0.5, -1.0, 5.0]], dtype="float64")
+WIDE = gradlib.tensor(np.arange(6.0).reshape(2, 3))
+SINGULAR = gradlib.zeros(3, 3, dtype="float64")
+V = gradlib.tensor([1.0, 2.0, 3.0], dtype="float64")
+INF = float("inf")
+
+SQUARE = {
+    "det": linalg.det, "slogdet": linalg.slogdet, "inv": linalg.inv, "cholesky": linalg.cholesky, "eigh": linalg.eigh,
+    "eigvalsh": linalg.eigvalsh, "solve": lambda a: linalg.solve(a, V.to(a.dtype)),
+    "solve_triangular": lambda a: linalg.solve_triangular(a, V.to(a.dtype)[:, None], upper=True),
+}  # fmt: skip
+ANY = {
+    "svd": linalg.svd, "svdvals": linalg.svdvals, "qr": linalg.qr, "pinv": linalg.pinv,
+    "lstsq": lambda a: linalg.lstsq(a, V.to(a.dtype)),
+}  # fmt: skip
+
+
+# ---- what is refused --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*SQUARE, *ANY])
+def test_operands_that_are_no_float_matrices(name: str) -> None:
+    call = {**SQUARE, **ANY}[name]
+    for dtype in ("float16", "bfloat16"):
+        with pytest.raises(RuntimeError, match="Low precision dtypes not supported"):
+            call(A.to(dtype))
+    for dtype in ("int64", "bool"):
+        with pytest.raises(RuntimeError, match="Expected a floating point or complex tensor"):
+            call(A.to(dtype))
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        call(V)
+
+
+@pytest.mark.parametrize("name", SQUARE)
+def test_matrices_that_are_not_square(name: str) -> None:
+    with pytest.raises(RuntimeError, match="must be batches of square matrices, but they are 2 by 3"):
+        SQUARE[name](WIDE)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: linalg.inv(SINGULAR), "linalg.inv: Singular matrix"),
+        (lambda: linalg.solve(SINGULAR, V), "linalg.solve: Singular matrix.*lstsq"),
+        (lambda: linalg.solve_triangular(SINGULAR, SINGULAR, upper=True), "zero on its diagonal"),
+        (lambda: linalg.cholesky(-A), "positive-definite"),
+        (lambda: linalg.matrix_power(SINGULAR, -1), "linalg.inv: Singular matrix"),
+        (lambda: linalg.svd(A * float("nan")), "must be finite"),
+    ],
+)
+@pytest.mark.nonfinite
+def test_problems_without_a_solution(call: Callable[[], Any], text: str) -> None:
+    with pytest.raises(linalg.LinAlgError, match=text) as caught:
+        call()
+    assert isinstance(caught.value, RuntimeError)  # torch's base class
+    assert isinstance(caught.value, np.linalg.LinAlgError)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: linalg.solve(A, WIDE), RuntimeError, r"equation AX = B \(\[3, 3\] and \[2, 3\]\)"),
+        (lambda: linalg.solve(A, V, left=False), RuntimeError, "equation XA = B"),
+        (lambda: linalg.solve(A, V.float()), RuntimeError, "same dtype, got float64 and float32"),
+        (lambda: linalg.solve(A.expand(2, 3, 3), A.expand(4, 3, 3)), RuntimeError, "do not broadcast"),
+        (lambda: linalg.solve_triangular(A, WIDE, upper=True), RuntimeError, "equation AX = B"),
+        (lambda: linalg.eigh(A, "x"), RuntimeError, "'L' or 'U', but got x"),
+        (lambda: linalg.qr(A, mode="full"), RuntimeError, "unrecognized mode 'full'"),
+        (lambda: linalg.pinv(WIDE, hermitian=True), RuntimeError, "square"),
+        (lambda: linalg.lstsq(A, V, driver="lu"), RuntimeError, r"\(gels, gelsy, gelsd, gelss\), got 'lu'"),
+        (lambda: linalg.lstsq(A, V[:2]), RuntimeError, "as many rows"),
+        (lambda: linalg.lstsq(A, V.float()), RuntimeError, "B must have A's dtype"),
+        (lambda: linalg.matrix_norm(A, 3), RuntimeError, "Order 3 not supported"),
+        (lambda: linalg.matrix_norm(A, "max"), RuntimeError, "Order max not supported"),
+        (lambda: linalg.matrix_norm(A, dim=(0, -2)), RuntimeError, "dims must be different"),
+        (lambda: linalg.matrix_norm(A, dim=1), RuntimeError, "must be a 2-tuple"),
+        (lambda: linalg.matrix_norm(V), RuntimeError, "at least 2 dimensions"),
+        (lambda: linalg.norm(V, "fro"), RuntimeError, "at least 2 dimensions"),
+        (lambda: linalg.norm(A[None], 2), RuntimeError, "must be 1D or 2D. Got 3D"),
+        (lambda: linalg.norm(A[None], dim=(0, 1, 2)), RuntimeError, "length 1 or 2"),
+        (lambda: linalg.matrix_power(A, 1.5), TypeError, "integer"),
+        (lambda: linalg.matrix_power(WIDE, 2), RuntimeError, "square"),
+        (lambda: linalg.multi_dot([A]), RuntimeError, "at least 2 tensors but got 1"),
+        (lambda: linalg.multi_dot([A, V, A]), RuntimeError, "tensor 1 must be 2D"),
+        (lambda: linalg.multi_dot([A, WIDE]), RuntimeError, "tensors 0 and 1 with shapes"),
+        (lambda: linalg.multi_dot([A, A.float()]), RuntimeError, "same dtype"),
+        (lambda: linalg.vecdot(V.long(), V.long()), RuntimeError, "floating point or complex"),
+        (lambda: linalg.vecdot(V, V.float()), RuntimeError, "same dtype"),
+        (lambda: linalg.inv(2.0), TypeError, "got float"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit(call: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+# ---- shapes and names --------------------------------------------------------------------------------------------------------------------
+
+
+def test_results_have_names() -> None:
+    assert linalg.eigh(A)._fields == ("eigenvalues", "eigenvectors")
+    assert linalg.svd(A)._fields == ("U", "S", "Vh")
+    assert linalg.qr(A)._fields == ("Q", "R")
+    assert linalg.slogdet(A)._fields == ("sign", "logabsdet")
+    assert linalg.lstsq(A, V)._fields == ("solution", "residuals", "rank", "singular_values")
+
+
+@pytest.mark.parametrize("batch", [(), (0,), (2,), (2, 0)])
+@pytest.mark.parametrize(("m", "n"), [(0, 0), (0, 3), (3, 0), (2, 2), (2, 3), (3, 2)])
+def test_shapes_of_empty_and_other_matrices(batch: tuple[int, ...], m: int, n: int) -> None:
+    k = min(m, n)
+    x = gradlib.zeros(*batch, m, n, dtype="float64") + gradlib.tensor(np.eye(m, n))
+    U, S, Vh = linalg.svd(x)
+    assert (U.shape, S.shape, Vh.shape) == ((*batch, m, m), (*batch, k), (*batch, n, n))
+    assert linalg.svdvals(x).shape == (*batch, k)
+    assert [part.shape for part in linalg.qr(x)] == [(*batch, m, k), (*batch, k, n)]
+    assert linalg.pinv(x).shape == (*batch, n, m)
+    assert linalg.matrix_norm(x, "nuc").shape == linalg.matrix_norm(x, 2).shape == batch
+    if m == n:
+        assert linalg.det(x).shape == linalg.slogdet(x).logabsdet.shape == batch
+        assert linalg.inv(x).shape == linalg.cholesky(x).shape == x.shape
+        assert linalg.eigh(x).eigenvalues.shape == (*batch, n)
+        assert linalg.solve(x, gradlib.zeros(n, 5, dtype="float64")).shape == (*batch, n, 5)
+        assert linalg.matrix_power(x, 3).shape == x.shape
+
+
+def test_real_results_of_complex_matrices() -> None:
+    z = (A + 0.5j * A.mT).to("complex64")
+    assert linalg.svd(z).S.dtype == linalg.eigh(z).eigenvalues.dtype == linalg.slogdet(z).logabsdet.dtype == gradlib.float32
+    assert linalg.matrix_norm(z).dtype == gradlib.float32
+    assert linalg.svd(z).U.dtype == linalg.slogdet(z).sign.dtype == gradlib.complex64
+
+
+def test_other_names() -> None:
+    np.testing.assert_allclose(A.det().item(), gradlib.det(A).item())
+    np.testing.assert_allclose((A.inverse() @ A).numpy(), np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(gradlib.pinverse(A).numpy(), A.inverse().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(A.matrix_power(2).numpy(), (A @ A).numpy())
+    assert {name for name in linalg.__all__ if not callable(getattr(linalg, name))} == set()
+
+
+# ---- determinants ------------------------------------------------------------------------------------------------------------------------
+
+
+def cofactors(a: np.ndarray) -> np.ndarray:
+    result = np.empty_like(a)
+    for i, j in np.ndindex(*a.shape):
+        result[i, j] = (-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1))
+    return result
+
+
+@pytest.mark.parametrize("imaginary", [0.0, 1.0])
+@pytest.mark.parametrize(("size", "rank"), [(1, 0), (2, 1), (2, 0), (3, 2), (3, 1), (4, 3), (4, 2)])
+def test_the_determinant_of_a_singular_matrix_has_derivatives(size: int, rank: int, imaginary: float) -> None:
+    """The first is the cofactors (torch gives zeros where the determinant is exactly 0), and the second is that of the cofactors."""
+    rng = np.random.default_rng(size + rank)
+    draw = lambda *s: rng.standard_normal(s) + imaginary * 1j * rng.standard_normal(s)  # noqa: E731
+    a = draw(size, rank) @ draw(rank, size)
+    a = a if imaginary else a.real
+    x = gradlib.tensor(a, requires_grad=True)
+    one = gradlib.ones((), dtype=x.dtype)
+    (plain,) = gradlib.autograd.grad(linalg.det(x), x, one)
+    (first,) = gradlib.autograd.grad(linalg.det(x), x, one, create_graph=True)
+    want = cofactors(a).conj()
+    scale = np.abs(a).max() ** (size - 1) + 1e-9
+    np.testing.assert_allclose(plain.numpy() / scale, want / scale, atol=1e-11)
+    np.testing.assert_allclose(first.numpy(force=True) / scale, want / scale, atol=1e-11)
+    direction, weight = (d if imaginary else d.real for d in (draw(size, size), draw(size, size)))
+    (second,) = gradlib.autograd.grad(first, x, gradlib.tensor(weight), allow_unused=size == 1)
+    if size == 1:
+        return  # a linear function
+    step = 1e-5
+    change = (cofactors(a + step * direction) - cofactors(a - step * direction)).conj() / (2 * step)
+    ahead = np.sum(change * weight.conj()).real
+    back = np.sum(second.numpy().conj() * direction).real
+    assert back == pytest.approx(ahead, rel=1e-6, abs=1e-7)
+
+
+def test_singular_matrices_among_others() -> None:
+    batch = np.stack([np.eye(3), np.diag([1.0, 1.0, 0.0]), np.zeros((3, 3)), A.numpy(), np.arange(9.0).reshape(3, 3)])
+    x = gradlib.tensor(batch, requires_grad=True)
+    (slope,) = gradlib.autograd.grad(linalg.det(x).sum(), x, create_graph=True)
+    np.testing.assert_allclose(slope.numpy(force=True), [cofactors(a) for a in batch], atol=1e-12)
+    (second,) = gradlib.autograd.grad(slope.sum(), x)
+    assert np.isfinite(second.numpy()).all()
+
+
+def test_a_small_determinant_is_not_a_singular_matrix() -> None:
+    x = gradlib.tensor(np.eye(8) * 1e-3, requires_grad=True)
+    (slope,) = gradlib.autograd.grad(linalg.det(x), x, create_graph=True)
+    np.testing.assert_allclose(slope.numpy(force=True), np.eye(8) * 1e-21)
+    (second,) = gradlib.autograd.grad(slope.trace(), x)
+    np.testing.assert_allclose(second.numpy(), np.eye(8) * 7e-18)
+
+
+@pytest.mark.nonfinite
+def test_the_logarithm_at_a_singular_matrix() -> None:
+    x = SINGULAR.clone().requires_grad_()
+    sign, logarithm = linalg.slogdet(x)
+    assert (sign.item(), logarithm.item()) == (0, -INF)
+    with pytest.raises(linalg.LinAlgError):
+        logarithm.backward()
+
+
+def test_a_real_sign_has_a_gradient_of_zero() -> None:
+    x = A.clone().requires_grad_()
+    linalg.slogdet(x).sign.backward()
+    assert not x.grad.any()
+
+
+# ---- equations ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_which_right_sides_are_vectors() -> None:
+    batch = A.expand(2, 3, 3)
+    assert linalg.solve(A, V).shape == (3,)
+    assert linalg.solve(batch, V).shape == (2, 3)
+    assert linalg.solve(batch, V.expand(2, 3)).shape == (2, 3)
+    assert linalg.solve(A.expand(3, 3, 3), A).shape == (3, 3)  # as torch: three vectors, not one matrix
+    assert linalg.solve(batch, A[:, :2]).shape == (2, 3, 2)
+    assert linalg.solve(A, A.expand(4, 3, 3)).shape == (4, 3, 3)
+    assert linalg.solve(A.expand(5, 1, 3, 3), A.expand(4, 3, 3)).shape == (5, 4, 3, 3)
+
+
+def test_the_other_triangle_is_not_looked_at() -> None:
+    junk = gradlib.tensor(np.triu(np.full((3, 3), 1e6), 1))
+    for upper in (False, True):
+        clean = A.triu() if upper else A.tril()
+        dirty = (clean + (junk.mT if upper else junk)).requires_grad_()
+        X = linalg.solve_triangular(dirty, A, upper=upper)
+        np.testing.assert_allclose((clean @ X).numpy(force=True), A.numpy(), atol=1e-12)
+        X.sum().backward()
+        assert not (dirty.grad.tril(-1) if upper else dirty.grad.triu(1)).any()
+    symmetric = A @ A.mT
+    np.testing.assert_allclose(linalg.cholesky(symmetric + junk).numpy(), np.linalg.cholesky(symmetric.numpy()))
+    np.testing.assert_allclose(linalg.cholesky(symmetric + junk.mT, upper=True).numpy(), np.linalg.cholesky(symmetric.numpy()).T)
+    np.testing.assert_allclose(linalg.eigvalsh(symmetric + junk.mT, "U").numpy(), np.linalg.eigvalsh(symmetric.numpy()))
+    np.testing.assert_allclose(linalg.eigh(symmetric + junk).eigenvalues.numpy(), np.linalg.eigvalsh(symmetric.numpy()))
+
+
+def test_symmetric_gradients() -> None:
+    for function in (linalg.cholesky, lambda x: linalg.eigh(x).eigenvectors ** 2, linalg.eigvalsh):
+        x = (A @ A.mT).requires_grad_()
+        made = function(x)
+        (slope,) = gradlib.autograd.grad(made, x, gradlib.tensor(np.arange(float(made.numel())).reshape(made.shape) ** 2))
+        np.testing.assert_allclose(slope.numpy(), slope.mT.numpy(), atol=1e-12)
+        assert slope.abs().max() > 0.01
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_what_each_driver_fills_in(driver: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((5, 4, 3)), rng.standard_normal((5, 4, 2))
+    X, residuals, rank, values = linalg.lstsq(gradlib.tensor(a), gradlib.tensor(b), driver=driver)
+    wanted = [np.linalg.lstsq(m, y, rcond=None) for m, y in zip(a, b, strict=True)]
+    np.testing.assert_allclose(X.numpy(), [w[0] for w in wanted])
+    np.testing.assert_allclose(residuals.numpy(), np.zeros(0) if driver == "gelsy" else [w[1] for w in wanted])
+    assert rank.tolist() == ([] if driver == "gels" else [3] * 5)
+    assert rank.dtype == gradlib.int64
+    np.testing.assert_allclose(values.numpy(), [w[3] for w in wanted] if driver in ("gelsd", "gelss") else np.zeros(0))
+
+
+def test_a_system_without_full_rank() -> None:
+    a = gradlib.ones(4, 2, dtype="float64")
+    X, residuals, rank, _ = linalg.lstsq(a, V.new_tensor([1.0, 2.0, 3.0, 4.0]), driver="gelsd")
+    np.testing.assert_allclose(X.numpy(), [1.25, 1.25])
+    assert (rank.item(), residuals.shape) == (1, (0,))
+
+
+def test_tolerances_of_the_pseudoinverse() -> None:
+    x = gradlib.tensor(np.diag([2.0, 0.2, 0.01]))
+    one, two, three = np.diag([0.5, 0, 0]), np.diag([0.5, 5, 0]), np.diag([0.5, 5, 100])
+    for made, want in (
+        (linalg.pinv(x), three),
+        (linalg.pinv(x, 0.01), two),
+        (linalg.pinv(x, rtol=0.2), one),
+        (linalg.pinv(x, atol=0.1), two),
+        (linalg.pinv(x, atol=0.0), three),
+        (linalg.pinv(x, atol=0.001, rtol=0.2), one),
+        (linalg.pinv(x, rtol=gradlib.tensor(0.05)), two),
+        (linalg.pinv(x, hermitian=True, rtol=0.01), two),
+        (gradlib.pinverse(x, 0.2), one),
+    ):
+        np.testing.assert_allclose(made.numpy(), want, atol=1e-13)
+    both = linalg.pinv(x.expand(2, 3, 3), atol=gradlib.tensor([0.1, 1.0], dtype="float64"))
+    np.testing.assert_allclose(both.numpy(), [two, one], atol=1e-13)
+
+
+def test_the_pseudoinverse_of_a_matrix_of_lower_rank_keeps_it_in_its_derivative() -> None:
+    """The derivative along directions that do not change the rank."""
+    rng = np.random.default_rng(0)
+    left, right = (gradlib.tensor(rng.standard_normal(s), requires_grad=True) for s in ((4, 2), (2, 3)))
+    assert gradcheck(lambda a, b: linalg.pinv(a @ b, rtol=1e-8), (left, right))
+
+
+# ---- decompositions ---------------------------------------------------------------------------------------------------------------
+
+
+def test_vectors_are_computed_only_for_derivatives() -> None:
+    symmetric = A @ A.mT
+    assert linalg.eigvalsh(symmetric).grad_fn is None
+    for values in (linalg.eigvalsh, linalg.svdvals):
+        x = symmetric.clone().requires_grad_()
+        with gradlib.no_grad():
+            quick = values(x)
+        slow = values(x)
+        assert slow.requires_grad
+        assert not quick.requires_grad
+        np.testing.assert_allclose(quick.numpy(), slow.numpy(force=True), rtol=1e-12)
+
+
+def test_the_extra_columns_of_full_matrices_have_no_gradient() -> None:
+    x = gradlib.tensor(np.random.default_rng(0).standard_normal((4, 2)), requires_grad=True)
+    U = linalg.svd(x).U
+    assert U.shape == (4, 4)
+    (slope,) = gradlib.autograd.grad((U[:, 2:] ** 2).sum(), x, retain_graph=True)
+    assert not slope.any()
+    weight = gradlib.tensor(np.arange(8.0).reshape(4, 2))
+    (full,) = gradlib.autograd.grad(((U[:, :2] ** 2) * weight).sum(), x)
+    (thin,) = gradlib.autograd.grad(((linalg.svd(x, full_matrices=False).U ** 2) * weight).sum(), x)
+    np.testing.assert_allclose(full.numpy(), thin.numpy())
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4)])
+def test_functions_of_complex_singular_vectors(shape: tuple[int, int]) -> None:
+    """First and second derivatives of what no phase changes."""
+    rng = np.random.default_rng(0)
+    x = gradlib.tensor(rng.standard_normal(shape) + 1j * rng.standard_normal(shape), requires_grad=True)
+
+    def product(a: Any) -> Any:
+        U, S, Vh = linalg.svd(a, full_matrices=False)
+        return U @ Vh, S, U[:, :1] @ Vh[:1]
+
+    assert gradcheck(product, (x,))
+    assert gradgradcheck(product, (x,))
+
+
+def test_modes_of_qr() -> None:
+    x = gradlib.tensor(np.random.default_rng(0).standard_normal((4, 2)), requires_grad=True)
+    Q, R = linalg.qr(x, mode="complete")
+    assert (Q.shape, R.shape) == ((4, 4), (4, 2))
+    with pytest.raises(RuntimeError, match="not differentiable when mode='complete' and nrows > ncols"):
+        Q.sum().backward()
+    empty, alone = linalg.qr(x.detach(), mode="r")
+    assert empty.shape == (0,)
+    np.testing.assert_allclose(alone.numpy(), linalg.qr(x).R.numpy(force=True))
+    wide = x.detach().mT.contiguous().requires_grad_()
+    for mode in ("reduced", "complete"):
+        assert gradcheck(lambda a, mode=mode: tuple(linalg.qr(a, mode=mode)), (wide,))
+
+
+# ---- norms and powers -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ord", ["fro", "nuc", 2, 1, INF])
+def test_norms_of_nothing(ord: Any) -> None:
+    assert linalg.matrix_norm(gradlib.zeros(0, 3), ord) == 0
+    if ord != INF:
+        assert linalg.matrix_norm(gradlib.zeros(2, 0, 2), ord, dim=(0, 1)).tolist() == [0.0, 0.0]
+
+
+def test_the_gradient_of_the_norm_of_zeros_is_zero() -> None:
+    for norm in (linalg.norm, linalg.matrix_norm, linalg.vector_norm):
+        x = gradlib.zeros(2, 3, requires_grad=True)
+        norm(x).backward()
+        assert not x.grad.any()
+
+
+def test_which_norm_is_meant() -> None:
+    a = WIDE.numpy()
+    for made, want in (
+        (linalg.norm(WIDE), np.sqrt(55)),
+        (linalg.norm(WIDE, 2), np.linalg.svd(a, compute_uv=False)[0]),
+        (linalg.norm(WIDE, 2, dim=0), np.sqrt((a * a).sum(0))),
+        (linalg.norm(WIDE, dim=(0, 1)), np.sqrt(55)),
+        (linalg.norm(WIDE, INF, dim=(1, 0)), a.sum(0).max()),
+        (linalg.norm(WIDE[1], INF), 5.0),
+        (linalg.norm(WIDE.half()), np.sqrt(55)),
+        (linalg.matrix_norm(WIDE, dtype=gradlib.float64), np.sqrt(55)),
+    ):
+        np.testing.assert_allclose(made.numpy(), want, rtol=1e-3 if made.dtype == gradlib.float16 else 1e-12)
+    assert linalg.norm(WIDE.half()).dtype == gradlib.float16
+    assert linalg.matrix_norm(WIDE.float(), "nuc", dtype="float64").dtype == gradlib.float64
+
+
+@pytest.mark.parametrize("n", [-3, -1, 0, 1, 2, 7])
+def test_powers(n: int) -> None:
+    x = A.clone().requires_grad_()
+    made = linalg.matrix_power(x, n)
+    np.testing.assert_allclose(made.numpy(force=True), np.linalg.matrix_power(A.numpy(), n), rtol=1e-10)
+    made.sum().backward()
+    assert x.grad.any() == (n != 0)
+    assert made is not x
+    if n >= 0:
+        assert linalg.matrix_power(A.long(), n).dtype == gradlib.int64
+
+
+def test_a_chain_of_products_takes_the_cheapest_order() -> None:
+    rng = np.random.default_rng(0)
+    parts = [gradlib.tensor(rng.standard_normal(s)) for s in ((30, 1), (1, 40), (40, 10), (10, 25))]
+    made = linalg.multi_dot([parts[0].requires_grad_(), *parts[1:]])
+    assert made.grad_fn.next_functions[0][0].name() == "AccumulateGrad"  # the first joins last: 30*25 + 40*10 + 10*25 products
+    np.testing.assert_allclose(made.numpy(force=True), np.linalg.multi_dot([p.numpy(force=True) for p in parts]))
+    row, column = parts[1][0], parts[2][:, 0]
+    assert linalg.multi_dot([row, parts[2]]).shape == (10,)
+    assert linalg.multi_dot([row, column]).shape == ()
+    assert linalg.multi_dot([row, parts[2], parts[3]]).shape == (25,)
+
+
+def test_the_diagonal_is_a_view() -> None:
+    x = gradlib.zeros(2, 3, 3)
+    linalg.diagonal(x).fill_(1.0)
+    assert x.tolist() == [np.eye(3).tolist()] * 2
