@@ -22,6 +22,7 @@ FLOORS = (
     ("cuda", "func", "linalg", "nn", "optim"),
     ("interop",),
     ("autograd",),
+    ("utils",),
     ("trajectory",),
     ("gradlib",),
     ("cli",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib import autograd as autograd, linalg as linalg, nn as nn
+from gradlib import autograd as autograd, linalg as linalg, nn as nn, utils as utils
 from gradlib.autograd.anomaly import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,

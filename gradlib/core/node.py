@@ -168,8 +168,8 @@ class Node:
 
         ``_raw_saved_NAME`` is the same as a ``SavedTensor``, to which hooks can be given.
         """
-        kind, _, wanted = name.rpartition("_saved_")
-        if kind not in ("", "_raw") or not wanted:
+        kind, found, wanted = name.partition("_saved_")
+        if not found or kind not in ("", "_raw"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         wanted = {"self": "input", "result": "out"}.get(wanted, wanted)
         if wanted not in self.saved_names:
