@@ -9,10 +9,10 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.trajectory import bspline as host, check as checks, kernels as device
 from gradlib.trajectory.blocks import compute_dtype
+from gradlib.trajectory.calling import apply, delivered
 from gradlib.trajectory.maps import Static, batch_and_joints, each, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
-from gradlib.trajectory.steps import apply, delivered
 
 # static = (degree, samples, has_goal, shape of the knots, time_last); parts: knots, four of the start, four of the goal
 _STATES = ((1, False), (5, True))  # the place of a boundary state's position, and whether it is the end

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.trajectory import central as host, check as checks, kernels as device
+from gradlib.trajectory.calling import apply, delivered, start_parts
 from gradlib.trajectory.maps import Static, batch_and_joints, each, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
@@ -76,8 +77,6 @@ central_map = closed_pair(
 
 def central(name: str, u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout: str, out: Any, check: bool) -> JointTrajectory:
     """`step_position` with scheme "central"."""
-    from gradlib.trajectory.steps import apply, delivered, start_parts
-
     sizes = checks.control(name, u, layout, 6)
     begin = start_parts(name, start, u, sizes, start_idx, check)
     target = goal.position if isinstance(goal, JointState) else goal

@@ -12,11 +12,11 @@ from gradlib.core import modes
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor
 from gradlib.trajectory import check as checks, kernels as device, smoothness as host
+from gradlib.trajectory.calling import apply, start_parts
 from gradlib.trajectory.check import raw
 from gradlib.trajectory.maps import Static, batch_and_joints, chain, each, step_times
 from gradlib.trajectory.pair import Places, slots
 from gradlib.trajectory.state import JointLimits
-from gradlib.trajectory.steps import apply, start_parts
 
 _PLACES = 4  # of the inputs: positions, start position, velocity, acceleration
 

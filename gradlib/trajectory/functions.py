@@ -13,10 +13,11 @@ from typing import Any
 from gradlib.backend.array import Array
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor
+from gradlib.trajectory.calling import delivered
 from gradlib.trajectory.check import raw
 from gradlib.trajectory.compat import jit_tensor_step_pos_clique
 from gradlib.trajectory.state import JointTrajectory
-from gradlib.trajectory.steps import delivered, step_acceleration, step_position
+from gradlib.trajectory.steps import step_acceleration, step_position
 
 
 def _keep(g: Any, buffer: Array) -> Any:
