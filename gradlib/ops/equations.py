@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import is_array, namespace
+from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.ops.create import zeros_of
@@ -67,7 +67,8 @@ def pseudoinverse(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any
     else:
         U, values, Vh = attempt("pinv", "A must be finite.", xp.linalg.svd, A, False)
         size = values
-    bound = xp.maximum(xp.asarray(atol)[..., None], xp.asarray(rtol)[..., None] * size.max(-1, keepdims=True, initial=0))
+    largest = size.max(-1, keepdims=True) if size.shape[-1] else size.sum(-1, keepdims=True)
+    bound = xp.maximum(xp.asarray(atol)[..., None], xp.asarray(rtol)[..., None] * largest)
     kept = size > bound
     reciprocal = xp.where(kept, 1 / xp.where(kept, values, 1), 0)
     left = (Vh.conj() if Vh.dtype.kind == "c" else Vh).mT * reciprocal[..., None, :]
@@ -205,11 +206,12 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     inverse, values = pseudoinverse(A, *_tolerances(A, None, rcond), False)
     X = matmul(inverse, right)
     S = raw(values)
-    bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
-    rank = (bound < S).sum(-1)
+    with on_device_of(S):
+        bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
+        rank = (bound < S).sum(-1).astype(np.int64)
     residuals = zeros_of(values, (0,))
     if rows > columns and driver != "gelsy" and bool((rank == columns).all()):
         residuals = total(abs(matmul(A, X) - right) ** 2, -2)
-    rank = rank.astype(np.int64) if driver != "gels" else rank.reshape((-1,))[:0].astype(np.int64)
+    rank = rank if driver != "gels" else rank.reshape((-1,))[:0]
     shown = values if driver in ("gelsd", "gelss") else zeros_of(values, (0,))
     return Lstsq(X[..., 0] if vector else X, residuals, wrap(rank) if isinstance(X, Tensor) else rank, shown)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import is_array, namespace
+from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, publish, with_numpy_names
 from gradlib.core.tensor import Tensor, raw
@@ -66,8 +66,9 @@ def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
     if 0 not in shape and any(n > size for d, (n, size) in enumerate(zip(shape, sizes, strict=True)) if d != dim):
         raise RuntimeError(f"{name}: expected index {list(shape)} to be no larger than input {list(sizes)} apart from dimension {dim}")
     inside(name, places, sizes[dim])
-    arange = namespace(raw(places)).arange
-    return [places if d == dim else arange(n).reshape([-1 if e == d else 1 for e in range(len(shape))]) for d, n in enumerate(shape)]
+    with on_device_of(raw(places)):
+        arange = namespace(raw(places)).arange
+        return [places if d == dim else arange(n).reshape([-1 if e == d else 1 for e in range(len(shape))]) for d, n in enumerate(shape)]
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------------------------
@@ -171,7 +172,8 @@ def values_for(name: str, values: Any, input: Any) -> Any:
         raise RuntimeError(f"{name}: a complex number cannot be written to elements of dtype {input.dtype}")
     if not isinstance(values, (bool, int, float, complex)):
         raise TypeError(f"{name}: expected a Tensor or a number, got {type(values).__name__}")
-    return namespace(raw(input)).asarray(values, dtype=input.dtype)
+    with on_device_of(raw(input)):
+        return namespace(raw(input)).asarray(values, dtype=input.dtype)
 
 
 @writing

@@ -184,7 +184,7 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
             chosen = (array._array if isinstance(array, Tensor) else array).item()
             view.append(None if array.dtype.kind == "b" else chosen)
             if array.dtype.kind == "b":
-                gather.append(namespace(x).arange(int(chosen)))
+                gather.append(move(np.arange(int(chosen)), device_index(x)))
         else:
             view += [_EVERYTHING] * (array.ndim if array.dtype.kind == "b" else 1)
             gather.append(array)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import namespace
+from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complexes import conj
@@ -79,9 +79,10 @@ def _det_slope(g: Any, A: Any, out: Any) -> Any:
     singular = (raw(out) == 0)[..., None, None]
     safe = choose(singular, identity, A)
     inverse = inv(safe)
-    spread = xp.abs(raw(safe)).sum(-1).max(-1, initial=0) * xp.abs(raw(inverse)).sum(-1).max(-1, initial=0)
-    singular = singular | (spread * (10 * size * np.finfo(array.dtype).eps) > 1)[..., None, None]
     weight = (g * out)[..., None, None]
+    if size:
+        condition = xp.abs(raw(safe)).sum(-1).max(-1) * xp.abs(raw(inverse)).sum(-1).max(-1)
+        singular = singular | (condition * (10 * size * np.finfo(array.dtype).eps) > 1)[..., None, None]
     if not singular.any():
         return weight * inverse.mT
     distinct = xp.diag(xp.arange(1, size + 1).astype(array.dtype))
@@ -215,7 +216,8 @@ def matrix_power(A: Any, n: int) -> Any:
     matrices("matrix_power", square=True, low_precision=True, integers=True)([A])
     if exponent == 0:
         xp = namespace(raw(A))
-        return choose(xp.ones((), bool), xp.broadcast_to(xp.eye(A.shape[-1], dtype=A.dtype), A.shape), A)
+        with on_device_of(raw(A)):
+            return choose(xp.ones((), bool), xp.broadcast_to(xp.eye(A.shape[-1], dtype=A.dtype), A.shape), A)
     square = A if exponent > 0 else inv(A)
     left = exponent if exponent > 0 else -exponent
     result = None

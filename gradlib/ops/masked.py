@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, namespace
+from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
@@ -95,7 +95,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         raise RuntimeError(f"masked_scatter: source has {np.size(raw(source))} elements, fewer than the mask's {int(array.sum())} True")
     if 0 in source.shape:
         return masked_fill(input, mask, 0)
-    places = xp.maximum(xp.cumsum(array.reshape(-1)) - 1, 0).reshape(array.shape)
+    with on_device_of(array):
+        places = xp.maximum(xp.cumsum(array.reshape(-1)) - 1, 0).reshape(array.shape)
     return where(mask, pick(source.reshape((-1,)), [places]), input)
 
 
@@ -111,8 +112,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     places = vector("index_fill", dim, index, RuntimeError)
     size = input.shape[dim] if input.ndim else 1
     inside("index_fill", index, size, IndexError, negative=True)
-    mask = namespace(raw(index)).zeros(size, bool)
-    mask[raw(places[-1])] = True
+    with on_device_of(raw(index)):
+        mask = namespace(raw(index)).zeros(size, bool)
+        mask[raw(places[-1])] = True
     return masked_fill(input, mask.reshape((-1, *(1,) * (input.ndim - dim - 1)) if input.ndim else ()), value)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, multiply_at as multiply_into, namespace
+from gradlib.backend.array import is_array, multiply_at as multiply_into, namespace, on_device_of
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import div
@@ -115,9 +115,10 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
 def _mean(total: Any, input: Any, dim: int, index: Any, include_self: bool) -> Any:
     """The sums divided by how many elements met; integers round down."""
     places = raw(index)
-    ones = namespace(places).ones(places.shape, input.dtype)
-    count = scatter_add((ones_like if include_self else zeros_like)(raw(input)), dim, places, ones)
-    count[count == 0] = 1
+    with on_device_of(places):
+        ones = namespace(places).ones(places.shape, input.dtype)
+        count = scatter_add((ones_like if include_self else zeros_like)(raw(input)), dim, places, ones)
+        count[count == 0] = 1
     return div(total, count) if dtypes.is_differentiable(input.dtype) else div(total, count, rounding_mode="floor")
 
 
