@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.autograd.function_node import FunctionNode, Layout
 from gradlib.backend.dtype import is_differentiable
-from gradlib.core.inplace import rebase
+from gradlib.core.inplace import rebase, refuse_leaf
 from gradlib.core.modes import no_grad
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
@@ -118,8 +118,7 @@ def _written(node: FunctionNode, place: FunctionNode | Output, result: Tensor, s
         raise RuntimeError(f"a leaf Variable that requires grad has been used in an in-place operation (in {node.name()}).")
     view = result._meta.view if result._meta is not None else None
     if view is not None:
-        if view.base._node is not None and view.base.is_leaf:
-            raise RuntimeError(f"a view of a leaf Variable that requires grad is being used in an in-place operation (in {node.name()}).")
+        refuse_leaf(result, node.name())
         if not single:
             raise RuntimeError(
                 f"If your Function ({node.name()}) modifies inplace an input that is a view of another Tensor, it cannot return more than "

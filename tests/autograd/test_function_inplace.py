@@ -207,6 +207,10 @@ class TestDirty:
         base.sum().backward()
         assert y.grad.tolist() == [3, 3]
 
+    def test_a_view_that_a_function_returned(self) -> None:
+        with pytest.raises(RuntimeError, match=r"DoubleInPlaceBackward.*view that a custom Function returned"):
+            DoubleInPlace.apply(Identity.apply(leaf() * 1))
+
     def test_a_view_beside_another_output(self) -> None:
         made = function(lambda ctx, x: (ctx.mark_dirty(x), x, x * 1)[1:], lambda ctx, a, b: a)
         with pytest.raises(RuntimeError, match=r"CustomBackward.*view of another Tensor, it cannot return more than one"):
