@@ -164,8 +164,8 @@ def outputs(name: str, out: Any, u: Any, sizes: Sizes) -> list[Array] | None:
                 f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
                 "give a fresh array from empty_like"
             )
-    if isinstance(like, np.ndarray) and any(np.may_share_memory(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
+    if type(like) is np.ndarray and any(np.may_share_memory(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
         raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
-    if isinstance(like, np.ndarray) and any(np.may_share_memory(x, like) for x in arrays):
+    if type(like) is np.ndarray and any(np.may_share_memory(x, like) for x in arrays):
         raise ValueError(f"{name}: out lies apart from u, got arrays that overlap; give fresh arrays")
     return arrays

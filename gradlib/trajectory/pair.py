@@ -52,6 +52,34 @@ def present(values: Any) -> tuple[Places, list[Any]]:
     return which, [values[i] for i in which]
 
 
+def _declare(
+    name: str, kind: str, suffix: str, sequence: str, outputs: tuple[str, ...], rule: Callable[..., Any], value: Callable[..., Any]
+) -> Any:
+    """One of the four operations."""
+    value.__doc__ = f"{_DOCS[suffix]} `{name}`: see `gradlib.trajectory.pair.closed_pair`."
+    also = () if suffix.endswith("timed") else ("dt",)
+    options: dict[str, Any] = {"also": also, "sequence": sequence, "outputs": outputs, "complex": "none", sequence: rule}
+    return op(kind, name=name + suffix, method=False, **options)(value)
+
+
+def _values(forward: Callable[..., Any], adjoint: Callable[..., Any], number: int) -> tuple[Callable[..., Any], ...]:
+    """The values of the four operations, from a map and its transpose on slots."""
+
+    def value(xp: Any, dt: Any, static: Any, which: Places, out: Any, inputs: Any) -> Any:
+        return forward(xp, dt, static, slots(which, inputs, number), out)
+
+    def adjoint_value(xp: Any, dt: Any, static: Any, which: Places, wanted: Places, grads: Any) -> Any:
+        return adjoint(xp, dt, static, slots(which, grads, 4), wanted)
+
+    def timed_value(xp: Any, static: Any, which: Places, out: Any, inputs: Any) -> Any:
+        return forward(xp, inputs[0], static, slots(which, inputs[1:], number), out)
+
+    def adjoint_timed_value(xp: Any, static: Any, which: Places, wanted: Places, grads: Any) -> Any:
+        return adjoint(xp, grads[0], static, slots(which, grads[1:], 4), wanted)
+
+    return value, adjoint_value, timed_value, adjoint_timed_value
+
+
 def closed_pair(
     name: str,
     parts: tuple[str, ...],
@@ -98,30 +126,11 @@ def closed_pair(
         by_dt = by_time(dt, static, slots(places, inputs, len(parts)), made, slots(which, grads[1:], 4), by_parts)
         return [by_dt, *(made[i] for i in which)]
 
-    def declare(
-        kind: str, suffix: str, sequence: str, outputs: tuple[str, ...], rule: Callable[..., Any], value: Callable[..., Any]
-    ) -> Any:
-        value.__doc__ = f"{_DOCS[suffix]} `{name}`: see `gradlib.trajectory.pair.closed_pair`."
-        also = () if suffix.endswith("timed") else ("dt",)
-        options: dict[str, Any] = {"also": also, "sequence": sequence, "outputs": outputs, "complex": "none", sequence: rule}
-        return op(kind, name=name + suffix, method=False, **options)(value)
-
-    def value(xp: Any, dt: Any, static: Any, which: Places, out: Any, inputs: Any) -> Any:
-        return forward(xp, dt, static, slots(which, inputs, len(parts)), out)
-
-    def adjoint_value(xp: Any, dt: Any, static: Any, which: Places, wanted: Places, grads: Any) -> Any:
-        return adjoint(xp, dt, static, slots(which, grads, 4), wanted)
-
-    def timed_value(xp: Any, static: Any, which: Places, out: Any, inputs: Any) -> Any:
-        return forward(xp, inputs[0], static, slots(which, inputs[1:], len(parts)), out)
-
-    def adjoint_timed_value(xp: Any, static: Any, which: Places, wanted: Places, grads: Any) -> Any:
-        return adjoint(xp, grads[0], static, slots(which, grads[1:], 4), wanted)
-
+    value, adjoint_value, timed_value, adjoint_timed_value = _values(forward, adjoint, len(parts))
     pair = Pair(
-        declare("linear", "", "inputs", results, rule, value),
-        declare("linear", "_adjoint", "grads", gradients, adjoint_rule, adjoint_value),
-        declare("other", "_timed", "inputs", results, timed_rule, timed_value),
-        declare("other", "_adjoint_timed", "grads", gradients, adjoint_timed_rule, adjoint_timed_value),
+        _declare(name, "linear", "", "inputs", results, rule, value),
+        _declare(name, "linear", "_adjoint", "grads", gradients, adjoint_rule, adjoint_value),
+        _declare(name, "other", "_timed", "inputs", results, timed_rule, timed_value),
+        _declare(name, "other", "_adjoint_timed", "grads", gradients, adjoint_timed_rule, adjoint_timed_value),
     )
     return pair
