@@ -207,6 +207,8 @@ def getitem(input: Tensor, key: Any) -> Tensor:
     """
     if type(key) is int:
         return slice_view(input, (key, ...))
+    if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
+        return index(input, [key])
     items = key if type(key) is tuple else (key,)
     for item in items:
         if type(item) is slice:
