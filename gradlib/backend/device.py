@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -119,3 +120,10 @@ def device_of(array: Array) -> device:
     """The device that holds the array."""
     index = device_index(array)
     return _CPU if index is None else device("cuda", index)
+
+
+def synchronize() -> None:
+    """Wait for all work on the current CUDA device, if this program uses one."""
+    library = sys.modules.get("cupy")
+    if library is not None and library.cuda.is_available():
+        library.cuda.runtime.deviceSynchronize()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.dtype import float16, float64, is_bfloat16
 
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
+
+as_state: Callable[[Array], Any]
+"""How the bytes of a stream's state are handed out; ``ops/random.py``, which knows Tensors, says."""
 
 
 class Generator:
@@ -55,12 +59,10 @@ class Generator:
 
     def get_state(self) -> Any:
         """Where the stream stands, as a uint8 tensor on the CPU for ``set_state``."""
-        from gradlib.core.tensor import wrap
-
         state: dict[str, Any] = {"device": self.device.type, "seed": self._seed, "drawn": self._drawn}
         if self.device.type == "cpu":
             state["host"] = self._host.bit_generator.state
-        return wrap(np.frombuffer(json.dumps(state).encode(), dtype=np.uint8).copy())
+        return as_state(np.frombuffer(json.dumps(state).encode(), dtype=np.uint8).copy())
 
     def set_state(self, new_state: Any) -> Generator:
         """Continue from where ``get_state`` was called.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, random as streams
 from gradlib.backend.array import Array, device_index, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.backend.random import Generator, default_generator
@@ -20,6 +20,8 @@ from gradlib.ops.dims import sizes_of
 from gradlib.ops.shape import expand
 
 __all__ = ["bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
+
+streams.as_state = wrap
 
 
 def stream(generator: Generator | None, index: int | None) -> Generator:

@@ -11,7 +11,7 @@ import pytest
 import gradlib
 from gradlib.backend import dtype as dtypes
 
-NAMES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
+NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 B, U8, I8, I16, I32, I64, F16, BF, F32, F64, C64, C128 = range(12)
 TABLE = [
     [B, U8, I8, I16, I32, I64, F16, BF, F32, F64, C64, C128],
@@ -71,7 +71,13 @@ def test_default_dtype_decides_python_floats() -> None:
 
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
-    [("int64", "uint8", True), ("float64", "float32", True), ("float32", "int64", False), ("complex64", "float64", False), ("int8", "bool", False)],
+    [
+        ("int64", "uint8", True),
+        ("float64", "float32", True),
+        ("float32", "int64", False),
+        ("complex64", "float64", False),
+        ("int8", "bool", False),
+    ],
 )
 def test_can_cast_never_goes_down_a_category(source: str, target: str, expected: bool) -> None:
     assert dtypes.can_cast(source, target) is expected
