@@ -84,6 +84,9 @@ from gradlib.ops.distance import *  # noqa: F403
 from gradlib.ops.equations import *  # noqa: F403
 from gradlib.ops.linalg import *  # noqa: F403
 
+from gradlib import func as func
+from gradlib.func import vmap as vmap
+
 __version__ = "0.1.0"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from gradlib.core.batched import spread_as
 from gradlib.core.forward import Level
-from gradlib.core.modes import beneath
+from gradlib.core.modes import lifted
 from gradlib.core.tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
@@ -82,7 +83,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"a tangent has its primal's shape, dtype and device; the primal has {list(tensor.shape)}, {tensor.dtype} on {tensor.device}, "
             f"the tangent {list(tangent.shape)}, {tangent.dtype} on {tangent.device}"
         )
-    with beneath(current):
+    tensor = spread_as(tensor, tangent)
+    with lifted(current):
         dual = tensor.view_as(tensor)
     current.attach(dual, tangent)
     return dual
@@ -99,6 +101,6 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     current = current_level(level)
     if current is None:
         return UnpackedDualTensor(tensor, None)
-    with beneath(current):
+    with lifted(current):
         primal = tensor.view_as(tensor)
     return UnpackedDualTensor(primal, current.tangent(tensor))

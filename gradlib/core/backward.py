@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, copy, device_index, is_array, namespace, on_device_of
+from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
 from gradlib.core.modes import enable_grad, local, no_grad, watch
 from gradlib.core.node import AccumulateGrad, Node
 from gradlib.core.tensor import Tensor, as_array, wrap
+
+over_rows: Callable[..., Any]
+"""``over_rows(function, cotangents)`` runs a function on the rows of some Tensors at once; ``func/`` puts vmap here."""
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -139,6 +143,11 @@ def backward(
     Raises: RuntimeError for tensors outside any graph, shapes that do not fit, a graph already freed.
     Source: torch.autograd.backward.
     """
+    if watch.active and any(isinstance(each, VmapLevel) for each in local.layers):
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use func.grad or func.vjp instead or call "
+            "backward() outside of vmap."
+        )
     outputs = _placed(as_tuple(tensors))
     roots = _cotangents(outputs, as_tuple(grad_tensors), create_graph)
     keep = create_graph if retain_graph is None else retain_graph
@@ -180,6 +189,7 @@ def grad(
         grad_outputs: a cotangent for each output, or None for scalars.
         retain_graph, create_graph: as in ``backward``.
         allow_unused: give None for an input that the outputs do not depend on, instead of an error.
+        is_grads_batched: each cotangent has one more dimension in front, and so has each result: many products in one walk.
         materialize_grads: give zeros for such an input.
     Returns: a gradient for each input, with its shape and dtype.
     Raises: RuntimeError for an unused input unless allowed, and as ``backward`` does.
@@ -195,13 +205,21 @@ def grad(
             stacklevel=2,
         )
     if is_grads_batched:
-        raise ValueError("is_grads_batched=True needs vmap, which gradlib does not have yet; call grad once per row")
+        options = (retain_graph, create_graph, True, allow_unused, False, materialize_grads)
+        return over_rows(lambda *rows: grad(outputs, inputs, rows, *options), as_tuple(grad_outputs))
     wanted = as_tuple(inputs)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     _check_wanted(wanted)
     if materialize_grads and any(isinstance(place, GradientEdge) for place in wanted):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    if watch.active and local.layers and any(type(x) is Batched for x in (*as_tuple(outputs), *wanted)):
+        from gradlib.core.backward_rows import grad_of_rows
+
+        return grad_of_rows(
+            as_tuple(outputs), wanted, as_tuple(grad_outputs), retain_graph, create_graph, allow_unused=allow_unused,
+            materialize_grads=materialize_grads,
+        )  # fmt: skip
     roots = _cotangents(_placed(as_tuple(outputs)), as_tuple(grad_outputs), create_graph)
     wanted = _placed(wanted, roots)
     keep = create_graph if retain_graph is None else retain_graph

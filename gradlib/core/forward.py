@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from gradlib.backend.array import is_array, namespace
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
+from gradlib.core.batched import Batched, is_batched_at, levels_of
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import beneath, enable_grad, layer, local, observing
+from gradlib.core.modes import beneath, enable_grad, layer, lifted, local, no_grad, observing
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
 
@@ -29,18 +30,27 @@ class Level(layer):
 
     def tangent(self, value: Any) -> Tensor | None:
         """The tangent that a value carries at this level, or None."""
+        if type(value) is Batched:
+            tangent = self.tangent(value.value)
+            with lifted(self):
+                return None if tangent is None else value.level.rows(tangent)
         if not isinstance(value, Tensor) or value._meta is None or value._meta.tangents is None:
             return None
         tangent = value._meta.tangents.get(self)
         return tangent if tangent is None or isinstance(tangent, Tensor) else wrap(tangent)
 
     def attach(self, tensor: Tensor, tangent: Tensor) -> None:
-        """Let a tensor carry a tangent at this level."""
+        """Let a tensor carry a tangent at this level; a row's hangs on the whole value, as its graph does."""
+        if type(tensor) is Batched:
+            with lifted(self):
+                tangent = tensor.level.matched(tangent)
+            return self.attach(tensor.value, tangent)
         meta = tensor.meta
         meta.tangents = {self: tangent} if meta.tangents is None else {**meta.tangents, self: tangent}
         node = tensor._node.parent if isinstance(tensor._node, Output) else tensor._node
         if node is not None and set(node.output_names) & set(node.saved_names):
             node.extras.output_tangents[tensor.output_nr] = meta.tangents
+        return None
 
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Run an operation and carry the tangents of its inputs to its outputs."""
@@ -109,6 +119,8 @@ def _is_complex(value: Any) -> bool:
 
 def _zero(value: Any) -> Any:
     """The tangent of an input that has none: zeros of its shape and dtype, 0 for a number."""
+    if type(value) is Batched:
+        return value.again(_zero(value.value))
     if isinstance(value, Tensor):
         return wrap(namespace(value._array).zeros_like(value._array))
     if is_array(value):
@@ -176,13 +188,27 @@ def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], ou
     return _all(op.jvp(**known))  # type: ignore[misc]
 
 
+def _leaf(x: Tensor) -> Tensor:
+    """The same values, and tangents of levels beneath, as a leaf of a graph of its own."""
+    with no_grad():
+        return x.view_as(x).requires_grad_()
+
+
+def _alike(inputs: list[Any]) -> list[Any]:
+    """Every input a row at each level of vmap at which one of them is."""
+    levels = {level for x in inputs for level in levels_of(x)}
+    for level in sorted(levels, key=lambda each: each.depth):
+        inputs = [level.rows(level.spread(x)) if isinstance(x, Tensor) and not is_batched_at(level, x) else x for x in inputs]
+    return inputs
+
+
 def _by_transposition(op: Op, args: tuple[Any, ...], inputs: list[Any], tangents: list[Tensor | None]) -> tuple[Tensor | None, ...]:
     """The backward rule is linear in the cotangent; its own gradient by the cotangent is the forward rule."""
     recording = local.grad_enabled and any(isinstance(x, Tensor) and x.requires_grad for x in (*inputs, *tangents))
     with enable_grad():
+        inputs = _alike(inputs)
         fresh = [
-            x if t is None else (x.clone() if recording and x.requires_grad else x.detach().requires_grad_())
-            for x, t in zip(inputs, tangents, strict=True)
+            x if t is None else (x.clone() if recording and x.requires_grad else _leaf(x)) for x, t in zip(inputs, tangents, strict=True)
         ]
         outputs = _all(dispatch(op, _with(op, args, inputs, fresh)))
         live = [y for y in outputs if y.requires_grad]

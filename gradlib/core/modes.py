@@ -78,16 +78,22 @@ class layer:
     As a rule it runs the operation, and whatever else it needs, within ``beneath(self)``.
     """
 
+    outermost = False
+    """Whether it stands above all layers that are not, whichever was entered first."""
+
     def intercept(self, op: Any, args: tuple[Any, ...]) -> Any:
         raise TypeError(f"{type(self).__name__} says nothing of what it does with an operation")
 
     def __enter__(self) -> Any:
-        local.layers += (self,)
+        at = len(local.layers)
+        while at and not self.outermost and local.layers[at - 1].outermost:
+            at -= 1
+        local.layers = (*local.layers[:at], self, *local.layers[at:])
         activate(1)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        local.layers = local.layers[:-1]
+        local.layers = tuple(each for each in local.layers if each is not self)
         activate(-1)
 
 
@@ -100,6 +106,20 @@ class beneath:
     def __enter__(self) -> None:
         self.layers = local.layers
         local.layers = self.layers[: self.layers.index(self.top)]
+
+    def __exit__(self, *exc: object) -> None:
+        local.layers = self.layers
+
+
+class lifted:
+    """While entered, operations on this thread skip this layer alone."""
+
+    def __init__(self, skipped: layer) -> None:
+        self.skipped = skipped
+
+    def __enter__(self) -> None:
+        self.layers = local.layers
+        local.layers = tuple(each for each in self.layers if each is not self.skipped)
 
     def __exit__(self, *exc: object) -> None:
         local.layers = self.layers

@@ -1,0 +1,293 @@
+"""A tensor seen through a level of vmap: what an operation inside sees of one row, while ``value`` holds all of them.
+
+It is a Tensor of its own class, so that the plain path never meets one. Its shape and dtype are the row's; its place in the graph, its
+version, its tangents are the whole value's, since everything is recorded beneath the level, on whole values. Nothing may read the numbers
+of a row: what stands for its array is the first row, guarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradlib.backend import array as arrays
+from gradlib.backend.array import Array
+from gradlib.backend.device import device
+from gradlib.core.modes import beneath, layer
+from gradlib.core.node import Node, RemovableHandle, Version
+from gradlib.core.readout import Size
+from gradlib.core.tensor import Tensor
+
+_SHAPED = frozenset((np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.shape, np.ndim, np.size, np.result_type, np.can_cast))
+
+
+class Guarded(np.ndarray):
+    """An array whose shape and dtype may be asked for, its numbers not."""
+
+    def _refuse(self, *args: Any, **named: Any) -> NoReturn:
+        raise RuntimeError(
+            "vmap: the values of a Tensor that is batched over were needed where only its shape is known (NumPy's functions, .item(), "
+            "control flow that depends on data). Use gradlib's operations, such as gradlib.where, on the Tensor itself."
+        )
+
+    def __array_ufunc__(self, *args: Any, **named: Any) -> NoReturn:
+        self._refuse()
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func not in _SHAPED:
+            self._refuse()
+        plain = [a.view(np.ndarray) if isinstance(a, Guarded) else a for a in args]
+        return func(*plain, **kwargs)
+
+    def astype(self, dtype: Any, *args: Any, **named: Any) -> Any:  # type: ignore[override]
+        return np.empty(self.shape, dtype).view(Guarded)
+
+    __setitem__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = _refuse  # type: ignore[assignment]
+    argmax = argmin = argpartition = argsort = choose = compress = copy = cumsum = fill = item = nonzero = _refuse  # type: ignore[assignment]
+    partition = put = searchsorted = sort = take = tobytes = tolist = repeat = _refuse  # type: ignore[assignment]
+
+
+class Batched(Tensor):
+    """One row of ``value``, whose first dimension is that of the level's batch."""
+
+    __slots__ = ("level", "value")
+
+    level: VmapLevel
+    value: Tensor
+
+    def __new__(cls, level: VmapLevel, value: Tensor) -> Batched:  # type: ignore[misc]
+        self = object.__new__(cls)
+        self.level = level
+        self.value = value
+        return self
+
+    def again(self, value: Tensor) -> Batched:
+        """The same view of another value."""
+        return Batched(self.level, value)
+
+    @property
+    def _array(self) -> Array:  # type: ignore[override]
+        whole = self.value._array
+        row = whole[0] if whole.shape[0] else arrays.namespace(whole).zeros(whole.shape[1:], whole.dtype)
+        return row if arrays.is_cupy(row) else np.asarray(row).view(Guarded)
+
+    @property
+    def _node(self) -> Node | None:  # type: ignore[override]
+        return self.value._node
+
+    @_node.setter
+    def _node(self, node: Node | None) -> None:
+        self.value._node = node
+
+    @property
+    def _meta(self) -> Any:  # type: ignore[override]
+        return self.value._meta
+
+    @_meta.setter
+    def _meta(self, meta: Any) -> None:
+        self.value._meta = meta
+
+    @property
+    def _version_slot(self) -> Version | None:  # type: ignore[override]
+        return self.value._version_slot
+
+    @_version_slot.setter
+    def _version_slot(self, counter: Version | None) -> None:
+        self.value._version_slot = counter
+
+    @property
+    def version(self) -> Version:
+        return self.value.version
+
+    @property
+    def shape(self) -> Size:
+        return Size(self.value.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.value.ndim - 1
+
+    @property
+    def device(self) -> device:
+        return self.value.device
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.value.is_leaf
+
+    @property
+    def grad_fn(self) -> Node | None:
+        return self.value.grad_fn
+
+    @property
+    def grad(self) -> Tensor | None:
+        held = self.value.grad
+        return held if held is None else self.again(held)
+
+    @property
+    def data(self) -> Tensor:
+        return self.again(self.value.data)
+
+    @property
+    def _base(self) -> Tensor | None:
+        base = self.value._base
+        return base if base is None or base.shape[:1] != self.value.shape[:1] else self.again(base)
+
+    def dim(self) -> int:
+        return self.value.ndim - 1
+
+    ndimension = dim
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def is_contiguous(self) -> bool:
+        return self.value.is_contiguous()
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        self.value.requires_grad_(requires_grad)
+        return self
+
+    def detach(self) -> Tensor:
+        return self.again(self.value.detach())
+
+    def detach_(self) -> Tensor:
+        self.value.detach_()
+        return self
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        raise RuntimeError("register_hook: a hook cannot be put on a Tensor that vmap batches over; put it on the Tensor outside vmap")
+
+    # ---- what reads values --------------------------------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        raise RuntimeError(
+            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please try "
+            "to rewrite what you're doing with other operations."
+        )
+
+    def __bool__(self) -> bool:
+        raise RuntimeError(
+            "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet. Use "
+            "gradlib.where, which computes both branches."
+        )
+
+    def __index__(self) -> int:
+        return self.item()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        raise RuntimeError("vmap: .numpy() on a Tensor that is batched over; its values are known only outside vmap")
+
+    def tolist(self) -> Any:
+        raise RuntimeError("vmap: .tolist() on a Tensor that is batched over; its values are known only outside vmap")
+
+    def __repr__(self) -> str:
+        inner = repr(self.value).replace("\n", "\n    ")
+        return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n    {inner}\n)"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self.again(self.value.__deepcopy__(memo))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("a Tensor that vmap batches over cannot be pickled; return it from the function first")
+
+
+class VmapLevel(layer):
+    """One level of vmap, active while entered: operations on rows become operations on whole values.
+
+    A level over values stands above every level of forward mode, also of one that is entered inside it: then forward mode, like the graph,
+    knows whole values only, and no intermediate result of a batching rule escapes it. A level over tangents or cotangents alone (as
+    ``jacfwd`` and ``jacrev`` need) stands where it is entered.
+
+    Attributes:
+        size: how many rows there are.
+        depth: what orders the levels: of those that a value is batched over, the deepest is the outermost view.
+        spreads: whether it is over values.
+    """
+
+    size: int
+    depth: int
+    spreads: bool
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is a row at this level."""
+        return type(value) is Batched and value.level is self
+
+    def spread(self, value: Tensor) -> Tensor:
+        """A value that is the same for every row, with the batch dimension in front."""
+        return value.unsqueeze(0).expand((self.size, *value.shape))
+
+    def matched(self, value: Tensor) -> Tensor:
+        """The whole value of a row at this level, wherever the level stands among those that the value is batched over."""
+        if type(value) is not Batched:
+            return self.spread(value)
+        if value.level is self:
+            return value.value
+        return value.again(self.matched(value.value).transpose(0, 1))
+
+    def rows(self, value: Tensor) -> Tensor:
+        """A value with this level's batch in front as a row: the inverse of ``matched``."""
+        if type(value) is Batched and value.level.depth > self.depth:
+            return value.again(self.rows(value.value.transpose(0, 1)))
+        return Batched(self, value)
+
+
+def is_batched_at(level: VmapLevel, value: Tensor) -> bool:
+    """Whether a value is a row at this level or a row of such rows."""
+    while type(value) is Batched:
+        if value.level is level:
+            return True
+        value = value.value
+    return False
+
+
+def levels_of(value: Any) -> list[VmapLevel]:
+    """The levels that a value is batched over, the outermost wrapper first."""
+    found = []
+    while type(value) is Batched:
+        found.append(value.level)
+        value = value.value
+    return found
+
+
+def write_rows(target: Batched, compute: Callable[[Tensor], Tensor], write: Callable[..., Any], name: str, copies_input: bool) -> Tensor:
+    """The in-place operations' ``write`` on a row: the whole value is written."""
+    level = target.level
+
+    def compute_all(whole: Tensor) -> Tensor:
+        made = compute(Batched(level, whole))
+        if not isinstance(made, Tensor):
+            made = target.value.new_tensor(made)
+        extra = target.ndim - made.ndim
+        with beneath(level):
+            values = level.matched(made)
+            if extra > 0:
+                values = values.reshape((level.size, *(1,) * extra, *made.shape))
+            return values
+
+    write(target.value, compute_all, name, copies_input)
+    return target
+
+
+def refuse_rows(result: Any, name: str) -> None:
+    """Refuse to write rows that differ into a tensor that is one for all rows."""
+    if type(result) is Batched:
+        raise RuntimeError(
+            f"vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
+            f"more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. "
+            f"Please try to use out-of-place operators instead of inplace arithmetic (in {name})."
+        )
+
+
+def spread_as(value: Tensor, like: Any) -> Tensor:
+    """A value as a row at every level over values at which another one is."""
+    for level in reversed(levels_of(like)):
+        if level.spreads and not is_batched_at(level, value):
+            value = level.rows(level.spread(value))
+    return value

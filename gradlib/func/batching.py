@@ -1,0 +1,197 @@
+"""``vmap``: a function of one example as a function of many. Source: torch.func.vmap."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.core import backward
+from gradlib.core.modes import lifted
+from gradlib.core.tensor import Tensor
+from gradlib.func.level import Level
+from gradlib.func.tree import Structure, flatten, spread, unflatten
+from gradlib.ops.join import cat
+from gradlib.ops.shape import movedim
+
+__all__ = ["vmap"]
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """The function that maps ``func`` over a dimension of its arguments, as if it were called for each slice, in one go.
+
+    Args:
+        func: takes and returns Tensors, or nests (tuples, lists, dicts) of them.
+        in_dims: which dimension of each argument to map over; a number for all, or a tuple (nested as the arguments are) of numbers
+            and None, for what every call gets whole. Keyword arguments are always given whole.
+        out_dims: where that dimension goes in each result; None for a result that is the same for every slice.
+        randomness: "error" refuses random operations, "same" draws once for all slices, "different" for each its own.
+        chunk_size: map over so many slices at a time, to use less memory; None for all.
+    Returns: a function of the batched arguments.
+    Raises (when called): ValueError for dims that do not fit the arguments or results; RuntimeError for what needs the values of a
+        slice (``.item()``, control flow that depends on data) or gives results of a shape that depends on them.
+    Source: torch.func.vmap.
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        values, structure, dims, size = _read(func, in_dims, args)
+        if chunk_size is None or chunk_size >= size:
+            level = Level(size, randomness)
+            with level:
+                made = func(*_rows(level, values, dims, structure), **kwargs)
+            return _collected(func, level, made, out_dims)
+        return _in_chunks(func, values, dims, structure, size, out_dims, randomness, chunk_size, kwargs)
+
+    return mapped
+
+
+def name_of(func: Any) -> str:
+    return getattr(func, "__name__", None) or repr(func)
+
+
+# ---- arguments ------------------------------------------------------------------------------------------------------------------
+
+
+def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], Structure, list[Any], int]:
+    """The leaves of the arguments, how they were nested, the dimension to map over for each (or None), and its size."""
+    said = f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>)"
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(
+            f"{said}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name_of(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function "
+            "with no inputs. The latter is unsupported."
+        )
+    values, structure = flatten(args)
+    dims = spread(in_dims, structure)
+    if dims is None:
+        raise ValueError(
+            f"{said}: in_dims is not compatible with the structure of inputs. in_dims has structure {flatten(in_dims)[1]} but inputs has "
+            f"structure {structure}."
+        )
+    sizes = []
+    for place, (value, dim) in enumerate(zip(values, dims, strict=True)):
+        if dim is None:
+            continue
+        if not isinstance(dim, int):
+            raise ValueError(f"{said}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
+        if not isinstance(value, Tensor):
+            raise ValueError(
+                f"{said}: Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over non-Tensor "
+                "arguments, please use None as the respective in_dim"
+            )
+        if not -value.ndim <= dim < value.ndim:
+            raise ValueError(
+                f"{said}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim} so expected in_dim "
+                f"to satisfy -{value.ndim} <= in_dim < {value.ndim}."
+            )
+        dims[place] = dim + value.ndim if dim < 0 else dim
+        sizes.append(value.shape[dim])
+    if not sizes:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if any(size != sizes[0] for size in sizes):
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
+        )
+    return values, structure, dims, sizes[0]
+
+
+def _rows(level: Level, values: list[Any], dims: list[Any], structure: Structure) -> Any:
+    """The arguments as a function inside the level sees them."""
+    with lifted(level):
+        rows = [
+            value if dim is None else level.rows(value if dim == 0 else movedim(value, dim, 0))
+            for value, dim in zip(values, dims, strict=True)
+        ]
+    return unflatten(rows, structure)
+
+
+# ---- results --------------------------------------------------------------------------------------------------------------------
+
+
+def _collected(func: Any, level: Level, made: Any, out_dims: Any) -> Any:
+    """What the function returned, with the batch where ``out_dims`` says."""
+    values, structure = flatten(made)
+    return unflatten([_whole(func, level, v, d) for v, d in zip(values, _out_dims(func, structure, out_dims), strict=True)], structure)
+
+
+def _out_dims(func: Any, structure: Structure, out_dims: Any) -> list[Any]:
+    dims = spread(out_dims, structure) if structure.kind is not None or not isinstance(out_dims, tuple) else None
+    if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        dims = [out_dims[0]]
+    if dims is None or any(not isinstance(d, int) and d is not None for d in dims):
+        raise ValueError(
+            f"vmap({name_of(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of outputs. "
+            f"out_dims has structure {flatten(out_dims)[1]} but outputs has structure {structure}."
+        )
+    return dims
+
+
+def _whole(func: Any, level: Level, value: Any, dim: int | None) -> Any:
+    """One result: all rows of it."""
+    if dim is None:
+        if level.holds(value):
+            raise ValueError(f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None")
+        return value
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(value)}. Did you mean to set "
+            "out_dims= to None for output?"
+        )
+    made = level.matched(value)
+    if not -made.ndim <= dim < made.ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-made.ndim}, {made.ndim - 1}], but got {dim})")
+    return made if dim == 0 or dim == -made.ndim else movedim(made, 0, dim)
+
+
+def _in_chunks(
+    func: Any, values: list[Any], dims: list[Any], structure: Structure, size: int, out_dims: Any, randomness: str, chunk: int, kwargs: Any
+) -> Any:  # fmt: skip
+    """The same over a part of the batch at a time; results are joined."""
+    parts: list[list[Any]] = []
+    places: list[Any] = []
+    made_structure: Any = None
+    for start in range(0, size, chunk):
+        count = min(chunk, size - start)
+        piece = [v if d is None else v.narrow(d, start, count) for v, d in zip(values, dims, strict=True)]
+        level = Level(count, randomness)
+        with level:
+            made = func(*_rows(level, piece, dims, structure), **kwargs)
+        found, made_structure = flatten(made)
+        places = _out_dims(func, made_structure, out_dims)
+        parts.append([_whole(func, level, v, d) for v, d in zip(found, places, strict=True)])
+    joined = [pieces[0] if dim is None else cat(list(pieces), dim) for dim, pieces in zip(places, zip(*parts, strict=True), strict=True)]
+    return unflatten(joined, made_structure)
+
+
+# ---- gradients of many cotangents at once -----------------------------------------------------------------------------------------
+
+
+def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
+    """``function(*rows)`` for each row of some Tensors; what it returns are Tensors or None."""
+    sizes = [g.shape[0] if g.ndim else None for g in cotangents if g is not None]
+    if not sizes or None in sizes or any(size != sizes[0] for size in sizes):
+        raise RuntimeError(
+            f"is_grads_batched=True needs grad_outputs, each with the same number of cotangents along its first dimension; got sizes {sizes}"
+        )
+    level = Level(sizes[0], "error", spreads=False)
+    with level:
+        made = function(*(None if g is None else level.rows(g) for g in cotangents))
+    return tuple(None if d is None else level.matched(d) for d in made)
+
+
+backward.over_rows = over_rows

@@ -1,0 +1,159 @@
+"""Jacobians and Hessians of functions, all rows or all columns at once. Source: torch.func."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.backend.array import namespace, on_device_of
+from gradlib.core.batched import Batched
+from gradlib.core.tensor import Tensor, raw, wrap
+from gradlib.func.level import Level
+from gradlib.func.transforms import Argnums, jvp, vjp
+from gradlib.func.tree import flatten, unflatten
+from gradlib.ops.join import cat
+
+__all__ = ["hessian", "jacfwd", "jacrev"]
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
+    """The function that gives a function's Jacobian, one backward for all rows: for functions of few results.
+
+    Args:
+        func: takes Tensors or nests of them, and returns such.
+        argnums: which argument (or arguments) to differentiate by.
+        has_aux: whether func returns a pair of its value and anything else.
+        chunk_size: how many rows to compute at a time; None for all.
+    Returns: a function of func's arguments. For each result (nested as the results) and each argument (nested as it; a tuple for several
+        argnums) a Tensor of shape (*result.shape, *argument.shape).
+    Source: torch.func.jacrev.
+    """
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        partial, primals, single = _partial(func, args, kwargs, argnums)
+        value, pull, *aux = vjp(partial, *primals, has_aux=has_aux)
+        outputs, made_structure = flatten(value)
+        given, structure = flatten(primals[0] if single else primals)
+        sizes = [y.shape.numel() for y in outputs]
+        basis = _basis(outputs, sizes)
+        back = _over(lambda *rows: flatten(pull(unflatten(rows, made_structure)))[0], basis, sum(sizes), chunk_size)
+        jacobian = []
+        for number, y in enumerate(outputs):
+            start = sum(sizes[:number])
+            blocks = [j.narrow(0, start, sizes[number]).reshape((*y.shape, *x.shape)) for j, x in zip(back, given, strict=True)]
+            jacobian.append(unflatten(blocks, structure))
+        made = unflatten(jacobian, made_structure)
+        return (made, *aux) if has_aux else made
+
+    return wrapper
+
+
+def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
+    """The function that gives a function's Jacobian, forward, all columns at once: for functions of few arguments.
+
+    Args:
+        func, argnums, has_aux: as for ``jacrev``.
+        randomness: as for ``vmap``.
+    Returns: as ``jacrev``.
+    Source: torch.func.jacfwd.
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        partial, primals, single = _partial(func, args, kwargs, argnums)
+        given, structure = flatten(primals[0] if single else primals)
+        whole, whole_structure = flatten(primals)
+        sizes = [x.shape.numel() for x in whole]
+        level = Level(sum(sizes), randomness, spreads=False)
+        with level:
+            moved = unflatten([level.rows(t) for t in _basis(whole, sizes)], whole_structure)
+            value, ahead, *aux = jvp(partial, primals, moved, has_aux=has_aux)
+        outputs, made_structure = flatten(value)
+        columns = [level.matched(t) for t in flatten(ahead)[0]]
+        jacobian = []
+        for y, column in zip(outputs, columns, strict=True):
+            blocks = []
+            for number, x in enumerate(given):
+                block = column.narrow(0, sum(sizes[:number]), sizes[number])
+                blocks.append(block.movedim(0, -1).reshape((*y.shape, *x.shape)))
+            jacobian.append(unflatten(blocks, structure))
+        made = unflatten(jacobian, made_structure)
+        return (made, *aux) if has_aux else made
+
+    return wrapper
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """The function that gives a function's second derivatives: ``jacfwd`` of ``jacrev``.
+
+    Args:
+        func, argnums: as for ``jacrev``.
+    Returns: a function of func's arguments; for a scalar function of one Tensor, a Tensor of shape (*argument.shape, *argument.shape).
+    Source: torch.func.hessian.
+    """
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def _partial(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums) -> tuple[Any, tuple[Any, ...], bool]:
+    """The function of the chosen arguments alone, these arguments, and whether there is one without a tuple."""
+    single = isinstance(argnums, int)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
+    chosen = [n % len(args) for n in numbers]
+    if len(set(chosen)) != len(chosen):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+
+    def partial(*primals: Any) -> Any:
+        full = list(args)
+        for number, value in zip(chosen, primals, strict=True):
+            full[number] = value
+        return func(*full, **kwargs)
+
+    return partial, tuple(args[n] for n in chosen), single
+
+
+def _basis(values: list[Tensor], sizes: list[int]) -> list[Tensor]:
+    """For each value a Tensor (total size, *shape): its part of the rows of one large identity."""
+    total, made = sum(sizes), []
+    for number, (value, size) in enumerate(zip(values, sizes, strict=True)):
+        array = _storage(value)
+        with on_device_of(array):
+            eye = namespace(array).zeros((total, size), value.dtype)
+            start = sum(sizes[:number])
+            eye[start : start + size] = namespace(array).eye(size, dtype=value.dtype)
+        made.append(wrap(eye.reshape((total, *value.shape))))
+    return made
+
+
+def _storage(value: Tensor) -> Any:
+    while type(value) is Batched:
+        value = value.value
+    return raw(value)
+
+
+def _over(pull: Callable[..., Any], basis: list[Tensor], total: int, chunk_size: int | None) -> list[Tensor]:
+    """``pull`` of every row of the basis."""
+    step = total if chunk_size is None else chunk_size
+    parts = []
+    for start in range(0, total, max(step, 1)) if total else (0,):
+        count = min(step, total - start)
+        level = Level(count, "error", spreads=False)
+        with level:
+            made = pull(*(level.rows(g.narrow(0, start, count)) for g in basis))
+        parts.append([level.matched(d) for d in made])
+    return parts[0] if len(parts) == 1 else [cat(list(pieces), 0) for pieces in zip(*parts, strict=True)]
+
+

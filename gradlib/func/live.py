@@ -1,0 +1,81 @@
+"""The inputs of a transform: leaves of a graph of their own, which ends when the transform has done its work.
+
+All graphs are one: an input that already has a history keeps it, under a node of its own at which this transform's gradient is taken. So
+``grad`` of ``grad`` needs no levels, and nothing can be confused: a gradient is captured at the node of the input it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.core.batched import Batched, VmapLevel, is_batched_at
+from gradlib.core.modes import enable_grad, local, no_grad
+from gradlib.core.node import AccumulateGrad, Node
+from gradlib.core.tensor import Tensor
+
+
+class Passing(AccumulateGrad):
+    """A leaf that counts only while its transform runs."""
+
+    __slots__ = ("alive",)
+
+    alive: bool
+
+    def run(self, g: Any) -> tuple[Any, ...]:
+        """Reached by a later walk: nothing is kept."""
+        return ()
+
+    run_recorded = run
+
+
+def fresh(value: Tensor) -> Tensor:
+    """An input as the function sees it: of the same values, tangents and history, with a place of its own in the graph."""
+    for level in local.layers:
+        if isinstance(level, VmapLevel) and level.spreads and not is_batched_at(level, value):
+            value = level.rows(level.spread(value))
+    if value.requires_grad:
+        with enable_grad():
+            return value.view_as(value)
+    with no_grad():
+        own = value.view_as(value)
+    whole = own
+    while type(whole) is Batched:
+        whole = whole.value
+    if whole._array.dtype.kind not in "fc" and whole._array.dtype.kind != "V":
+        whole.requires_grad_()  # raises
+    leaf = Passing(whole)
+    leaf.alive = True
+    whole._node = leaf
+    return own
+
+
+def finish(inputs: list[Tensor]) -> None:
+    """The transform has done its work: its leaves no longer count."""
+    for each in inputs:
+        if isinstance(each._node, Passing):
+            each._node.alive = False
+
+
+def is_live(*values: Any) -> bool:
+    """Whether a gradient with respect to something outside the transforms that are done can still be asked of these."""
+    stack: list[Node] = [v._node for v in values if isinstance(v, Tensor) and v._node is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, AccumulateGrad):
+            if not isinstance(node, Passing) or node.alive:
+                return True
+            continue
+        for edge in node.edges:
+            if edge is not None and edge not in seen:
+                seen.add(edge)
+                stack.append(edge)
+    return False
+
+
+def settled(value: Any) -> Any:
+    """A result as the caller sees it: outside the graph, unless something that still counts leads to it."""
+    if isinstance(value, Tensor) and value.requires_grad and not is_live(value):
+        with no_grad():
+            return value.view_as(value)
+    return value

@@ -1,0 +1,304 @@
+"""Batching rules of indexing: rows that index alike are indexed at once, rows with indices of their own get their number as one more index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from gradlib.backend.array import namespace
+from gradlib.core.batched import refuse_rows
+from gradlib.core.dispatch import dispatch
+from gradlib.core.tensor import Tensor, raw, wrap
+from gradlib.func.level import Level, aligned, any_held, ndim, rule, run, whole
+from gradlib.ops.convert import to
+from gradlib.ops.data import as_tensor
+from gradlib.ops.dims import wrap_dim
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+
+@rule("slice")
+def slice_view(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, index = args
+    return dispatch(op, (input.value, (slice(None), *index)))
+
+
+@rule("slice_backward")
+def slice_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, shape, index = args
+    return dispatch(op, (input.value, (level.size, *shape), (slice(None), *index)))
+
+
+# ---- arrays of places -------------------------------------------------------------------------------------------------------------
+
+
+class Places:
+    """The indices that say for whole values what some indices say for rows.
+
+    Attributes:
+        indices: for the whole value, whose first dimension is the batch.
+        order: the dimensions of what indexing gives in the order that rows have, the batch first.
+    """
+
+    def __init__(self, level: Level, indices: Sequence[Any], rank: int) -> None:
+        given = _without_masks(level, list(indices))
+        at = [d for d, i in enumerate(given) if i is not None]
+        count = max([given[d].ndim for d in at], default=0)
+        rest = rank - len(at)
+        together = bool(at) and at[-1] - at[0] + 1 == len(at)
+        first = at[0] if together else 0
+        self.count = count
+        self.rank = count + rest
+        if not any_held(level, given):
+            self.indices = [None, *given]
+            batch = 0 if together else count
+            before = [d for d in range(self.rank + 1) if d != batch]
+            self.order = (batch, *before)
+            return
+        line = namespace(raw(next(i for i in given if level.holds(i)).value)).arange(level.size)
+        number = wrap(line.reshape((level.size, *(1,) * count)))
+        self.indices = [number, *(i if i is None else aligned(level, i, count) for i in given)]
+        block, others = list(range(1, count + 1)), list(range(count + 1, self.rank + 1))
+        self.order = (0, *others[:first], *block, *others[first:])
+
+    def rows(self, made: Any) -> Any:
+        """What indexing gave, with its dimensions as rows have them."""
+        return made if self.order == tuple(range(len(self.order))) else run("permute", made, self.order)
+
+    def arranged(self, level: Level, values: Any) -> Any:
+        """Values for what is indexed, with their dimensions as indexing has them."""
+        if self.order == tuple(range(len(self.order))):
+            return aligned(level, values, self.rank)
+        values = whole(level, values)
+        missing = self.rank + 1 - values.ndim
+        if missing > 0:
+            values = values.reshape((level.size, *(1,) * missing, *values.shape[1:]))
+        back = sorted(range(len(self.order)), key=self.order.__getitem__)
+        return run("permute", values, tuple(back))
+
+
+def _without_masks(level: Level, indices: list[Any]) -> list[Any]:
+    """Masks, which must be the same for all rows, as the places where they hold."""
+    found: list[Any] = []
+    for each in indices:
+        if each is None or each.dtype.kind != "b":
+            found.append(each)
+        elif level.holds(each):
+            dynamic("indexing with a mask")
+        else:
+            array = raw(each)
+            found += list(namespace(array).nonzero(array))
+    return found
+
+
+def dynamic(name: str) -> NoReturn:
+    raise RuntimeError(
+        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over {name}. Please voice your "
+        "support by rewriting it with gradlib.where or a mask of fixed shape."
+    )
+
+
+@rule("nonzero", "distinct")
+def refuse(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    dynamic("unique" if op.name == "distinct" else op.name)
+
+
+@rule("index")
+def index(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, indices = args
+    if not level.holds(input):
+        return _of_one(level, op, input, list(indices))
+    places = Places(level, indices, input.ndim)
+    return places.rows(dispatch(op, (input.value, places.indices)))
+
+
+def _of_one(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
+    """Places of their own for each row in one tensor: the batch is one more dimension of the places."""
+    given = _without_masks(level, indices)
+    at = [d for d, i in enumerate(given) if i is not None]
+    count = max(given[d].ndim for d in at)
+    made = dispatch(op, (input, [i if i is None else aligned(level, i, count) for i in given]))
+    first = at[0] if at[-1] - at[0] + 1 == len(at) else 0
+    if not first:
+        return made
+    return run("permute", made, (first, *(d for d in range(made.ndim) if d != first)))
+
+
+@rule("index_backward")
+def index_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, shape, indices = args
+    places = Places(level, indices, len(shape))
+    return dispatch(op, (places.arranged(level, _held(level, input)), (level.size, *shape), places.indices))
+
+
+def _held(level: Level, value: Any) -> Any:
+    """A row at this level, made one where it is the same for all."""
+    return value if level.holds(value) else level.rows(whole(level, value))
+
+
+@rule("index_put")
+def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, values, indices, accumulate, into = args
+    if into and not level.holds(input):
+        refuse_rows(next(x for x in (values, *indices) if level.holds(x)), "index_put_")
+    if len(indices) == 1 and indices[0] is not None and indices[0].dtype.kind == "b" and level.holds(indices[0]):
+        return _where_masked(level, input, values, indices[0], accumulate, into)
+    places = Places(level, indices, input.ndim)
+    number = not isinstance(values, Tensor) and not ndim(values)
+    values = values if number else places.arranged(level, values)
+    return dispatch(op, (whole(level, input), values, places.indices, accumulate, into))
+
+
+def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: bool, into: bool) -> Any:
+    """One value where a mask of each row's own holds."""
+    if ndim(values):
+        dynamic("assignment of several values to x[mask]")
+    rank = input.ndim
+    condition = run("reshape", mask.value, (level.size, *mask.shape, *(1,) * (rank - mask.ndim)))
+    x = whole(level, input)
+    value = values if not isinstance(values, Tensor) else to(aligned(level, values, rank), input.dtype)
+    made = run("where", condition, x + value if accumulate else value, x)
+    made = made if made.dtype == x.dtype else to(made, x.dtype)
+    if not into:
+        return made
+    raw(x)[...] = raw(made)
+    result = wrap(raw(x))
+    result._node = made._node
+    return result
+
+
+@rule("multiply_at", "extreme_at")
+def reduce_at(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, src, indices, *rest = args
+    places = Places(level, indices, input.ndim)
+    return dispatch(op, (whole(level, input), places.arranged(level, _held(level, src)), places.indices, *rest))
+
+
+@rule("take_along", "put_along")
+def along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, index, dim, *rest = args
+    if not input.ndim:
+        return whole(level, input)
+    return dispatch(op, (whole(level, input), whole(level, index), wrap_dim(dim, input.ndim) + 1, *rest))
+
+
+# ---- look-ups -----------------------------------------------------------------------------------------------------------------------
+
+
+@rule("embedding")
+def embedding(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    weight, indices, share = args
+    share = None if share is None else whole(level, share)
+    if not level.holds(weight):
+        return dispatch(op, (weight, indices.value, share))
+    size, width = weight.shape
+    table = weight.value.reshape((level.size * size, width))
+    return dispatch(op, (table, _numbered(level, indices, size), share))
+
+
+def _numbered(level: Level, indices: Any, size: int) -> Any:
+    """Places in the rows' tables, when these lie one behind the other."""
+    places = whole(level, indices)
+    start = namespace(raw(places)).arange(level.size).reshape((level.size, *(1,) * (places.ndim - 1))) * size
+    return places + wrap(start)
+
+
+@rule("gradient_share")
+def gradient_share(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    indices, size, padding_idx, by_frequency, dtype = args
+    share = dispatch(op, (_numbered(level, indices, size), size * level.size, None, by_frequency, dtype))
+    if padding_idx is None:
+        return share
+    return run("where", run("unsqueeze", run("eq", indices.value, padding_idx), -1), 0, share)
+
+
+@rule("one_hot")
+def one_hot(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    tensor, num_classes = args
+    if num_classes == -1:
+        dynamic("one_hot without num_classes")
+    return dispatch(op, (tensor.value, num_classes))
+
+
+@rule("isin")
+def isin(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    elements, test, invert = args
+    if not level.holds(test):
+        return dispatch(op, (elements.value, test, invert))
+    rank = ndim(elements)
+    against = run("reshape", test.value, (level.size, *(1,) * rank, math.prod(test.shape)))
+    mine = run("unsqueeze", aligned(level, elements, rank), -1) if ndim(elements) or isinstance(elements, Tensor) else elements
+    found = run("any", run("eq", mine, against), -1, False)
+    return run("logical_not", found) if invert else found
+
+
+@rule("searchsorted")
+def searchsorted(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    ordered, input, right, sorter = args
+    if not level.holds(ordered) and not level.holds(sorter) and ordered.ndim == 1:
+        return dispatch(op, (ordered, input.value, right, sorter))
+    input = input if isinstance(input, Tensor) else as_tensor(np.asarray(input))
+    shape = tuple(input.shape)
+    wanted = whole(level, input)
+    if ordered.ndim == 1:
+        wanted = wanted.reshape((level.size, math.prod(shape)))
+    made = dispatch(op, (whole(level, ordered), wanted, right, whole(level, sorter)))
+    return made.reshape((level.size, *shape))
+
+
+# ---- likelihoods of classes -----------------------------------------------------------------------------------------------------------
+
+
+def _classes(level: Level, input_shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, dtype: Any) -> tuple[Any, Any, Any]:
+    """The targets of all rows with one batch in front, and for each row how much each of its targets counts, and all together."""
+    line = len(input_shape) == 1
+    shape = (1,) if line else tuple(target.shape)
+    places = whole(level, target).reshape((level.size, *shape))
+    counts = run("ne", places, ignore_index)
+    shares = to(counts, dtype)
+    if weight is not None:
+        chosen = run("where", counts, places, 0)
+        if level.holds(weight):
+            size = weight.shape[0]
+            start = namespace(raw(chosen)).arange(level.size).reshape((level.size, *(1,) * len(shape))) * size
+            picked = run("index", weight.value.reshape((-1,)), [chosen + wrap(start)])
+        else:
+            picked = run("index", weight, [chosen])
+        shares = picked * shares
+    folded = places.reshape((level.size * shape[0], *shape[1:]))
+    return folded, shares, shares.sum(tuple(range(1, shares.ndim)), True)
+
+
+@rule("nll_loss")
+def nll_loss(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """All rows' targets at once, one loss each; then reduced row by row."""
+    input, target, weight, ignore_index, reduction = args
+    shape = tuple(input.shape)
+    folded, shares, together = _classes(level, shape, target, weight, ignore_index, input.dtype)
+    x = whole(level, input)
+    x = x if len(shape) == 1 else x.reshape((level.size * shape[0], *shape[1:]))
+    losses = dispatch(op, (x, folded, None, ignore_index, "none")).reshape(tuple(shares.shape)) * shares
+    if reduction == "none":
+        return losses.reshape((level.size, *target.shape))
+    total = losses.sum(tuple(range(1, losses.ndim)))
+    return total / together.reshape((level.size,)) if reduction == "mean" else total
+
+
+@rule("to_classes")
+def to_classes(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, target, weight, ignore_index, reduction, shape = args
+    folded, shares, together = _classes(level, shape, target, weight, ignore_index, input.dtype)
+    if reduction == "mean":
+        shares = shares / run("where", run("eq", together, 0), 1, together)
+    g = whole(level, input)
+    g = g.reshape(tuple(shares.shape)) if reduction == "none" else g.reshape((level.size, *(1,) * (shares.ndim - 1)))
+    values = (g * shares).reshape(tuple(folded.shape))
+    wide = (level.size, *shape) if len(shape) == 1 else (level.size * shape[0], *shape[1:])
+    made = dispatch(op, (values, folded, None, ignore_index, "none", wide))
+    return made.reshape((level.size, *shape))
+
+

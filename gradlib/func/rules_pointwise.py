@@ -1,0 +1,82 @@
+"""Batching rules of pointwise operations: operands of fewer dimensions get theirs behind the batch's, and broadcasting does the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradlib.core.batched import Batched
+from gradlib.core.dispatch import _promoted, dispatch
+from gradlib.core.op import REGISTRY
+from gradlib.core.tensor import Tensor, raw
+from gradlib.func.level import RULES, Level, aligned, named, ndim, placed, rule, run, whole
+from gradlib.ops.convert import to
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+_ALSO = (
+    "add", "sub", "rsub", "mul", "neg", "where", "complex", "conj_physical", "real", "imag", "clone", "contiguous", "to_copy", "zero",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift",
+    "eq", "ne", "lt", "le", "gt", "ge", "isclose", "isfinite", "isinf", "isnan",
+    "logical_and", "logical_or", "logical_xor", "logical_not", "binary_cross_entropy_with_logits",
+)  # fmt: skip
+
+
+def unary(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The operation on the whole value."""
+    return dispatch(op, (args[0].value, *args[1:]))
+
+
+def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Operands aligned at their last dimensions, in the dtype in which the rows meet."""
+    operands = [args[i] for i in op.positions]
+    rank = max([ndim(x) for x in operands])
+    full = list(args)
+    kinds = {x.dtype for x in operands if isinstance(x, Tensor)}
+    met: list[Any] = operands
+    if len(kinds) > 1 and op.promote is not None:  # a row of no dimensions counts less in promotion than the whole value would
+        met = _promoted(op, [raw(x) for x in operands])
+    for position, value, like in zip(op.positions, operands, met, strict=True):
+        if type(value) is Batched and value.level is level:
+            full[position] = aligned(level, value, rank)
+        if like is not value and isinstance(value, Tensor) and value.dtype != like.dtype:
+            full[position] = to(full[position], like.dtype)
+    return dispatch(op, tuple(full))
+
+
+def _is_unary(op: Op) -> bool:
+    return op.positions == (0,)
+
+
+for _op in list(REGISTRY.values()):
+    if _op.name in _ALSO or (_op.kind == "elementwise" and len(_op.outputs) == 1):
+        RULES[_op.name] = unary if _is_unary(_op) else pointwise
+
+
+@rule("masked_fill")
+def masked_fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    given = named(op, args)
+    input, mask, value = given["input"], given["mask"], given["value"]
+    rank = max(ndim(input), ndim(mask))
+    if not level.holds(value):
+        return dispatch(op, placed(op, args, input=aligned(level, input, rank), mask=aligned(level, mask, rank)))
+    if value.ndim:
+        raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
+    value = to(aligned(level, value, rank), input.dtype)
+    return run("where", aligned(level, mask, rank), value, aligned(level, input, rank))
+
+
+@rule("copy")
+def copy(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, src = args
+    return dispatch(op, (whole(level, input), aligned(level, src, input.ndim)))
+
+
+@rule("fill")
+def fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, value = args
+    if not level.holds(value):
+        return dispatch(op, (input.value, value))
+    if value.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    return run("copy", whole(level, input), aligned(level, value, input.ndim))

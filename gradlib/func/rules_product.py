@@ -1,0 +1,96 @@
+"""Batching rules of products of matrices."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from gradlib.core.batched import Batched
+from gradlib.core.dispatch import dispatch
+from gradlib.core.op import REGISTRY
+from gradlib.core.tensor import raw
+from gradlib.func.level import Level, aligned, ndim, rule, run
+from gradlib.ops.dims import wrap_dim
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+
+@rule("matmul")
+def matmul(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Products of rows: as one large product where a side is the same for all rows, as a batch of products elsewhere."""
+    a, b = args
+    op.promote([raw(a), raw(b)])  # refuses rows that do not fit, before the batch makes vectors matrices
+    if not level.holds(b):
+        return _same_right(level, op, a, b)
+    if not level.holds(a) and a.ndim <= 2 and b.ndim == 1:
+        return dispatch(op, (b.value, a if a.ndim == 1 else run("transpose", a, 0, 1)))
+    if a.ndim == 1 and b.ndim == 1:
+        return _dots(a.value, b.value)
+    left, right = _matrix(level, a, True), _matrix(level, b, False)
+    rank = max(left.ndim, right.ndim)
+    made = dispatch(op, (aligned(level, left, rank), aligned(level, right, rank)))
+    if a.ndim == 1:
+        made = made.reshape((*made.shape[:-2], made.shape[-1]))
+    return made.reshape(made.shape[:-1]) if b.ndim == 1 else made
+
+
+def _dots(a: Any, b: Any) -> Any:
+    """The scalar product of each pair of rows."""
+    product = (a * b).sum(1)
+    return product if product.dtype == a.dtype else product.to(a.dtype)
+
+
+def _same_right(level: Level, op: Op, a: Any, b: Any) -> Any:
+    """A right side that is the same for all rows."""
+    x = a.value
+    if a.ndim == 1 and b.ndim > 2:
+        made = dispatch(op, (x.reshape((level.size, *(1,) * (b.ndim - 1), x.shape[-1])), b))
+        return made.reshape((*made.shape[:-2], made.shape[-1]))
+    if b.ndim > 2:
+        return dispatch(op, (aligned(level, a, max(a.ndim, b.ndim)), b))
+    if x.ndim > 2:
+        made = dispatch(op, (x.reshape((math.prod(x.shape[:-1]), x.shape[-1])), b))
+        return made.reshape((*x.shape[:-1], *made.shape[1:]))
+    return dispatch(op, (x, b))
+
+
+def _matrix(level: Level, value: Any, as_row: bool) -> Any:
+    """A vector as a matrix of one row or one column."""
+    if value.ndim != 1:
+        return value
+    if not level.holds(value):
+        return run("unsqueeze", value, 0 if as_row else 1)
+    return Batched(level, run("unsqueeze", value.value, 1 if as_row else 2))
+
+
+@rule("linear")
+def affine(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """``input @ weight.T + bias``; in one go where weight and bias are the same for all rows."""
+    input, weight, bias = args
+    assert op.promote is not None
+    op.promote([raw(input), raw(weight), raw(bias)])
+    if not level.holds(weight) and not level.holds(bias):
+        return dispatch(op, (input.value, weight, bias))
+    if level.holds(weight):
+        turned = Batched(level, run("transpose", weight.value, 1, 2))
+        product = matmul(level, REGISTRY["matmul"], (input, turned))
+    elif level.holds(input):
+        product = matmul(level, REGISTRY["matmul"], (input, run("transpose", weight, 0, 1)))
+    else:
+        product = run("unsqueeze", run("matmul", input, run("transpose", weight, 0, 1)), 0)
+    return product + aligned(level, bias, product.ndim - 1)
+
+
+@rule("cross")
+def cross(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, other, dim = args
+    rank = max(ndim(input), ndim(other))
+    back = wrap_dim(dim, rank) - rank  # counted from the end it is the same for both, batched or not
+    return dispatch(op, (aligned(level, input, rank), aligned(level, other, rank), back))
+
+
+@rule("euclidean_distance")
+def euclidean_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    rank = max(ndim(x) for x in args)
+    return dispatch(op, tuple(aligned(level, x, rank) for x in args))

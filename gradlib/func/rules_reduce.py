@@ -1,0 +1,111 @@
+"""Batching rules of what runs over dimensions: a dimension of a row is the next one of the whole value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gradlib.core.dispatch import dispatch
+from gradlib.func.level import Level, named, placed, rule, run
+from gradlib.ops.dims import wrap_dim, wrap_dims
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+
+@rule("sum", "mean", "nansum", "amax", "amin", "all", "any", "count_nonzero", "std", "var", "vector_norm", "logsumexp")
+def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Reductions over one dimension, several or all."""
+    given = named(op, args)
+    x, dim, rank = given["input"].value, given["dim"], given["input"].ndim
+    if not rank:
+        wrap_dims(() if dim is None else dim, 0)
+        return _of_number(op, args, x)
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        if dim is not None and op.name in ("all", "any"):
+            return dispatch(op, placed(op, args, input=x))
+        dim = range(rank)
+    dims = tuple([d + 1 for d in wrap_dims(dim if isinstance(dim, (tuple, list)) else tuple(dim) if isinstance(dim, range) else (dim,), rank)])
+    return dispatch(op, placed(op, args, input=x, dim=dims))
+
+
+def _of_number(op: Op, args: tuple[Any, ...], x: Any) -> Any:
+    """A row of no dimensions has a dimension 0 to reduce."""
+    changed = {"keepdim": False} if "keepdim" in op.params else {}
+    return dispatch(op, placed(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
+
+
+@rule("prod", "argmax", "argmin")
+def over_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Reductions over one dimension or all."""
+    given = named(op, args)
+    x, dim, rank = given["input"].value, given["dim"], given["input"].ndim
+    if not rank:
+        if dim is not None:
+            wrap_dim(dim, 0)
+        return _of_number(op, args, x)
+    if dim is not None:
+        return dispatch(op, placed(op, args, input=x, dim=wrap_dim(dim, rank) + 1))
+    made = dispatch(op, placed(op, args, input=_flat(x), dim=1, keepdim=False))
+    return made.reshape((level.size, *(1,) * rank)) if given["keepdim"] else made
+
+
+def _flat(x: Any) -> Any:
+    """The elements of each row in one dimension."""
+    count = 1
+    for n in x.shape[1:]:
+        count *= n
+    return x.reshape((x.shape[0], count))
+
+
+@rule(
+    "cumsum", "cumsum_from_end", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax", "log_softmax", "sort", "argsort", "topk",
+    "kthvalue", "median", "max", "min",
+)  # fmt: skip
+def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """What runs along one dimension; a row of no dimensions counts as having one."""
+    given = named(op, args)
+    x, rank = given["input"].value, given["input"].ndim
+    dim = wrap_dim(given["dim"], rank)
+    if rank:
+        return dispatch(op, placed(op, args, input=x, dim=dim + 1))
+    made = dispatch(op, placed(op, args, input=x.reshape((x.shape[0], 1)), dim=1))
+    if isinstance(made, tuple):
+        return tuple(each.reshape((level.size, *each.shape[2:])) for each in made)
+    return made.reshape((level.size,))
+
+
+@rule("max_all", "min_all")
+def extreme_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The extreme of each row; equals share the gradient, as they do over all elements."""
+    return run("amax" if op.name == "max_all" else "amin", _filled(op, _flat(args[0].value)), 1, False)
+
+
+def _filled(op: Op, x: Any) -> Any:
+    if not x.shape[1]:
+        raise RuntimeError(f"{op.name[:3]}(): Expected reduction dim to be specified for input.numel() == 0.")
+    return x
+
+
+@rule("median_all")
+def median_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    return run("median", _flat(args[0].value), 1, False)[0]
+
+
+@rule("spread")
+def spread(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """A reduction's result over the dimensions of a row that it reduced."""
+    input, shape, dim, keepdim = args
+    x, rank = input.value, len(shape)
+    if not rank:
+        return x
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        dims = tuple(range(1, rank + 1))
+    else:
+        dims = tuple(d + 1 for d in wrap_dims(dim if isinstance(dim, (tuple, list)) else (dim,), rank))
+    return dispatch(op, (x, (level.size, *shape), dims, keepdim))
+
+
+@rule("native_layer_norm")
+def native_layer_norm(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, dims, eps = args
+    return dispatch(op, (input.value, tuple(d + 1 for d in wrap_dims(dims, input.ndim)), eps))

@@ -1,0 +1,229 @@
+"""Batching rules of views, joins and what moves elements about: a dimension of a row is the next one of the whole value."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from gradlib.core.dispatch import _promoted, dispatch
+from gradlib.core.tensor import Tensor, raw
+from gradlib.func.level import Level, named, placed, rule, run, whole
+from gradlib.ops.convert import to
+from gradlib.ops.dims import wrap_dim, wrap_dims
+
+if TYPE_CHECKING:
+    from gradlib.core.op import Op
+
+
+@rule("view_as_real", "view_as_complex", "constant_pad", "farthest", "copy_row_major")
+def as_it_is(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """What only looks at the last dimensions, which rows have too."""
+    return dispatch(op, (args[0].value, *args[1:]))
+
+
+@rule("tril", "triu")
+def triangle(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    if args[0].ndim < 2:
+        raise RuntimeError(f"{op.name}: input tensor must have at least 2 dimensions, got shape {list(args[0].shape)}")
+    return dispatch(op, (args[0].value, *args[1:]))
+
+
+@rule("reshape", "view")
+def reshape(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, shape = args
+    shape = tuple(shape)
+    if -1 in shape and not level.size:
+        known = -math.prod(shape)
+        shape = tuple(math.prod(input.shape) // known if n == -1 and known else n for n in shape)
+    if -1 not in shape and math.prod(shape) != math.prod(input.shape):
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {math.prod(input.shape)}")
+    return dispatch(op, (input.value, (level.size, *shape)))
+
+
+@rule("view_dtype")
+def view_dtype(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, dtype = args
+    made = dispatch(op, (input.value, dtype))
+    if not input.ndim and made.itemsize != input.itemsize:
+        raise RuntimeError(f"cannot view a 0-d tensor of {input.dtype} as {made.dtype}: their sizes differ")
+    return made
+
+
+@rule("expand")
+def expand(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, shape = args
+    x, extra = input.value, len(shape) - input.ndim
+    if extra > 0:
+        x = x.reshape((level.size, *(1,) * extra, *x.shape[1:]))
+    return dispatch(op, (x, (level.size, *shape)))
+
+
+@rule("permute")
+def permute(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, dims = args
+    if len(dims) != input.ndim:
+        raise RuntimeError(f"permute(): the tensor has {input.ndim} dimensions, but the order of {len(dims)} was given: {tuple(dims)}")
+    return dispatch(op, (input.value, (0, *(wrap_dim(d, input.ndim) + 1 for d in dims))))
+
+
+@rule("transpose")
+def transpose(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, *dims = args
+    first, second = (wrap_dim(d, input.ndim) + 1 for d in dims)
+    return run("expand", input.value, input.value.shape) if not input.ndim else dispatch(op, (input.value, first, second))
+
+
+@rule("t")
+def t(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    (input,) = args
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return run("transpose", input.value, 1, 2) if input.ndim == 2 else run("expand", input.value, input.value.shape)
+
+
+@rule("squeeze")
+def squeeze(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, dim = args
+    dims = range(input.ndim) if dim is None else wrap_dims(dim, input.ndim)
+    chosen = tuple(d + 1 for d in dims if input.ndim and input.shape[d] == 1)
+    return dispatch(op, (input.value, chosen))
+
+
+@rule("unsqueeze")
+def unsqueeze(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, dim = args
+    return dispatch(op, (input.value, wrap_dim(dim, input.ndim + 1) + 1))
+
+
+@rule("diagonal")
+def diagonal(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, offset, dim1, dim2 = args
+    return dispatch(op, (input.value, offset, wrap_dim(dim1, input.ndim) + 1, wrap_dim(dim2, input.ndim) + 1))
+
+
+@rule("diagonal_backward")
+def diagonal_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, shape, offset, dim1, dim2 = args
+    rank = len(shape)
+    return dispatch(op, (input.value, (level.size, *shape), offset, wrap_dim(dim1, rank) + 1, wrap_dim(dim2, rank) + 1))
+
+
+@rule("unfold")
+def unfold(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, dimension, size, step = args
+    at = wrap_dim(dimension, input.ndim)
+    x = input.value if input.ndim else input.value.reshape((level.size, 1))
+    made = dispatch(op, (x, at + 1, size, step))
+    return made if input.ndim else made.reshape((level.size, size))
+
+
+@rule("unfold_backward")
+def unfold_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, shape, dim, size, step = args
+    if not shape:
+        return input.value.sum(1)
+    return dispatch(op, (input.value, (level.size, *shape), wrap_dim(dim, len(shape)) + 1, size, step))
+
+
+@rule("unbind", "split_with_sizes")
+def parts(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, *sizes, dim = args
+    if not input.ndim:
+        raise (IndexError if op.name == "unbind" else RuntimeError)(f"{op.name} cannot be applied to a 0-dim tensor")
+    return dispatch(op, (input.value, *sizes, wrap_dim(dim, input.ndim) + 1))
+
+
+@rule("as_strided")
+def as_strided(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Each row's window, all of one memory."""
+    input, size, stride, start, _ = args
+    steps = input.value.stride()
+    return dispatch(op, (input.value, (level.size, *size), (steps[0], *stride), start, steps))
+
+
+@rule("as_strided_backward", "as_strided_gather")
+def as_strided_along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The same within each row, as if the rows lay so far apart that their windows do not meet."""
+    given = named(op, args)
+    input, size, stride, start, layout = (given[name] for name in ("input", "size", "stride", "start", "layout"))
+    shape = given.get("shape", input.shape)
+    reach = [abs(start)] + [sum(max(n - 1, 0) * s for n, s in zip(*pair, strict=True)) for pair in ((shape, layout), (size, stride))]
+    apart = sum(reach) + 1
+    new = {"input": input.value, "size": (level.size, *size), "stride": (apart, *stride), "layout": (apart, *layout)}
+    if "shape" in given:
+        new["shape"] = (level.size, *shape)
+    return dispatch(op, placed(op, args, **new))
+
+
+# ---- elements moved about -------------------------------------------------------------------------------------------------------
+
+
+@rule("flip")
+def flip(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, dims = args
+    chosen = wrap_dims(dims, input.ndim)
+    return dispatch(op, (input.value, tuple(d + 1 for d in chosen) if input.ndim else ()))
+
+
+@rule("roll")
+def roll(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, shifts, dims = args
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
+        flat = input.value.reshape((level.size, math.prod(input.shape)))
+        return dispatch(op, (flat, shifts, 1)).reshape(input.value.shape)
+    along = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
+    return dispatch(op, (input.value, shifts, tuple(wrap_dim(d, input.ndim) + 1 for d in along)))
+
+
+@rule("interleave")
+def interleave(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, repeats, dim = args
+    return dispatch(op, (input.value, repeats, wrap_dim(dim, input.ndim) + 1))
+
+
+@rule("repeat")
+def repeat(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, repeats = args
+    extra = len(repeats) - input.ndim
+    if extra < 0:
+        raise RuntimeError(
+            f"Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {list(repeats)} for shape "
+            f"{list(input.shape)}"
+        )
+    return dispatch(op, (input.value.reshape((level.size, *(1,) * extra, *input.shape)), (1, *repeats)))
+
+
+# ---- joined ---------------------------------------------------------------------------------------------------------------------
+
+
+@rule("cat")
+def cat(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    tensors, dim = args
+    kept = [x for x in tensors if tuple(x.shape) != (0,)] or tensors
+    rank = kept[0].ndim
+    for i, x in enumerate(kept):
+        if not x.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+    return dispatch(op, ([whole(level, x) for x in _in_one_dtype(op, tensors, kept)], wrap_dim(dim, rank) + 1))
+
+
+@rule("stack")
+def stack(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    tensors, dim = args
+    return dispatch(op, ([whole(level, x) for x in _in_one_dtype(op, tensors, tensors)], wrap_dim(dim, tensors[0].ndim + 1) + 1))
+
+
+def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
+    """The tensors in the dtype in which all of them, as rows, meet."""
+    if len({x.dtype for x in tensors}) == 1:
+        return list(kept)
+    dtype = _promoted(op, [raw(x) for x in tensors])[0].dtype
+    return [_to(x, dtype) for x in kept]
+
+
+def _to(x: Any, dtype: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return x.astype(dtype)
+    return x.again(to(x.value, dtype)) if hasattr(x, "again") else to(x, dtype)

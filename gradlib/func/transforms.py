@@ -1,0 +1,269 @@
+"""Functions that make functions: gradients, and products with the Jacobian from either side. Source: torch.func."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.core.backward import grad as gradient
+from gradlib.core.batched import spread_as
+from gradlib.core.forward import Level as ForwardLevel
+from gradlib.core.modes import enable_grad, lifted, local
+from gradlib.core.tensor import Tensor
+from gradlib.func.live import finish, fresh, is_live, settled
+from gradlib.func.tree import Structure, flatten, map_leaves, unflatten
+from gradlib.ops.create import zeros_like
+
+__all__ = ["grad", "grad_and_value", "jvp", "linearize", "vjp"]
+
+Argnums = int | tuple[int, ...]
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that gives a scalar function's gradient and its value.
+
+    Args:
+        func: returns a 0-d floating Tensor; with has_aux a pair of that and anything else.
+        argnums: which argument (or arguments) to differentiate by; each a Tensor or a nest of Tensors.
+        has_aux: whether func returns more than its value.
+    Returns: a function of func's arguments that returns (gradient, value), or (gradient, (value, aux)). The gradient is nested as the
+        argument is; for several argnums a tuple.
+    Raises (when called): RuntimeError when the result is no 0-d Tensor.
+    Source: torch.func.grad_and_value.
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        outside = local.grad_enabled
+        with enable_grad():
+            args, leaves, structure = _opened(func, args, argnums)
+            made = func(*args, **kwargs)
+            value, aux = _with_aux(made, has_aux, "grad_and_value(f)(*args)")
+            _check_scalar(value)
+            finish(leaves)
+            found = _gradients(value, leaves, None, outside and is_live(value), False)
+        gradients = unflatten([settled(g) for g in found], structure)
+        value, aux = settled(value), map_leaves(settled, aux)
+        return (gradients, (value, aux)) if has_aux else (gradients, value)
+
+    return wrapper
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The function that gives a scalar function's gradient; it may be taken again, and under ``vmap``.
+
+    Args:
+        func, argnums, has_aux: as for ``grad_and_value``.
+    Returns: a function of func's arguments that returns the gradient, or (gradient, aux).
+    Source: torch.func.grad.
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        gradients, value = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return wrapper
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function, and the function that multiplies a cotangent with its Jacobian there.
+
+    Args:
+        func: takes Tensors or nests of them, and returns such.
+        primals: where to evaluate it.
+        has_aux: whether func returns a pair of its value and anything else.
+    Returns: (value, vjp_fn) or (value, vjp_fn, aux). ``vjp_fn(cotangents)``, nested as the value, returns a tuple of one product for each
+        primal, nested as it; it may be called again and again.
+    Source: torch.func.vjp.
+    """
+    with enable_grad():
+        args, leaves, structure = _opened(func, primals, tuple(range(len(primals))))
+        made, aux = _with_aux(func(*args), has_aux, "vjp(f, *primals)")
+        finish(leaves)
+    outputs, made_structure = _tensors(made, "vjp(f, *primals)")
+    live = is_live(*outputs)
+
+    def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        given, given_structure = flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
+        if given_structure != made_structure:
+            raise RuntimeError(
+                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
+                f"{given_structure}, primal output: {made_structure}"
+            )
+        recording = local.grad_enabled if create_graph is None else create_graph
+        with enable_grad():
+            found = _gradients(outputs, leaves, given, recording and (live or is_live(*given)), retain_graph)
+        return tuple(unflatten([settled(g) for g in found], structure))
+
+    value = unflatten([settled(y) for y in outputs], made_structure)
+    return (value, vjp_fn, map_leaves(settled, aux)) if has_aux else (value, vjp_fn)
+
+
+def _opened(func: Any, args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], list[Tensor], Structure]:
+    """The arguments with fresh inputs in place of those to differentiate by, these inputs, and how they are nested."""
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    chosen = []
+    for number in numbers:
+        if not -len(args) <= number < len(args):
+            raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
+        chosen.append(number % len(args))
+    if len(set(chosen)) != len(chosen):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    values, structure = flatten(tuple(args[n] for n in chosen) if isinstance(argnums, tuple) else args[chosen[0]])
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{_name(func)}: Expected a Tensor or a nest of Tensors to differentiate by, got {type(value).__name__}")
+    leaves = [fresh(value) for value in values]
+    opened = unflatten(leaves, structure)
+    full = list(args)
+    for number, value in zip(chosen, opened if isinstance(argnums, tuple) else (opened,), strict=True):
+        full[number] = value
+    return full, leaves, structure
+
+
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", None) or repr(func)
+
+
+def _with_aux(made: Any, has_aux: bool, called: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return made, ()
+    if not (isinstance(made, tuple) and len(made) == 2):
+        raise RuntimeError(
+            f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(made).__name__}"
+        )
+    return made
+
+
+def _check_scalar(value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise RuntimeError(f"Expected f(*args) to return a Tensor, got {type(value)}")
+    if value.ndim:
+        raise RuntimeError(f"Expected f(*args) to return a scalar tensor, got tensor with {value.ndim} dims. Maybe you forgot to .sum()?")
+
+
+def _tensors(made: Any, called: str) -> tuple[list[Tensor], Structure]:
+    outputs, structure = flatten(made)
+    if not outputs:
+        raise RuntimeError(f"{called}: Expected f to be a function that has non-empty output (got {made!r})")
+    for value in outputs:
+        if not isinstance(value, Tensor):
+            raise RuntimeError(f"{called}: Expected f(*primals) to return only tensors, got unsupported type {type(value).__name__}")
+    return outputs, structure
+
+
+def _gradients(outputs: Any, leaves: list[Tensor], cotangents: Any, create_graph: bool, retain_graph: bool) -> list[Any]:
+    """The gradient for each leaf, zeros where the outputs do not depend on it."""
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    cotangents = cotangents or [None] * len(outputs)
+    reached = [(y, g) for y, g in zip(outputs, cotangents, strict=True) if y.requires_grad]
+    for y, g in zip(outputs, cotangents, strict=True):
+        if g is not None and isinstance(g, Tensor) and g.shape != y.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output has a shape of {list(g.shape)} and output has a shape of {list(y.shape)}."
+            )
+    if not reached:
+        return [zeros_like(x) for x in leaves]
+    ys, gs = zip(*reached, strict=True)
+    found = gradient(ys, leaves, None if gs[0] is None else gs, retain_graph or create_graph, create_graph, allow_unused=True)
+    return [zeros_like(x.detach()) if g is None else g for x, g in zip(leaves, found, strict=True)]
+
+
+# ---- forward --------------------------------------------------------------------------------------------------------------------------
+
+
+def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """The value of a function, and the product of its Jacobian there with tangents, computed alongside.
+
+    Args:
+        func: takes Tensors or nests of them, and returns such.
+        primals: a tuple of arguments.
+        tangents: a tuple nested as primals, of the same shapes and dtypes.
+        strict: an error for a result that does not depend on the primals, instead of zeros.
+        has_aux: whether func returns a pair of its value and anything else.
+    Returns: (value, tangent) or (value, tangent, aux).
+    Raises: RuntimeError for tangents that do not fit.
+    Source: torch.func.jvp.
+    """
+    if not isinstance(primals, tuple):
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    given, structure = flatten(primals)
+    moved, moved_structure = flatten(tangents)
+    if structure != moved_structure:
+        raise RuntimeError(
+            "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a "
+            f"tuple of 3 tensors, tangents also must be. Got primals with structure {structure} and tangents with structure "
+            f"{moved_structure}"
+        )
+    if not given:
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals to have at least one Tensor")
+    for x, t in zip(given, moved, strict=True):
+        _check_tangent(x, t)
+    level = ForwardLevel()
+    with level:
+        with lifted(level):
+            duals = [x.view_as(x) for x in (spread_as(x, t) for x, t in zip(given, moved, strict=True))]
+        for dual, tangent in zip(duals, moved, strict=True):
+            level.attach(dual, tangent)
+        made, aux = _with_aux(func(*unflatten(duals, structure)), has_aux, "jvp(f, primals, tangents)")
+        outputs, made_structure = _tensors(made, "jvp(f, primals, tangents)")
+        found = [level.tangent(y) for y in outputs]
+        with lifted(level):
+            values = [y if t is None else y.view_as(y) for y, t in zip(outputs, found, strict=True)]
+            aux = map_leaves(lambda y: y.view_as(y) if isinstance(y, Tensor) and level.tangent(y) is not None else y, aux)
+    if strict and any(t is None for t in found):
+        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of primals. This is not allowed with strict=True.")
+    ahead = unflatten([zeros_like(y.detach()) if t is None else t for y, t in zip(outputs, found, strict=True)], made_structure)
+    value = unflatten(values, made_structure)
+    return (value, ahead, aux) if has_aux else (value, ahead)
+
+
+def _check_tangent(primal: Any, tangent: Any) -> None:
+    for name, value in (("primals", primal), ("tangents", tangent)):
+        if not isinstance(value, Tensor):
+            raise RuntimeError(f"jvp(f, primals, tangents): Expected {name} to be Tensors or nests of them, got {type(value).__name__}")
+    if primal.shape != tangent.shape or primal.dtype != tangent.dtype:
+        raise RuntimeError(
+            f"jvp(f, primals, tangents): a tangent has its primal's shape and dtype; the primal has {list(primal.shape)} and "
+            f"{primal.dtype}, the tangent {list(tangent.shape)} and {tangent.dtype}"
+        )
+    if not (primal.is_floating_point() or primal.is_complex()):
+        raise RuntimeError(f"jvp(f, primals, tangents): primals must be floating point or complex, got {primal.dtype}")
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> Any:
+    """The value of a function, and the linear map that its Jacobian there is, which no longer runs the function.
+
+    Args:
+        func: takes Tensors or nests of them, and returns such.
+        primals: where to linearize it.
+    Returns: (value, jvp_fn). ``jvp_fn(*tangents)``, nested as the primals, returns what ``jvp`` would, as often as it is called.
+    Source: torch.func.linearize.
+    """
+    value, pull = vjp(func, *primals)
+    outputs, made_structure = flatten(value)
+    given, structure = flatten(primals)
+    with enable_grad():
+        cotangents = [zeros_like(y.detach()).requires_grad_() for y in outputs]
+        pulled, _ = flatten(pull(unflatten(cotangents, made_structure), create_graph=True))
+
+    def jvp_fn(*tangents: Any) -> Any:
+        moved, moved_structure = flatten(tangents)
+        if structure != moved_structure:
+            raise RuntimeError(
+                f"Expected the tangents to be nested as the primals; primals have structure {structure}, tangents {moved_structure}"
+            )
+        for x, t in zip(given, moved, strict=True):
+            _check_tangent(x, t)
+        pairs = [(p, t) for p, t in zip(pulled, moved, strict=True) if p.requires_grad]
+        if not pairs:
+            return map_leaves(lambda y: zeros_like(y.detach()), value)
+        ps, ts = zip(*pairs, strict=True)
+        recording = local.grad_enabled and is_live(*ts)
+        found = gradient(ps, cotangents, ts, True, recording, materialize_grads=True)
+        return unflatten([settled(t) for t in found], made_structure)
+
+    return value, jvp_fn
