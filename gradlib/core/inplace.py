@@ -14,6 +14,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, copy, namespace
+from gradlib.core.batched import Batched, refuse_rows, write_rows
 from gradlib.core.dispatch import replay
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
@@ -85,6 +86,8 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}: expected a Tensor, got {type(target).__name__}")
+    if type(target) is Batched:
+        return write_rows(target, compute, write, name, copies_input)
     recording = local.grad_enabled or not watch.no_grad
     if recording:
         refuse_leaf(target, name)
@@ -99,6 +102,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
             level: wrap(copy(t._array)) if t._node is None and not t._meta else t.clone() for level, t in target._meta.tangents.items()
         }
     result = compute(shadow)
+    refuse_rows(result, name)
     if recording and isinstance(result, Tensor) and result._node is not None and target._meta is not None and target._meta.view is not None:
         refuse_view(target._meta.view, name)
     values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
