@@ -226,7 +226,7 @@ class SavedByFunction(SavedTensor):
     def unpack(self) -> Tensor | None:
         if self._node.saved is None:
             raise freed(self._node)
-        return self._node._unpacked(self._node.saved[self._position])  # type: ignore[attr-defined]
+        return self._node._unpacked(self._node.saved[self._position])
 
     def _held(self) -> Any:
         return self._node.saved[self._position].value

@@ -115,10 +115,7 @@ def test_with_setup_context_and_under_no_grad() -> None:
 
 def test_the_tangent_is_differentiable() -> None:
     """Reverse over forward: the derivative of x squared in the direction of ones is 2 x, whose gradient is 2."""
-    made = function(
-        lambda ctx, t: t * 2 * ctx.saved_tensors[0],
-        lambda ctx, x: (ctx.save_for_forward(x), x * x)[1],
-    )
+    made = function(lambda ctx, t: t * 2 * ctx.saved_tensors[0], lambda ctx, x: (ctx.save_for_forward(x), x * x)[1])
     x = leaf()
     with forward_ad.dual_level():
         tangent = forward_ad.unpack_dual(made.apply(forward_ad.make_dual(x, ones(3)))).tangent

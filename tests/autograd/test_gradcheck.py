@@ -257,9 +257,7 @@ class TestForwardMode:
         assert gradgradcheck(lambda x: x.exp(), real(2), check_fwd_over_rev=True, check_rev_over_rev=False, fast_mode=fast)
 
     @fast_or_not
-    @pytest.mark.parametrize(
-        "jvp", [lambda x, t: t * 2 * x * 1.001, lambda x, t: t * 0, lambda x, t: None, lambda x, t: t * 2 * x.conj()]
-    )
+    @pytest.mark.parametrize("jvp", [lambda x, t: t * 2 * x * 1.001, lambda x, t: t * 0, lambda x, t: None, lambda x, t: t * 2 * x.conj()])
     def test_wrong(self, jvp: Callable[..., Any], fast: bool) -> None:
         class Square(Function):
             @staticmethod
