@@ -1,5 +1,6 @@
 """Robot trajectories from controls: position, velocity, acceleration and jerk, with every derivative. README.md says more."""
 
+from gradlib.trajectory import batching as batching
 from gradlib.trajectory.bspline_step import step_bspline as step_bspline
 from gradlib.trajectory.compat import (
     euler_integrate as euler_integrate,

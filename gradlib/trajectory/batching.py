@@ -1,0 +1,94 @@
+"""vmap: the trajectory maps already have a batch dimension, so a level's rows are folded into it and the results unfolded again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.core.dispatch import dispatch
+from gradlib.core.op import Op
+from gradlib.core.tensor import Tensor
+from gradlib.func.level import RULES, Level
+from gradlib.ops.data import as_tensor
+
+_MAPS = ("trajectory_chain", "trajectory_central", "trajectory_bspline")
+
+
+def _parted(level: Level, value: Any) -> tuple[Tensor, tuple[int, ...], int]:
+    """The whole value, the shape of a row, and how many rows it has: 1 when it is the same for all."""
+    if level.holds(value):
+        return value.value, tuple(value.value.shape[1:]), level.size
+    tensor = value if isinstance(value, Tensor) else as_tensor(value)
+    return tensor, tuple(tensor.shape), 1
+
+
+def folded(level: Level, value: Any, target: tuple[int, ...]) -> Tensor:
+    """Rows that broadcast to ``target`` as (rows * target[0], *target[1:])."""
+    tensor, shape, number = _parted(level, value)
+    spread = tensor.reshape((number, *(1,) * (len(target) - len(shape)), *shape)).expand((level.size, *target))
+    return spread.reshape((level.size * target[0], *target[1:]))
+
+
+def folded_times(level: Level, dt: Any, batch: int) -> Any:
+    """dt for the folded trajectories; as it is when it is the same for all of them."""
+    _, shape, number = _parted(level, dt)
+    if number == 1 and (len(shape) < 2 or shape[0] == 1):
+        return dt
+    return folded(level, dt, (batch, shape[-1] if shape else 1))
+
+
+def folded_part(level: Level, part: Any, static: Any) -> Tensor:
+    """A control or source as it is but for its batch; a start or goal with a row for each trajectory."""
+    shape, time_last = static[-2:]
+    rows = tuple(_parted(level, part)[1])
+    return folded(level, part, rows if len(rows) == 3 else (shape[0], shape[1 if time_last else 2]))
+
+
+def unfolded(level: Level, made: Any) -> tuple[Tensor, ...]:
+    """Results with the rows in front again."""
+    return tuple(x.reshape((level.size, x.shape[0] // level.size, *x.shape[1:])) for x in made)
+
+
+def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """A map, or its transpose, of `closed_pair`, once for all rows."""
+    given = dict(zip(op.params, args, strict=True))
+    if given.get("out") is not None:
+        raise ValueError("vmap: out= holds one row's results and cannot be given inside; leave it out")
+    static, batch = given["static"], given["static"][-2][0]
+    given["static"] = (*static[:-2], (level.size * batch, *static[-2][1:]), static[-1])
+    timed = "dt" not in given
+    values = list(given[op.sequence])  # type: ignore[index]
+    if timed:
+        dt, *values = values
+        given[op.sequence] = [folded_times(level, dt, batch)]  # type: ignore[index]
+    else:
+        given["dt"] = folded_times(level, given["dt"], batch)
+        given[op.sequence] = []  # type: ignore[index]
+    given[op.sequence] += [folded_part(level, x, static) for x in values]  # type: ignore[index]
+    return unfolded(level, dispatch(op, tuple(given.values())))
+
+
+def _shifted(level: Level, index: Any, rows: int) -> Tensor:
+    """Row numbers into rows tables of ``rows`` rows, one behind the other."""
+    tensor, _, _ = _parted(level, index)
+    whole = tensor.detach().expand((level.size, tensor.shape[-1]))
+    return (whole + rows * as_tensor(range(level.size), device=tensor.device)[:, None]).reshape(-1)
+
+
+def folded_rows(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Rows chosen by index, or the transpose: one table of all rows' tables."""
+    table, index = args[:2]
+    _, shape, _ = _parted(level, table)
+    number = shape[0] if op.name == "trajectory_rows" else args[2]
+    rest = () if op.name == "trajectory_rows" else (level.size * number,)
+    made = dispatch(op, (folded(level, table, shape), _shifted(level, index, number), *rest))
+    return made.reshape((level.size, made.shape[0] // level.size, *made.shape[1:]))
+
+
+def folded_turn(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The exchange of the last two axes."""
+    return unfolded(level, (dispatch(op, (folded(level, args[0], _parted(level, args[0])[1]), None)),))[0]
+
+
+for _name in _MAPS:
+    RULES.update({_name + suffix: folded_map for suffix in ("", "_timed", "_adjoint", "_adjoint_timed")})
+RULES.update({"trajectory_rows": folded_rows, "trajectory_rows_adjoint": folded_rows, "trajectory_turn": folded_turn})

@@ -1,0 +1,107 @@
+"""vmap through every trajectory function: the same as one call for each row, without falling back to that."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import gradlib
+import gradlib.func
+from gradlib.core.batched import Batched
+from gradlib.func.level import Level
+from gradlib.trajectory import JointLimits, smoothness_cost, step_acceleration, step_bspline, step_jerk, step_position, step_velocity
+from tests.trajectory.helpers import host
+
+V, B, H, D = 3, 2, 7, 2
+STEPS = {
+    "position": lambda u, t, *s: step_position(u, s, t),
+    "velocity": lambda u, t, *s: step_velocity(u, s, t),
+    "acceleration": lambda u, t, *s: step_acceleration(u, s, t, scheme="exact"),
+    "jerk": lambda u, t, *s: step_jerk(u, s, t),
+    "cost": lambda u, t, *s: (smoothness_cost(u, s, t, (1.0, 1.0, 0.1), JointLimits(position=0.5)),),
+}
+ONE_TIME = {
+    "central": lambda u, t, s, g: step_position(u, (s,), t, scheme="central", goal=g),
+    "bspline": lambda u, t, s, g: step_bspline(u, (s, s), t, samples_per_knot=2, goal=(g,)),
+}
+
+
+def rows_at_once(function, *args):
+    """The function on the rows of the arguments marked True."""
+    with Level(V) as level:
+        given = [Batched(level, gradlib.tensor(x)) if batched else gradlib.tensor(x) for x, batched in args]
+        return [host(y.value) for y in function(*given)]
+
+
+def row_by_row(function, *args):
+    made = [function(*(gradlib.tensor(x[i] if batched else x) for x, batched in args)) for i in range(V)]
+    return [np.stack([host(row[k]) for row in made]) for k in range(len(made[0]))]
+
+
+def same(function, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the fallback to one call for each row warns
+        found = rows_at_once(function, *args)
+    for value, expected in zip(found, row_by_row(function, *args), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("controls", [True, False])
+@pytest.mark.parametrize("start", [((V, B, D), True), ((V, D), True), ((B, D), False)], ids=str)
+@pytest.mark.parametrize("dt", [((), False), ((H,), False), ((B, H), False), ((V,), True), ((V, H), True), ((V, B, 1), True)], ids=str)
+@pytest.mark.parametrize("name", STEPS)
+def test_integrators(rng, name, dt, start, controls):
+    if not (controls or start[1] or dt[1]):
+        pytest.skip("nothing is batched")
+    u = rng.standard_normal((V, B, H, D) if controls else (B, H, D))
+    same(STEPS[name], (u, controls), (rng.uniform(0.5, 1.5, dt[0]), dt[1]), (rng.standard_normal(start[0]), start[1]))
+
+
+@pytest.mark.parametrize("name", ONE_TIME)
+def test_maps_with_one_step_length(rng, name):
+    u, dt = rng.standard_normal((V, B, H, D)), rng.uniform(0.5, 1.5, V)
+    same(ONE_TIME[name], (u, True), (dt, True), (rng.standard_normal(D), False), (rng.standard_normal((V, D)), True))
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_chosen_rows(rng, chosen):
+    index = rng.integers(0, 4, (V, B) if chosen else B)
+    tables = (rng.standard_normal((V, 4, D)), True)
+    same(lambda u, s, i: step_jerk(u, (s, s), 0.5, start_idx=i), (rng.standard_normal((V, B, H, D)), True), tables, (index, chosen))
+
+
+def test_gradients_are_those_of_the_rows(rng):
+    u, dt, start = rng.standard_normal((V, B, H, D)), rng.uniform(0.5, 1.5, (V, H)), rng.standard_normal((V, 4, D))
+    index = np.array([1, 1])
+
+    def loss(*args):
+        made = step_jerk(args[0], (args[2],), args[1], start_idx=index)
+        return sum((x * x).sum() for x in made)
+
+    whole = [gradlib.tensor(x, requires_grad=True) for x in (u, dt, start)]
+    with Level(V) as level:
+        total = loss(*(Batched(level, x) for x in whole)).value
+    for found, expected in zip(
+        gradlib.autograd.grad(total.sum(), whole), zip(*(_by_row(loss, u, dt, start, i) for i in range(V)), strict=True), strict=True
+    ):
+        np.testing.assert_allclose(host(found), np.stack(expected), rtol=1e-9, atol=1e-9)
+
+
+def _by_row(loss, u, dt, start, i):
+    leaves = [gradlib.tensor(x[i], requires_grad=True) for x in (u, dt, start)]
+    return [host(g) for g in gradlib.autograd.grad(loss(*leaves), leaves)]
+
+
+def test_out_is_refused(rng):
+    out = [np.empty((B, H, D)) for _ in range(4)]
+    with Level(V) as level, pytest.raises(ValueError, match="out="):
+        step_jerk(Batched(level, gradlib.tensor(rng.standard_normal((V, B, H, D)))), None, 0.5, out=out)
+
+
+def test_by_its_public_name(rng):
+    u = gradlib.tensor(rng.standard_normal((V, B, H, D)))
+    made = gradlib.func.vmap(lambda x: tuple(step_velocity(x, None, 0.5)))(u)
+    for found, expected in zip(made, step_velocity(u.reshape(V * B, H, D), None, 0.5), strict=True):
+        np.testing.assert_array_equal(host(found), host(expected).reshape(V, B, H, D))
