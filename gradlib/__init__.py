@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib import autograd as autograd, linalg as linalg, nn as nn, utils as utils
+from gradlib import autograd as autograd, func as func, linalg as linalg, nn as nn, optim as optim, trajectory as trajectory, utils as utils
 from gradlib.autograd.anomaly import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
@@ -53,39 +53,37 @@ from gradlib.core.modes import (
     set_grad_enabled as set_grad_enabled,
 )
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
-from gradlib.ops.select import *  # noqa: F403
-from gradlib.ops.elementwise import *  # noqa: F403
+from gradlib.func import vmap as vmap
+from gradlib.ops.activation import *  # noqa: F403
 from gradlib.ops.arithmetic import *  # noqa: F403
-from gradlib.ops.powers import *  # noqa: F403
 from gradlib.ops.compare import *  # noqa: F403
 from gradlib.ops.complexes import *  # noqa: F403
-from gradlib.ops.activation import *  # noqa: F403
+from gradlib.ops.contract import *  # noqa: F403
+from gradlib.ops.convert import *  # noqa: F403
 from gradlib.ops.create import *  # noqa: F403
 from gradlib.ops.data import *  # noqa: F403
-from gradlib.ops.random import *  # noqa: F403
-from gradlib.ops.shape import *  # noqa: F403
-from gradlib.ops.convert import *  # noqa: F403
-from gradlib.ops.join import *  # noqa: F403
-from gradlib.ops.rearrange import *  # noqa: F403
-from gradlib.ops.slices import *  # noqa: F403
-from gradlib.ops.reduce import *  # noqa: F403
+from gradlib.ops.distance import *  # noqa: F403
+from gradlib.ops.elementwise import *  # noqa: F403
+from gradlib.ops.equations import *  # noqa: F403
 from gradlib.ops.extreme import *  # noqa: F403
+from gradlib.ops.gather import *  # noqa: F403
+from gradlib.ops.index import *  # noqa: F403
+from gradlib.ops.join import *  # noqa: F403
+from gradlib.ops.linalg import *  # noqa: F403
+from gradlib.ops.masked import *  # noqa: F403
 from gradlib.ops.moments import *  # noqa: F403
+from gradlib.ops.powers import *  # noqa: F403
+from gradlib.ops.product import *  # noqa: F403
+from gradlib.ops.random import *  # noqa: F403
+from gradlib.ops.rearrange import *  # noqa: F403
+from gradlib.ops.reduce import *  # noqa: F403
 from gradlib.ops.scan import *  # noqa: F403
+from gradlib.ops.scatter import *  # noqa: F403
+from gradlib.ops.select import *  # noqa: F403
+from gradlib.ops.shape import *  # noqa: F403
+from gradlib.ops.slices import *  # noqa: F403
 from gradlib.ops.softmax import *  # noqa: F403
 from gradlib.ops.sort import *  # noqa: F403
-from gradlib.ops.index import *  # noqa: F403
-from gradlib.ops.gather import *  # noqa: F403
-from gradlib.ops.scatter import *  # noqa: F403
-from gradlib.ops.masked import *  # noqa: F403
-from gradlib.ops.product import *  # noqa: F403
-from gradlib.ops.contract import *  # noqa: F403
-from gradlib.ops.distance import *  # noqa: F403
-from gradlib.ops.equations import *  # noqa: F403
-from gradlib.ops.linalg import *  # noqa: F403
-
-from gradlib import func as func
-from gradlib.func import vmap as vmap
 
 __version__ = "0.1.0"
 

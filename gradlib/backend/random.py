@@ -20,7 +20,7 @@ from gradlib.backend.dtype import float16, float64, is_bfloat16
 
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
 
-as_state: Callable[[Array], Any]
+as_state: Callable[[Array], Any] = np.asarray
 """How the bytes of a stream's state are handed out; ``ops/random.py``, which knows Tensors, says."""
 
 
