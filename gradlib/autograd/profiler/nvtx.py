@@ -1,0 +1,80 @@
+"""``emit_nvtx``: every operation and every node of backward as a range that NVIDIA's profilers show. Source: torch.autograd.profiler."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.autograd.profiler.ranges import Emit
+from gradlib.backend.device import synchronize
+
+DOMAIN = "gradlib"
+_KEPT = 4096  # labels whose handles are kept
+
+
+class _Writer(threading.local):
+    """The description of a range that each thread fills in anew."""
+
+    attributes: Any = None
+
+
+@functools.cache
+def _domain() -> Any:
+    import nvtx
+
+    return nvtx.get_domain(DOMAIN)
+
+
+@functools.cache
+def _register() -> Callable[[str], Any] | None:
+    """What turns a label into the profiler's handle for it, keeping the handles of the latest; None when no profiler listens."""
+    domain = _domain()
+    if domain.get_event_attributes("gradlib") is None:
+        return None
+    kept = type(domain).get_registered_string  # keeps the handle of every label for ever, and most labels have a number of their own
+    register = functools.partial(getattr(kept, "__wrapped__", kept), domain)
+    return functools.lru_cache(_KEPT)(register)
+
+
+class emit_nvtx(Emit):
+    """Give every operation an NVTX range ``name, seq = N``, and every node that backward runs one that names the N it comes from.
+
+    Ranges lie in the domain ``gradlib``. They nest as the calls do, also in backward, which runs on the calling thread, and close when an
+    exception passes. Operations of other threads are shown too, except of threads that are inside a profiler of their own. Without a
+    profiler attached (nsys, ncu, ...) nothing is emitted and operations run as if outside.
+
+    Args:
+        enabled: False makes this do nothing.
+        record_shapes: add ``sizes = [[...], ...]``, the shape of each argument ([] for what is no tensor).
+    Raises: RuntimeError when entered twice, or within another profiler on the same thread.
+    Source: torch.autograd.profiler.emit_nvtx. Labels of backward are ``NAME, stashed seq = N, seq = M``; under ``no_grad`` there is no
+    ``seq``, as in torch, because no node gets it.
+    """
+
+    interface = "NVTX"
+    _writer = _Writer()
+
+    def start(self) -> None:
+        synchronize()
+        self._register = _register()
+        self.passive = self._register is None
+
+    def __exit__(self, *exc: object) -> None:
+        if self.enabled:
+            synchronize()
+        super().__exit__(*exc)
+
+    def push(self, label: str) -> None:
+        if self._register is None:
+            return
+        attributes = self._writer.attributes
+        if attributes is None:
+            attributes = self._writer.attributes = _domain().get_event_attributes()
+        attributes.message = self._register(label)
+        _domain().push_range(attributes)
+
+    def pop(self) -> None:
+        if self._register is not None:
+            _domain().pop_range()
