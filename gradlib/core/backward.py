@@ -15,8 +15,10 @@ from gradlib.core.modes import enable_grad, local, no_grad, watch
 from gradlib.core.node import AccumulateGrad, Node
 from gradlib.core.tensor import Tensor, as_array, wrap
 
-over_rows: Callable[..., Any]
-"""``over_rows(function, cotangents)`` runs a function on the rows of some Tensors at once; ``func/`` puts vmap here."""
+
+def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
+    """``function(*rows)`` for all rows of some Tensors at once; ``func/`` puts vmap here."""
+    raise RuntimeError("is_grads_batched=True needs gradlib.func")
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""``grad`` inside vmap: the graph of rows is that of whole values, so their gradients are taken beneath the level and seen as rows again."""
+"""``grad`` inside vmap: the graph of rows is that of whole values, so gradients are taken beneath the level and seen as rows again."""
 
 from __future__ import annotations
 

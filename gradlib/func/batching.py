@@ -186,7 +186,7 @@ def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
     sizes = [g.shape[0] if g.ndim else None for g in cotangents if g is not None]
     if not sizes or None in sizes or any(size != sizes[0] for size in sizes):
         raise RuntimeError(
-            f"is_grads_batched=True needs grad_outputs, each with the same number of cotangents along its first dimension; got sizes {sizes}"
+            f"is_grads_batched=True needs grad_outputs with the same number of cotangents along their first dimensions; got sizes {sizes}"
         )
     level = Level(sizes[0], "error", spreads=False)
     with level:

@@ -36,6 +36,11 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def rule_of(op: Op) -> Rule | None:
+    """The batching rule of an operation: its own, or what its kind says."""
+    return RULES.get(op.name) or (RULES["pointwise"] if op.kind == "elementwise" and len(op.outputs) == 1 else None)
+
+
 class Level(VmapLevel):
     """One level of vmap.
 
@@ -65,7 +70,7 @@ class Level(VmapLevel):
             with beneath(self):
                 return dispatch(op, args)
         with beneath(self):
-            made = (RULES.get(op.name) or row_by_row)(self, op, args)
+            made = (rule_of(op) or row_by_row)(self, op, args)
         if type(made) is tuple or type(made) is list:
             return tuple(Batched(self, each) for each in made)
         return Batched(self, made)

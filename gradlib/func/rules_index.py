@@ -1,4 +1,4 @@
-"""Batching rules of indexing: rows that index alike are indexed at once, rows with indices of their own get their number as one more index."""
+"""Batching rules of indexing: rows that index alike are indexed at once, others get their number as one more index."""
 
 from __future__ import annotations
 

@@ -6,29 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from gradlib.core.batched import Batched
 from gradlib.core.dispatch import _promoted, dispatch
-from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import Tensor, raw
-from gradlib.func.level import RULES, Level, aligned, named, ndim, placed, rule, run, whole
+from gradlib.func.level import Level, aligned, named, ndim, placed, rule, run, whole
 from gradlib.ops.convert import to
 
 if TYPE_CHECKING:
     from gradlib.core.op import Op
 
-_ALSO = (
+
+@rule(
+    "pointwise",
     "add", "sub", "rsub", "mul", "neg", "where", "complex", "conj_physical", "real", "imag", "clone", "contiguous", "to_copy", "zero",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift",
     "eq", "ne", "lt", "le", "gt", "ge", "isclose", "isfinite", "isinf", "isnan",
     "logical_and", "logical_or", "logical_xor", "logical_not", "binary_cross_entropy_with_logits",
 )  # fmt: skip
-
-
-def unary(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The operation on the whole value."""
-    return dispatch(op, (args[0].value, *args[1:]))
-
-
 def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Operands aligned at their last dimensions, in the dtype in which the rows meet."""
+    if op.positions == (0,):
+        return dispatch(op, (args[0].value, *args[1:]))
     operands = [args[i] for i in op.positions]
     rank = max([ndim(x) for x in operands])
     full = list(args)
@@ -42,15 +38,6 @@ def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         if like is not value and isinstance(value, Tensor) and value.dtype != like.dtype:
             full[position] = to(full[position], like.dtype)
     return dispatch(op, tuple(full))
-
-
-def _is_unary(op: Op) -> bool:
-    return op.positions == (0,)
-
-
-for _op in list(REGISTRY.values()):
-    if _op.name in _ALSO or (_op.kind == "elementwise" and len(_op.outputs) == 1):
-        RULES[_op.name] = unary if _is_unary(_op) else pointwise
 
 
 @rule("masked_fill")

@@ -24,7 +24,7 @@ def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         if dim is not None and op.name in ("all", "any"):
             return dispatch(op, placed(op, args, input=x))
         dim = range(rank)
-    dims = tuple([d + 1 for d in wrap_dims(dim if isinstance(dim, (tuple, list)) else tuple(dim) if isinstance(dim, range) else (dim,), rank)])
+    dims = tuple(d + 1 for d in wrap_dims(dim if isinstance(dim, (tuple, list, range)) else (dim,), rank))
     return dispatch(op, placed(op, args, input=x, dim=dims))
 
 

@@ -215,7 +215,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             values = [y if t is None else y.view_as(y) for y, t in zip(outputs, found, strict=True)]
             aux = map_leaves(lambda y: y.view_as(y) if isinstance(y, Tensor) and level.tangent(y) is not None else y, aux)
     if strict and any(t is None for t in found):
-        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of primals. This is not allowed with strict=True.")
+        raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the primals.")
     ahead = unflatten([zeros_like(y.detach()) if t is None else t for y, t in zip(outputs, found, strict=True)], made_structure)
     value = unflatten(values, made_structure)
     return (value, ahead, aux) if has_aux else (value, ahead)

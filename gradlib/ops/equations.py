@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import Tensor, raw, wrap
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import zeros_of
 from gradlib.ops.decompose import adjoint, attempt, matrices, solve_triangle
 from gradlib.ops.elementwise import abs
@@ -205,13 +206,13 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(A.shape)} and {list(B.shape)}")
     inverse, values = pseudoinverse(A, *_tolerances(A, None, rcond), False)
     X = matmul(inverse, right)
-    S = raw(values)
-    with on_device_of(S):
+    S = values.detach() if isinstance(values, Tensor) else values
+    with on_device_of(raw(S)):
         bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
-        rank = (bound < S).sum(-1).astype(np.int64)
+        rank = (bound < S).sum(-1)
     residuals = zeros_of(values, (0,))
-    if rows > columns and driver != "gelsy" and bool((rank == columns).all()):
+    if rows > columns and driver != "gelsy" and (type(rank) is Batched or bool((rank == columns).all())):
         residuals = total(abs(matmul(A, X) - right) ** 2, -2)
     rank = rank if driver != "gels" else rank.reshape((-1,))[:0]
     shown = values if driver in ("gelsd", "gelss") else zeros_of(values, (0,))
-    return Lstsq(X[..., 0] if vector else X, residuals, wrap(rank) if isinstance(X, Tensor) else rank, shown)
+    return Lstsq(X[..., 0] if vector else X, residuals, rank, shown)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, publish, with_numpy_names
 from gradlib.core.tensor import Tensor, raw
@@ -39,6 +40,8 @@ def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> A
 
 def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeError, negative: bool = False) -> None:
     """Refuse places outside 0..size-1 (or -size..size-1), as far as the host can see them."""
+    while type(places) is Batched:
+        places = places.value
     array = raw(places)
     if not isinstance(array, np.ndarray) or array.size == 0:
         return

@@ -12,8 +12,9 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.gather import inside, vector
-from gradlib.ops.index import index as pick
-from gradlib.ops.select import where
+from gradlib.ops.index import index as pick, index_assign
+from gradlib.ops.scan import cumsum
+from gradlib.ops.select import clamp_min, where
 from gradlib.ops.shape import expand
 
 __all__ = ["bucketize", "index_fill", "masked_fill", "masked_scatter", "masked_select", "searchsorted"]
@@ -90,13 +91,11 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
     input, mask = _together(input, _mask("masked_scatter", mask))
     array = raw(mask)
-    xp = namespace(array)
-    if isinstance(array, np.ndarray) and array.sum() > np.size(raw(source)):
+    if type(array) is np.ndarray and array.sum() > np.size(raw(source)):
         raise RuntimeError(f"masked_scatter: source has {np.size(raw(source))} elements, fewer than the mask's {int(array.sum())} True")
     if 0 in source.shape:
         return masked_fill(input, mask, 0)
-    with on_device_of(array):
-        places = xp.maximum(xp.cumsum(array.reshape(-1)) - 1, 0).reshape(array.shape)
+    places = clamp_min(cumsum(mask.reshape((-1,)), 0) - 1, 0).reshape(mask.shape)
     return where(mask, pick(source.reshape((-1,)), [places]), input)
 
 
@@ -113,8 +112,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     size = input.shape[dim] if input.ndim else 1
     inside("index_fill", index, size, IndexError, negative=True)
     with on_device_of(raw(index)):
-        mask = namespace(raw(index)).zeros(size, bool)
-        mask[raw(places[-1])] = True
+        mask = index_assign(namespace(raw(index)).zeros(size, bool), True, places[-1:])
     return masked_fill(input, mask.reshape((-1, *(1,) * (input.ndim - dim - 1)) if input.ndim else ()), value)
 
 

@@ -117,8 +117,8 @@ def _mean(total: Any, input: Any, dim: int, index: Any, include_self: bool) -> A
     places = raw(index)
     with on_device_of(places):
         ones = namespace(places).ones(places.shape, input.dtype)
-        count = scatter_add((ones_like if include_self else zeros_like)(raw(input)), dim, places, ones)
-        count[count == 0] = 1
+        count = scatter_add((ones_like if include_self else zeros_like)(raw(input)), dim, index, ones)
+        count = where(count == 0, 1, count)
     return div(total, count) if dtypes.is_differentiable(input.dtype) else div(total, count, rounding_mode="floor")
 
 
