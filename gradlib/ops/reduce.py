@@ -72,8 +72,10 @@ _LONG = 1024
 _WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 
 
-def back(result: Any, dtype: Any) -> Any:
-    """A result computed in float32 in the half type of its input; any other as it is."""
+def back(result: Any, dtype: Any, asked: Any = None) -> Any:
+    """A result in the dtype that was asked for; one computed in float32 in the half type of its input; any other as it is."""
+    if asked is not None:
+        return result.astype(dtypes.as_dtype(asked), copy=False)
     return result.astype(dtype) if dtype.itemsize == 2 and dtype.kind not in "iu" else result
 
 
@@ -93,7 +95,7 @@ def sum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype
     """
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
-    return back(total(xp, input, dim, keepdim), input.dtype)
+    return back(total(xp, input, dim, keepdim), input.dtype, dtype)
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, dim, keepdim: sum(g, dim, keepdim))
@@ -140,7 +142,7 @@ def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dt
         input = input.astype(dtypes.as_dtype(dtype))
     if input.dtype.kind == "c":
         raise RuntimeError(f"nansum does not support complex inputs, got {input.dtype}")
-    return back(total(xp, xp.where(input == input, input, xp.zeros((), input.dtype)), dim, keepdim), input.dtype)
+    return back(total(xp, xp.where(input == input, input, xp.zeros((), input.dtype)), dim, keepdim), input.dtype, dtype)
 
 
 @composite
@@ -191,7 +193,7 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
     axis = None if dim is None or not input.ndim else wrap_dim(dim, input.ndim)
-    return back(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim), input.dtype)
+    return back(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim), input.dtype, dtype)
 
 
 # ---- questions ----------------------------------------------------------------------------------------------------------------

@@ -309,3 +309,10 @@ def test_other_refusals() -> None:
         gradlib.sum(gradlib.ones(2), "rows")
     with pytest.raises(TypeError, match="Tensor or an array"):
         gradlib.sum([1.0, 2.0])
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "nansum"])
+@pytest.mark.parametrize("asked", ["int16", "int32", "float16", "float64"])
+def test_the_dtype_asked_for_is_the_dtype_returned(name: str, asked: str) -> None:
+    for given in ("int64", "float32"):
+        assert getattr(gradlib.ones(3, dtype=given), name)(dtype=asked).dtype == asked
