@@ -14,7 +14,9 @@ import numpy as np
 
 from gradlib.backend.array import Array
 
-_BLOCK = 1 << 17  # elements per array in a block: a handful of such arrays fit the cache, and NumPy's cost per call is spread thin
+_BLOCK = 1 << 18  # elements per array in a block: a handful of such arrays fit the cache, and NumPy's cost per call is spread thin
+_STEP = 1 << 11  # elements of one step that a recurrence should have at a time, for the same reason
+_LARGEST = 1 << 20
 
 
 def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
@@ -22,6 +24,11 @@ def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> Iterato
     size = max(1, block // max(1, elements_each))
     for low in range(0, trajectories, size):
         yield low, min(trajectories, low + size)
+
+
+def block_of(order: int, horizon: int) -> int:
+    """The block for an integration: a recurrence, which takes its steps one by one, wants enough of each."""
+    return _BLOCK if order == 0 else min(_LARGEST, max(_BLOCK, _STEP * horizon))
 
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.blocks import Steps, apart, compute_dtype, from_time_order, split, to_time_order
+from gradlib.trajectory.blocks import Steps, apart, block_of, compute_dtype, from_time_order, split, to_time_order
 
 Parts = Sequence[Array | None]
 _FACTORIAL = (1, 1, 2, 6)
@@ -78,7 +78,7 @@ def forward(
     extra = [_ready(x, dtype) for x in sources or (None, None, None)]
     by_row, by_step = _Times(dt, dtype, time_order=False), _Times(dt, dtype, time_order=True)
     with np.errstate(all="ignore"):  # differences across rows are computed and overwritten; overflow gives inf, as on a GPU
-        for low, high in split(len(u), u.shape[1] * u.shape[2]):
+        for low, high in split(len(u), u.shape[1] * u.shape[2], block_of(order, u.shape[1])):
             shape = (high - low, *u.shape[1:])
             parts, added = _part(begin, low, high), _part(extra, low, high)
             views = [x[low:high] for x in work]
@@ -148,7 +148,7 @@ def adjoint(
     starts = [np.empty((trajectories, joints), dtype) for _ in range(3)]
     times = _Times(dt, dtype, time_order=order > 0)
     with np.errstate(all="ignore"):
-        for low, high in split(trajectories, horizon * joints):
+        for low, high in split(trajectories, horizon * joints, block_of(order, horizon)):
             part = (high - low, horizon, joints)
             steps = times.of(low, part)
             flat = _flat_grads(_part(ready, low, high), steps, order)

@@ -16,7 +16,6 @@ from gradlib.trajectory.blocks import Steps, compute_dtype, split
 from gradlib.trajectory.chain import _adjoint_block, _deliver_control, _difference_block, _Times
 
 Parts = Sequence[Array | None]
-_BLOCK = 1 << 18  # larger than an integration's: more, shorter passes, whose calls cost more than the cache saves
 Result = tuple[Array, Array | None, Array | None, Array | None, Array | None]
 
 
@@ -41,7 +40,7 @@ def cost_and_gradient(
     shared = _Times(times, dtype, time_order=False)
     factors: list[Any] = []
     with np.errstate(all="ignore"):
-        for low, high in split(len(u), u.shape[1] * u.shape[2], _BLOCK):
+        for low, high in split(len(u), u.shape[1] * u.shape[2]):
             block = control[low:high]
             part = [None if x is None else x[low:high] for x in begin]
             views = [None if x is None else x[low:high] for x in (by_u, *by_start)]

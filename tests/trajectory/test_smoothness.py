@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.trajectory import chain, smoothness
+from gradlib.trajectory import blocks, chain, smoothness
 from tests.trajectory import oracle
 
 LIMIT_WEIGHT = 1.7
@@ -25,7 +25,7 @@ def composed(u, start, dt, weights, limits):
 @pytest.mark.parametrize("kind", oracle.DT_SHAPES)
 @pytest.mark.parametrize("shape", [(3, 7, 2), (2, 2, 3), (2, 3, 1), (5, 40, 2)])
 def test_cost_and_gradient(monkeypatch, rng, shape, kind, limited):
-    monkeypatch.setattr(smoothness, "_BLOCK", 3 * shape[1] * shape[2])
+    monkeypatch.setattr(blocks.split, "__defaults__", (3 * shape[1] * shape[2],))
     batch, horizon, joints = shape
     u, start = rng.standard_normal(shape), list(rng.standard_normal((3, batch, joints)))
     dt, weights = oracle.step_times(rng, kind, batch, horizon), rng.uniform(0.5, 1, (3, joints))
