@@ -28,7 +28,7 @@ def batch_and_joints(shape: tuple[int, ...], time_last: bool) -> tuple[int, int]
 
 def each(xp: Any, rows: Array | None, batch: int, joints: int) -> Array | None:
     """A start part with one row for each trajectory."""
-    return None if rows is None else xp.broadcast_to(rows, (batch, joints))
+    return rows if rows is None or rows.shape == (batch, joints) else xp.broadcast_to(rows, (batch, joints))
 
 
 # ---- the chain: static = (order, exact, shape, time_last) -----------------------------------------------------------------------
