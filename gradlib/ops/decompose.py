@@ -95,6 +95,7 @@ def _cholesky_slope(g: Any, out: Any) -> Any:
 
 @op("other", promote=matrices("cholesky", square=True), complex="explicit", method=False, name="cholesky", A=_cholesky_slope)
 def _lower_factor(xp: Any, A: Any) -> Any:
+    """The triangular factor of a positive definite matrix."""
     return attempt("cholesky", "A must be Hermitian and positive-definite.", xp.linalg.cholesky, A)
 
 
@@ -121,6 +122,7 @@ def _triangle_slopes(g: Any, tensors: list[Any], out: Any, upper: bool, unitrian
 
 @op("other", promote=matrices("solve_triangular"), sequence="tensors", method=False, tensors=_triangle_slopes, name="solve_triangular")
 def triangle_solution(xp: Any, tensors: Any, upper: bool, unitriangular: bool) -> Any:
+    """The solution by the triangle of a matrix alone."""
     A, B = tensors
     A = xp.triu(A) if upper else xp.tril(A)
     if unitriangular:
@@ -154,11 +156,13 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     A=_eigh_slope,
 )  # fmt: skip
 def _eigh(xp: Any, A: Any, UPLO: str) -> Any:
+    """Eigenvalues and eigenvectors of a Hermitian matrix, read from one triangle."""
     return tuple(attempt("eigh", "A must be finite.", xp.linalg.eigh, A, UPLO))
 
 
 @op("none", promote=matrices("eigh", square=True), also=("A",), method=False, name="eigvalsh")
 def _eigvalsh(xp: Any, A: Any, UPLO: str) -> Any:
+    """Eigenvalues alone, where no gradient is wanted."""
     return attempt("eigh", "A must be finite.", xp.linalg.eigvalsh, A, UPLO)
 
 
@@ -226,11 +230,13 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
 
 @op("other", promote=matrices("svd"), outputs=("U", "S", "Vh"), complex="explicit", method=False, name="svd", A=_svd_slope)
 def _svd(xp: Any, A: Any, full_matrices: bool) -> Any:
+    """Singular values and vectors; the public function says more."""
     return tuple(attempt("svd", "A must be finite.", xp.linalg.svd, A, full_matrices))
 
 
 @op("none", promote=matrices("svd"), also=("A",), method=False, name="svdvals")
 def _svdvals(xp: Any, A: Any) -> Any:
+    """Singular values alone, where no gradient is wanted."""
     return attempt("svd", "A must be finite.", xp.linalg.svd, A, compute_uv=False)
 
 
@@ -272,6 +278,7 @@ def _qr_slope(g: Any, Q: Any, R: Any) -> Any:
 
 @op("other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", method=False, name="qr", A=_qr_slope)
 def _qr(xp: Any, A: Any) -> Any:
+    """Orthonormal columns and a triangle whose product is the matrix."""
     return tuple(attempt("qr", "A must be finite.", xp.linalg.qr, A))
 
 
@@ -283,6 +290,7 @@ def _no_slope(g: Any) -> Any:
 
 @op("other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", method=False, name="qr_complete", A=_no_slope)
 def _complete_qr(xp: Any, A: Any) -> Any:
+    """The same with a square orthonormal factor, which has no derivative."""
     return tuple(attempt("qr", "A must be finite.", xp.linalg.qr, A, mode="complete"))
 
 

@@ -88,6 +88,7 @@ def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
 
 @op("none", also=("input",), name="nonzero", method=False)
 def _places(xp: Any, input: Any) -> Any:
+    """Where the elements are not zero: a row of places for each."""
     return xp.argwhere(input)
 
 

@@ -116,6 +116,7 @@ def _slogdet_slope(g: Any, A: Any, sign: Any) -> Any:
 @op("other", promote=matrices("slogdet", square=True), outputs=("sign", "logabsdet"), complex="explicit", method=False, name="slogdet",
     A=_slogdet_slope)  # fmt: skip
 def _slogdet(xp: Any, A: Any) -> Any:
+    """Sign and logarithm of the size of the determinant."""
     return tuple(xp.linalg.slogdet(A))
 
 

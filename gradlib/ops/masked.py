@@ -121,6 +121,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 @op("none", also=("sorted_sequence", "input", "sorter"), method=False, name="searchsorted")
 def _search(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
+    """Where each value would go into its sorted line."""
     values = xp.asarray(input)
     if sorted_sequence.ndim == 1:
         return xp.searchsorted(sorted_sequence, values, side="right" if right else "left", sorter=sorter)
