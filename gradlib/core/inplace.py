@@ -320,7 +320,9 @@ class CopySlices(Node):
         return rest, inside
 
     def run_recorded(self, g: Tensor) -> tuple[Tensor, Tensor]:
-        rest = g.clone()
-        rest._array = self._laid_out(rest._array)
+        turned = g if self.order is None else g.permute(self.order)
+        rest = turned.contiguous()
+        rest = turned.clone() if rest is turned else rest
+        rest = rest if self.order is None else rest.permute(tuple(np.argsort(self.order)))
         replay(self.path, rest).zero_()
         return rest, replay(self.path, g)

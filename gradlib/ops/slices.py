@@ -252,6 +252,7 @@ def _outside(size: Sequence[int], stride: Sequence[int], offset: int, itemsize: 
 
 @op(
     "linear", view=True, method=False, complex="explicit", name="as_strided",
+    jvp=lambda t_input, size, stride, start, layout: as_strided_gather(t_input, size, stride, start, layout),
     input=lambda g, input_shape, size, stride, start, layout: as_strided_backward(g, input_shape, size, stride, start, layout),
 )  # fmt: skip
 def _as_strided(xp: Namespace, input: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]) -> Any:
