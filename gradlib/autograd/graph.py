@@ -193,15 +193,15 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
     watch.walks = True
     if mode == "any":
         return _first_of(tensors, fn)
-    if any(tensor._node is None for tensor in tensors):
+    nodes = [weakref.ref(tensor._node) for tensor in tensors if tensor._node is not None]  # weakly: they will hold the hook
+    if len(nodes) != len(tensors):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    nodes = [tensor._node for tensor in tensors]
     found: weakref.WeakKeyDictionary[Any, tuple[list[Any], set[int]]] = weakref.WeakKeyDictionary()
 
     def arrived(place: int, grad: Tensor) -> None:
         walk = _running_walk()
         if walk not in found:
-            expected = {i for i, node in enumerate(nodes) if node is not None and walk.visits(node)}
+            expected = {i for i, ref in enumerate(nodes) if (node := ref()) is not None and walk.visits(node)}
             found[walk] = ([None] * len(nodes), expected)
         gradients, waited_for = found[walk]
         gradients[place] = grad
@@ -274,7 +274,9 @@ class _AllowMutationOnSavedContext(saved_tensors_hooks):
         for kept in tuple(several):
             if kept.tensor is not None:
                 array = kept.tensor._array
-                kept.tensor = copies.setdefault(id(array), copies.get(id(array)) or wrap(copy(array)))
+                if id(array) not in copies:
+                    copies[id(array)] = wrap(copy(array))
+                kept.tensor = copies[id(array)]
                 self.cloned.add(kept)
 
     def clear(self) -> None:
