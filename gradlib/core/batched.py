@@ -7,6 +7,8 @@ of a row: what stands for its array is the first row, guarded.
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -15,7 +17,7 @@ import numpy as np
 from gradlib.backend import array as arrays
 from gradlib.backend.array import Array
 from gradlib.backend.device import device
-from gradlib.core.modes import beneath, layer
+from gradlib.core.modes import beneath, layer, local, watch
 from gradlib.core.node import Node, RemovableHandle, Version
 from gradlib.core.readout import Size
 from gradlib.core.tensor import Tensor
@@ -215,6 +217,10 @@ class VmapLevel(layer):
     depth: int
     spreads: bool
 
+    def draw(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Run a function that draws random numbers as this level wants it done."""
+        raise NotImplementedError
+
     def holds(self, value: Any) -> bool:
         """Whether a value is a row at this level."""
         return type(value) is Batched and value.level is self
@@ -291,3 +297,30 @@ def spread_as(value: Tensor, like: Any) -> Tensor:
         if level.spreads and not is_batched_at(level, value):
             value = level.rows(level.spread(value))
     return value
+
+
+# ---- random numbers ---------------------------------------------------------------------------------------------------------------
+
+
+class Drawing(threading.local):
+    """What the levels of vmap have settled about the draw that is under way."""
+
+    settled: tuple[VmapLevel, ...] = ()
+    rows: tuple[int, ...] = ()  # dimensions in front of what is drawn
+
+
+drawing = Drawing()
+
+
+def draws(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that draws random numbers; inside vmap each level says whether rows share them."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if watch.active and local.layers:
+            for level in reversed(local.layers):
+                if isinstance(level, VmapLevel) and level not in drawing.settled:
+                    return level.draw(call, args, named)
+        return function(*args, **named)
+
+    return call

@@ -75,7 +75,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         given, structure = flatten(primals[0] if single else primals)
         whole, whole_structure = flatten(primals)
         sizes = [x.shape.numel() for x in whole]
-        level = Level(sum(sizes), randomness, spreads=False)
+        level = Level(sum(sizes), randomness, spreads=randomness == "different")
         with level:
             moved = unflatten([level.rows(t) for t in _basis(whole, sizes)], whole_structure)
             value, ahead, *aux = jvp(partial, primals, moved, has_aux=has_aux)

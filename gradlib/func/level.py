@@ -75,6 +75,12 @@ class Level(VmapLevel):
             return tuple(Batched(self, each) for each in made)
         return Batched(self, made)
 
+    def draw(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Run a function that draws random numbers as ``randomness`` says."""
+        from gradlib.func.draw import draw
+
+        return draw(self, function, args, named)
+
     def unwrapped(self, value: Any) -> Any:
         """The whole value of a row; anything else as it is."""
         return value.value if type(value) is Batched and value.level is self else value

@@ -10,6 +10,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index
 from gradlib.backend.random import default_generator
 from gradlib.core.inplace import write
+from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
@@ -160,6 +161,15 @@ def logsigmoid(xp: Any, input: Any) -> Any:
 # ---- dropout --------------------------------------------------------------------------------------------------------------------
 
 
+def _dropped_by_rows(input: Any, p: float, inplace: bool) -> Any:
+    """``dropout`` inside a layer, which may want numbers of its own for each row."""
+    from gradlib.ops.random import rand
+
+    kept = rand(tuple(input.shape), dtype=dtypes.float32, device=getattr(input, "device", None)) >= p
+    factors = kept.to(dtypes.to_real(input.dtype)) * (1 / (1 - p) if p < 1 else 0.0)
+    return input.mul_(factors) if inplace else input * factors
+
+
 @composite(method=False)
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Each element set to 0 with probability p, the others divided by 1 - p; the input itself outside training.
@@ -173,6 +183,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
+    if watch.active and local.layers:
+        return _dropped_by_rows(input, p, inplace)
     array = input._array if isinstance(input, Tensor) else input
     kept = default_generator(device_index(array)).uniform(array.shape, dtypes.float32) >= p
     factors = kept.astype(dtypes.to_real(array.dtype)) * (1 / (1 - p) if p < 1 else 0.0)

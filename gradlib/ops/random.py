@@ -11,6 +11,7 @@ from gradlib.backend import dtype as dtypes, random as streams
 from gradlib.backend.array import Array, device_index, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.backend.random import Generator, default_generator
+from gradlib.core.batched import drawing, draws
 from gradlib.core.inplace import write
 from gradlib.core.op import publish
 from gradlib.core.tensor import Tensor, raw, wrap
@@ -38,7 +39,7 @@ def _shape(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = sizes_of(size)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {name} got {list(shape)}")
-    return shape
+    return (*drawing.rows, *shape)
 
 
 def _inexact(name: str, dtype: Any) -> np.dtype:
@@ -52,6 +53,7 @@ def _index(device: Any, generator: Generator | None) -> int | None:
     return resolve(generator.device if device is None and generator is not None else device)
 
 
+@draws
 def rand(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
@@ -60,6 +62,7 @@ def rand(
     return finished(stream(generator, _index(device, generator)).uniform(shape, _inexact("rand", dtype)), requires_grad)
 
 
+@draws
 def randn(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
@@ -68,6 +71,7 @@ def randn(
     return finished(stream(generator, _index(device, generator)).normal(shape, _inexact("randn", dtype)), requires_grad)
 
 
+@draws
 def randint(
     low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, **other: Any,
@@ -94,15 +98,25 @@ def _check_range(name: str, low: Any, high: Any) -> None:
         raise RuntimeError(f"{name}: random numbers need 'from' to be less than 'to', but got from={low} >= to={high}")
 
 
+@draws
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, **other: Any) -> Tensor:
     """The integers from 0 to n - 1 in random order. Source: torch.randperm."""
     wants = bool(other.pop("requires_grad", False))
     ignored("randperm", other)
     _shape("randperm", (n,))
-    drawn = stream(generator, _index(device, generator)).permutation(n)
+    drawn = _permutations(stream(generator, _index(device, generator)), n)
     return finished(drawn.astype(dtypes.as_dtype(dtype) or dtypes.int64, copy=False), wants)
 
 
+def _permutations(source: Generator, n: int) -> Array:
+    """One permutation, or inside vmap one for each row."""
+    if not drawing.rows:
+        return source.permutation(n)
+    keys = source.uniform((*drawing.rows, n), np.dtype(np.float64))
+    return namespace(keys).argsort(keys, axis=-1)
+
+
+@draws
 def rand_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
@@ -111,6 +125,7 @@ def rand_like(
     return rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
+@draws
 def randn_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
@@ -119,6 +134,7 @@ def randn_like(
     return randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
+@draws
 def randint_like(
     input: Tensor, low: int, high: int | None = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, **other: Any,
@@ -150,6 +166,7 @@ def _recorded(drawn: Array, *parameters: Any) -> Tensor:
     return result
 
 
+@draws
 def normal(
     mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, **other: Any
 ) -> Tensor:
@@ -184,6 +201,7 @@ def _check_std(std: Any) -> None:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 
+@draws
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
 
@@ -205,6 +223,7 @@ def _bernoulli(like: Array, p: Any, generator: Generator | None) -> Array:
         return (stream(generator, device_index(like)).uniform(like.shape, np.dtype(np.float64)) < p).astype(like.dtype)
 
 
+@draws
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
     """Positions drawn with the given weights.
 
@@ -274,6 +293,7 @@ def _floating(name: str, target: Tensor) -> np.dtype:
     return target._array.dtype
 
 
+@draws
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers. Returns: this tensor. Source: torch.Tensor.normal_."""
     _check_std(std)
@@ -288,6 +308,7 @@ def _uniform(name: str, self: Tensor, generator: Generator | None) -> Array:
     return stream(generator, device_index(self._array)).uniform(self._array.shape, kind if kind.itemsize > 2 else dtypes.float32)
 
 
+@draws
 def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers in [low, to). Returns: this tensor. Source: torch.Tensor.uniform_."""
     if low > to:
@@ -296,11 +317,13 @@ def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generato
     return _filled("uniform_", self, drawn * drawn.dtype.type(to - low) + drawn.dtype.type(low))
 
 
+@draws
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 with probability p (a number, or a Tensor that broadcasts) and 0 else. Source: torch.Tensor.bernoulli_."""
     return _filled("bernoulli_", self, _bernoulli(self._array, raw(p), generator))
 
 
+@draws
 def random_(self: Tensor, low: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
     """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_.
 
@@ -322,6 +345,7 @@ def _span(dtype: np.dtype) -> int:
     return int(1 << {2: 11 if dtype.kind == "f" else 8, 4: 24, 8: 53}[dtype.itemsize]) + 1
 
 
+@draws
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate lambd. Returns: this tensor. Source: torch.Tensor.exponential_."""
     if lambd <= 0:
@@ -330,6 +354,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     return _filled("exponential_", self, -namespace(drawn).log1p(-drawn) / drawn.dtype.type(lambd))
 
 
+@draws
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal with this mean and deviation. Source: torch.Tensor.log_normal_."""
     if std <= 0:

@@ -1,0 +1,93 @@
+"""Random numbers inside vmap: refused, the same for all rows, or different ones for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.core.batched import drawing
+from gradlib.core.modes import lifted
+from gradlib.core.tensor import Tensor
+from gradlib.func.level import Level, aligned, any_held, ndim, whole
+
+_FROM_VALUES = ("bernoulli", "multinomial", "normal")
+
+
+class settled:
+    """While entered, this level has had its say about the draw; ``rows`` go in front of what is drawn."""
+
+    def __init__(self, level: Level, rows: tuple[int, ...] = ()) -> None:
+        self.level = level
+        self.rows = rows
+
+    def __enter__(self) -> None:
+        self.before = drawing.settled, drawing.rows
+        drawing.settled = (*drawing.settled, self.level)
+        drawing.rows = (*self.rows, *drawing.rows)
+
+    def __exit__(self, *exc: object) -> None:
+        drawing.settled, drawing.rows = self.before
+
+
+def draw(level: Level, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Run a function that draws random numbers as the level's ``randomness`` says.
+
+    Raises: RuntimeError for "error", and for what cannot be the same, or cannot differ, in all rows.
+    """
+    name = function.__name__
+    if level.randomness == "error":
+        raise RuntimeError(
+            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags "
+            "on vmap or perform the randomness operation out of vmap"
+        )
+    values = [*args, *named.values()]
+    if level.randomness == "same":
+        if name in _FROM_VALUES and any_held(level, values):
+            raise RuntimeError(f"vmap: {name} of Tensors that are batched over cannot be the same for all rows; use 'different'")
+        with settled(level):
+            return function(*args, **named)
+    if name.endswith("_"):
+        return _filled(level, function, args, named)
+    if name not in _FROM_VALUES or not any(isinstance(v, Tensor) for v in values):
+        with settled(level, (level.size,)):
+            return level.rows(function(*args, **named))
+    return _by_rows(level, function, args, named)
+
+
+def _filled(level: Level, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A tensor filled with numbers, which differ from row to row."""
+    target, *rest = args
+    if not level.holds(target):
+        raise RuntimeError(
+            "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. Draw a new "
+            "tensor instead."
+        )
+    with lifted(level), settled(level):
+        function(
+            target.value,
+            *(aligned(level, v, target.ndim) for v in rest),
+            **{k: aligned(level, v, target.ndim) for k, v in named.items()},
+        )
+    return target
+
+
+def _by_rows(level: Level, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Numbers drawn from parameters, one draw for all rows of these."""
+    if function.__name__ != "multinomial":
+        rank = max(ndim(v) for v in (*args, *named.values()))
+        with lifted(level), settled(level):
+            moved = [_spread(level, v, rank) for v in args]
+            return level.rows(function(*moved, **{k: _spread(level, v, rank) for k, v in named.items()}))
+    weights, *rest = args
+    with lifted(level), settled(level):
+        rows = whole(level, weights)
+        shape = tuple(rows.shape)
+        made = function(rows.reshape((math.prod(shape[:-1]), shape[-1])), *rest, **named)
+        return level.rows(made.reshape((*shape[:-1], made.shape[-1])))
+
+
+def _spread(level: Level, value: Any, rank: int) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return aligned(level, value if level.holds(value) else level.rows(level.spread(value)), rank)
