@@ -1,5 +1,12 @@
 """Profilers: ranges for NVIDIA's and Intel's tools, tables and traces of one's own. README.md beside this file says how to use them."""
 
+from gradlib.autograd.profiler.events import (
+    EventList as EventList,
+    FunctionEvent as FunctionEvent,
+    FunctionEventAvg as FunctionEventAvg,
+    Kernel as Kernel,
+)
 from gradlib.autograd.profiler.itt import emit_itt as emit_itt
 from gradlib.autograd.profiler.nvtx import emit_nvtx as emit_nvtx
+from gradlib.autograd.profiler.profiling import profile as profile
 from gradlib.autograd.profiler.record import record_function as record_function

@@ -1,8 +1,8 @@
 """What is written on a range, and the observer that puts one around everything: the common part of ``emit_nvtx`` and ``emit_itt``.
 
 Forward: ``mul, seq = 12``, and ``mul, seq = 12, sizes = [[3], []]`` with shapes; where nothing is recorded, ``mul`` alone.
-Backward: ``MulBackward0, stashed seq = 12, seq = 40``: the node that the operation numbered 12 made, run when the counter stood at 40, so that
-what is recorded inside it (with ``create_graph=True``) has numbers above 40.
+Backward: ``MulBackward0, stashed seq = 12, seq = 40``: the node that the operation numbered 12 made, run when the counter stood at 40, so
+that what is recorded inside it (with ``create_graph=True``) has numbers above 40.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Ranges(observer):
         self.pop()
 
     def operation(self, op: Any, args: tuple[Any, ...]) -> Any:
-        seq = next_seq()
+        seq, run = next_seq(), op.observed
         label = f"{op.name}, seq = {seq}" if is_recording() else op.name
         self.push(f"{label}, sizes = {sizes(args)}" if self.record_shapes else label)
         try:
-            return op.observed(seq, *args)
+            return run(seq, *args)
         finally:
             self.pop()
 

@@ -1,0 +1,340 @@
+"""Profiled events and what is computed from a list of them: nesting, averages by name, who caused what. Times are microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Kernel(NamedTuple):
+    """One run of a kernel on a device."""
+
+    name: str
+    start: float
+    duration: float
+    stream: int = 0
+
+
+class Interval(NamedTuple):
+    """When something ran."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        return self.end - self.start
+
+
+class _Times:
+    """What an event and an average of events compute alike. Source: torch's FormattedTimesMixin."""
+
+    __slots__ = ()
+    count: int
+    cpu_time_total: float
+    device_time_total: float
+    self_device_time_total: float
+
+    @property
+    def cpu_time(self) -> float:
+        """CPU time of one call."""
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    @property
+    def device_time(self) -> float:
+        """Device time of one call."""
+        return self.device_time_total / self.count if self.count else 0.0
+
+    cuda_time = device_time
+
+    @property
+    def cuda_time_total(self) -> float:
+        return self.device_time_total
+
+    @property
+    def self_cuda_time_total(self) -> float:
+        return self.self_device_time_total
+
+
+class FunctionEvent(_Times):
+    """One operation, one node's run in backward, one Function or one range of the user's. Source: torch's FunctionEvent.
+
+    Attributes:
+        kind: "op", "node" or "user".
+        seq: the number of the node that a forward operation makes; for a node, where the counter stood. None where nothing is recorded.
+        stashed: for a node, the number of the operation that made it.
+        thread: the thread it ran in; start, end: when.
+        input_shapes, stack, flops: as asked for.
+        cpu_memory_usage: bytes of the arrays it made; device_memory_usage: the same on the device.
+        measured: device time between its begin and its end on the stream, or None; kernels: those it launched itself.
+        cpu_parent, cpu_children: the nesting; set by ``EventList``.
+        backward: the runs of the nodes it made, and of the nodes that those made.
+    """
+
+    __slots__ = (
+        "backward", "cpu_children", "cpu_memory_usage", "cpu_parent", "device_memory_usage", "end", "flops", "id", "input_shapes", "kernels",
+        "kind", "measured", "name", "seq", "stack", "start", "stashed", "thread",
+    )  # fmt: skip
+    count = 1
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        start: float,
+        end: float,
+        thread: int = 0,
+        kind: str = "op",
+        seq: int | None = None,
+        stashed: int | None = None,
+        input_shapes: list[Any] | None = None,
+        stack: list[str] | None = None,
+    ) -> None:
+        self.id = id
+        self.name = name
+        self.start = start
+        self.end = end
+        self.thread = thread
+        self.kind = kind
+        self.seq = seq
+        self.stashed = stashed
+        self.input_shapes = input_shapes
+        self.stack = stack
+        self.flops = 0
+        self.cpu_memory_usage = 0
+        self.device_memory_usage = 0
+        self.measured: float | None = None
+        self.kernels: list[Kernel] | None = None
+        self.cpu_parent: FunctionEvent | None = None
+        self.cpu_children: list[FunctionEvent] | tuple[()] = ()
+        self.backward: list[FunctionEvent] | tuple[()] = ()
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+    @property
+    def sequence_nr(self) -> int:
+        """torch's name for the number by which both passes correspond; -1 where there is none."""
+        number = self.stashed if self.kind == "node" else self.seq
+        return -1 if number is None else number
+
+    @property
+    def time_range(self) -> Interval:
+        return Interval(self.start, self.end)
+
+    @property
+    def cpu_time_total(self) -> float:
+        return self.end - self.start
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Without what ran nested in it."""
+        return self.end - self.start - sum(child.end - child.start for child in self.cpu_children)
+
+    @property
+    def self_cpu_memory_usage(self) -> int:
+        return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
+
+    @property
+    def self_device_memory_usage(self) -> int:
+        return self.device_memory_usage - sum(child.device_memory_usage for child in self.cpu_children)
+
+    @property
+    def device_time_total(self) -> float:  # type: ignore[override]
+        """Time on the device of it and of what ran nested in it."""
+        if self.measured is not None:
+            return self.measured
+        return sum(kernel.duration for kernel in self.kernels or ()) + sum(child.device_time_total for child in self.cpu_children)
+
+    @property
+    def self_device_time_total(self) -> float:  # type: ignore[override]
+        if self.measured is not None:
+            return max(0.0, self.measured - sum(child.device_time_total for child in self.cpu_children))
+        return sum(kernel.duration for kernel in self.kernels or ())
+
+    @property
+    def caused_kernels(self) -> list[Kernel]:
+        """The kernels of this operation: those of its forward and of every backward through it."""
+        return [kernel for run in (self, *self.backward) for kernel in run.all_kernels()]
+
+    def all_kernels(self) -> list[Kernel]:
+        """The kernels launched by it and by what ran nested in it."""
+        return [*(self.kernels or ()), *(kernel for child in self.cpu_children for kernel in child.all_kernels())]
+
+    @property
+    def caused_device_time_total(self) -> float:
+        """Device time of its forward and of every backward through it."""
+        return self.device_time_total + sum(each.device_time_total for each in self.backward)
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} thread={self.thread} start_us={self.start:.3f} end_us={self.end:.3f} "
+            f"cpu_time={self.cpu_time_total:.3f}us device_time={self.device_time_total:.3f}us seq_nr={self.sequence_nr} "
+            f"input_shapes={self.input_shapes}>"
+        )
+
+
+_SUMMED = (
+    "cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total", "cpu_memory_usage", "self_cpu_memory_usage",
+    "device_memory_usage", "self_device_memory_usage", "flops", "count",
+)  # fmt: skip
+
+
+class FunctionEventAvg(_Times):
+    """The sums over events of one name. Source: torch's FunctionEventAvg."""
+
+    def __init__(self, key: str = "", input_shapes: list[Any] | None = None, stack: list[str] | None = None) -> None:
+        self.key = key
+        self.input_shapes = input_shapes
+        self.stack = stack
+        self.kind = "op"
+        for name in _SUMMED:
+            setattr(self, name, 0)
+
+    @property
+    def name(self) -> str:
+        return self.key
+
+    def add(self, event: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
+        """Count one more event, or all of another average."""
+        for name in _SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(event, name))
+        return self
+
+    __iadd__ = add
+
+    def __repr__(self) -> str:
+        return (
+            f"<FunctionEventAvg key={self.key} count={self.count} cpu_time_total={self.cpu_time_total:.3f}us "
+            f"self_cpu_time_total={self.self_cpu_time_total:.3f}us device_time_total={self.device_time_total:.3f}us "  # type: ignore[attr-defined]
+            f"input_shapes={self.input_shapes}>"
+        )
+
+
+class EventList(list):
+    """Events in the order in which they began. Source: torch.autograd.profiler_util.EventList.
+
+    Args:
+        events: FunctionEvents, which are nested by their times here, or averages.
+        use_device: "cuda" where device times were taken, else None.
+        profile_memory, with_flops: whether those columns are filled.
+    """
+
+    def __init__(
+        self, events: Iterable[Any] = (), use_device: str | None = None, profile_memory: bool = False, with_flops: bool = False
+    ) -> None:
+        super().__init__(events)
+        self.use_device = use_device
+        self.profile_memory = profile_memory
+        self.with_flops = with_flops
+        if self and isinstance(self[0], FunctionEvent):
+            self.sort(key=lambda e: (e.start, -e.end))
+            nest(self)
+            correlate(self)
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
+        """The sums by name, and by shapes of the inputs and the innermost n lines of the stack where asked for.
+
+        Source: torch's EventList.key_averages.
+        """
+        found: dict[Any, FunctionEventAvg] = {}
+        for event in self:
+            shapes = event.input_shapes if group_by_input_shape else None
+            stack = tuple(event.stack[:group_by_stack_n]) if group_by_stack_n and event.stack else ()
+            key = (event.key, event.kind, str(shapes), stack)
+            average = found.get(key)
+            if average is None:
+                average = found[key] = FunctionEventAvg(event.key, shapes, list(stack) or None)
+                average.kind = event.kind
+            average.add(event)
+        return EventList(found.values(), self.use_device, self.profile_memory, self.with_flops)
+
+    def total_average(self) -> FunctionEventAvg:
+        """The sums over all events, nested ones included, as in torch."""
+        total = FunctionEventAvg("Total")
+        for event in self:
+            total.add(event)
+        return total
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """CPU time of everything, counted once."""
+        return sum(event.self_cpu_time_total for event in self)
+
+    def table(
+        self, sort_by: str | None = None, row_limit: int = 100, header: str | None = None, top_level_events_only: bool = False
+    ) -> str:
+        """A table in plain text; README.md beside this file explains the columns.
+
+        Args:
+            sort_by: a column's attribute, such as "self_cpu_time_total" or "cuda_time_total", largest first; None leaves the order.
+            row_limit: at most so many rows; -1 for all. header: a line above. top_level_events_only: leave out what is nested.
+        Raises: ValueError for a sort_by that is no column.
+        """
+        from gradlib.autograd.profiler.table import build_table
+
+        return build_table(self, sort_by, row_limit, header, top_level_events_only)
+
+    def export_chrome_trace(self, path: str | Path) -> None:
+        """Write a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open, with arrows from each operation to its backward."""
+        from gradlib.autograd.profiler.trace import write_trace
+
+        write_trace(self, path)
+
+    def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:
+        """Write ``outermost;...;innermost N`` lines for flamegraph.pl and speedscope, N the metric in microseconds.
+
+        Raises: ValueError for a metric other than self_cpu_time_total and self_cuda_time_total.
+        """
+        from gradlib.autograd.profiler.trace import write_stacks
+
+        write_stacks(self, path, metric)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def nest(events: list[FunctionEvent]) -> None:
+    """Find what ran inside what, thread by thread, from events in the order in which they began."""
+    open_by_thread: dict[int, list[FunctionEvent]] = {}
+    for event in events:
+        stack = open_by_thread.setdefault(event.thread, [])
+        while stack and stack[-1].end <= event.start and not (stack[-1].end == event.start == event.end):
+            stack.pop()
+        while stack and stack[-1].end < event.end:
+            stack.pop()
+        if stack:
+            parent = stack[-1]
+            event.cpu_parent = parent
+            if parent.cpu_children:
+                parent.cpu_children.append(event)  # type: ignore[union-attr]
+            else:
+                parent.cpu_children = [event]
+        stack.append(event)
+
+
+def correlate(events: list[FunctionEvent]) -> None:
+    """Give each operation of forward the runs of backward that it caused, by sequence number."""
+    forward = {event.seq: event for event in events if event.kind == "op" and event.seq is not None}
+    for event in events:
+        if event.kind != "node":
+            continue
+        cause = cause_of(event, forward)
+        if cause is not None:
+            if cause.backward:
+                cause.backward.append(event)  # type: ignore[union-attr]
+            else:
+                cause.backward = [event]
+
+
+def cause_of(event: FunctionEvent, forward: dict[int | None, FunctionEvent]) -> FunctionEvent | None:
+    """The operation outside any backward from which a node's run comes: a double backward leads through the first one."""
+    node: FunctionEvent | None = event
+    cause = None
+    while node is not None and node.stashed is not None:
+        cause = forward.get(node.stashed)
+        node = None if cause is None else cause.cpu_parent
+        while node is not None and node.kind != "node":
+            node = node.cpu_parent
+    return cause

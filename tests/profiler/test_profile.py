@@ -1,0 +1,287 @@
+"""``profile``: what it records, and the tables, traces and stacks that are made of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradlib
+from gradlib import trajectory
+from gradlib.autograd.profiler import EventList, FunctionEvent, emit_nvtx, profile, record_function
+from gradlib.autograd.profiler.table import build_table, bytes_text, flops_text, sides, time_text
+
+
+def two_layers(**options: Any) -> profile:
+    x = gradlib.ones(3, 4, requires_grad=True)
+    w = gradlib.ones(4, 5, requires_grad=True)
+    with profile(**options) as found:
+        with record_function("mine"):
+            y = (x @ w).relu().sum()
+        y.backward()
+    return found
+
+
+def names(events: list[FunctionEvent]) -> list[str]:
+    return [e.name for e in events]
+
+
+def test_events_nest_and_both_passes_share_numbers() -> None:
+    events = two_layers().function_events
+    mine = events[0]
+    assert names(events) == [
+        "mine", "matmul", "relu", "sum", "SumBackward0", "ReluBackward0", "MatmulBackward0", "AccumulateGrad", "AccumulateGrad",
+    ]  # fmt: skip
+    assert names(mine.cpu_children) == ["matmul", "relu", "sum"]
+    assert all(e.cpu_parent is None for e in events[4:])
+    forward, backward = {e.name: e for e in events[1:4]}, {e.name: e for e in events[4:7]}
+    for name in ("matmul", "relu", "sum"):
+        node = backward[f"{name.capitalize()}Backward0"]
+        assert node.stashed == forward[name].seq == forward[name].sequence_nr == node.sequence_nr
+        assert forward[name].backward == [node]
+    assert events[-1].sequence_nr == -1
+
+
+def test_times_add_up() -> None:
+    found = two_layers()
+    events = found.function_events
+    mine = events[0]
+    inner = sum(e.cpu_time_total for e in events[1:4])
+    assert 0 < inner < mine.cpu_time_total
+    assert mine.self_cpu_time_total == pytest.approx(mine.cpu_time_total - inner)
+    outermost = sum(e.cpu_time_total for e in events if e.cpu_parent is None)
+    assert found.self_cpu_time_total == pytest.approx(outermost)
+    total = found.total_average()
+    assert total.key == "Total"
+    assert total.count == len(events)
+    assert total.cpu_time_total == pytest.approx(sum(e.cpu_time_total for e in events))
+
+
+def test_shapes_flops_and_bytes() -> None:
+    events = {e.name: e for e in two_layers(record_shapes=True, with_flops=True, profile_memory=True).function_events}
+    assert events["matmul"].input_shapes == [[3, 4], [4, 5]]
+    assert events["MatmulBackward0"].input_shapes == [[3, 5]]
+    assert events["matmul"].flops == 2 * 3 * 4 * 5
+    assert events["MatmulBackward0"].flops == 2 * events["matmul"].flops, "a product for each of two gradients"
+    assert events["relu"].flops == 0
+    assert events["matmul"].cpu_memory_usage == 3 * 5 * 4
+    assert events["MatmulBackward0"].cpu_memory_usage == (3 * 4 + 4 * 5) * 4
+    assert events["mine"].cpu_memory_usage == (15 + 15 + 1) * 4
+    assert events["mine"].self_cpu_memory_usage == 0
+
+
+def test_views_allocate_nothing() -> None:
+    x = gradlib.ones(4, 4)
+    with profile(profile_memory=True) as found:
+        x.t()
+        x[1:]
+        x + 1
+    assert [e.cpu_memory_usage for e in found.function_events] == [0, 0, 64]
+
+
+def test_flops_of_linear_and_trajectories() -> None:
+    u = gradlib.zeros(2, 8, 3, requires_grad=True)
+    with profile(with_flops=True) as found:
+        gradlib.nn.functional.linear(gradlib.ones(6, 4), gradlib.ones(5, 4), gradlib.ones(5))
+        motion = trajectory.step_acceleration(u, (gradlib.zeros(2, 3),), 0.05)
+        motion.position.sum().backward()
+    events = {e.name: e for e in found.function_events}
+    assert events["linear"].flops == 6 * 5 * (2 * 4 + 1)
+    outputs = sum(x.numel() for x in (motion.position, motion.velocity, motion.acceleration, motion.jerk))
+    assert events["trajectory_chain"].flops == 2 * outputs
+    assert events["TrajectoryChainBackward0"].flops == 2 * outputs
+
+
+def test_key_averages_group_by_name_shape_and_stack() -> None:
+    x, y = gradlib.ones(2), gradlib.ones(3)
+    with profile(record_shapes=True, with_stack=True) as found:
+        for _ in range(2):
+            x + x
+        y + y
+    (add,) = found.key_averages()
+    assert (add.key, add.count) == ("add", 3)
+    assert add.cpu_time == pytest.approx(add.cpu_time_total / 3)
+    assert [(a.input_shapes[:2], a.count) for a in found.key_averages(group_by_input_shape=True)] == [([[2], [2]], 2), ([[3], [3]], 1)]
+    by_line = found.key_averages(group_by_stack_n=1)
+    assert [a.count for a in by_line] == [2, 1]
+    assert all(a.stack[0].startswith(f"{__file__}(") for a in by_line)
+
+
+def test_table_is_sorted_limited_and_has_the_asked_columns() -> None:
+    found = two_layers(record_shapes=True, with_flops=True, profile_memory=True)
+    text = found.key_averages().table(sort_by="count", row_limit=2, header="as measured")
+    lines = text.splitlines()
+    assert lines[0] == "as measured"
+    assert len([line for line in lines if "Backward0" in line or "Accumulate" in line or line.startswith("matmul")]) <= 2
+    assert lines[4].startswith("AccumulateGrad")
+    for heading in ("Self CPU %", "CPU total", "CPU time avg", "CPU Mem", "# of Calls", "Total FLOPs"):
+        assert heading in lines[2]
+    assert "CUDA" not in text
+    assert "Input Shapes" not in lines[2]
+    assert "Input Shapes" in found.key_averages(group_by_input_shape=True).table()
+    assert "mine" in found.table(top_level_events_only=True)
+    assert "matmul " not in found.table(top_level_events_only=True)
+    with pytest.raises(ValueError, match="sort_by is one of"):
+        found.table(sort_by="colour")
+
+
+def test_units() -> None:
+    assert [time_text(t) for t in (0.5, 1500.0, 2.5e6)] == ["0.500us", "1.500ms", "2.500s"]
+    assert [bytes_text(b) for b in (12, 2048, -3 << 20, 5 << 30)] == ["12 B", "2.00 KB", "-3.00 MB", "5.00 GB"]
+    assert [flops_text(f) for f in (0, 12, 1500, 2e9)] == ["--", "12 FLOP", "1.500 KFLOP", "2.000 GFLOP"]
+    assert build_table(EventList(), None, 10, None, False).splitlines()[1].startswith("Name")
+
+
+def test_sides_put_backward_on_the_operation_that_caused_it() -> None:
+    x = gradlib.ones(3, requires_grad=True)
+    with profile() as found:
+        y = (x * x * x).sum()
+        (g,) = gradlib.autograd.grad(y, x, create_graph=True)
+        g.sum().backward()
+    rows = {row.name: row for row in sides(found.function_events)}
+    events = found.function_events
+    muls = [e for e in events if e.name == "mul" and (e.cpu_parent is None)]
+    assert rows["mul"].calls == len(muls) == 2
+    assert {run.name for e in muls for run in e.backward} >= {"MulBackward0"}
+    second = [e for e in events if e.kind == "node" and e.start > max(m.end for m in muls)]
+    on_muls = {id(run) for e in muls for run in e.backward}
+    assert sum(id(e) in on_muls for e in second if e.name == "MulBackward0") == sum(e.name == "MulBackward0" for e in second)
+
+
+def test_chrome_trace_has_threads_nesting_and_arrows(tmp_path: Path) -> None:
+    x = gradlib.ones(3, requires_grad=True)
+    with profile(record_shapes=True) as found:
+        y = x * 2
+
+        def elsewhere() -> None:
+            with record_function("elsewhere"):
+                y.sum().backward()
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+    found.export_chrome_trace(tmp_path / "trace.json")
+    entries = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    work = {e["name"]: e for e in entries if e["ph"] == "X"}
+    threads = {e["tid"] for e in entries if e["ph"] == "M"}
+    assert threads == {work["mul"]["tid"], work["elsewhere"]["tid"]}
+    assert len(threads) == 2
+    outer, inner = work["elsewhere"], work["MulBackward0"]
+    assert outer["ts"] <= inner["ts"]
+    assert inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
+    starts = {e["id"]: e for e in entries if e["ph"] == "s"}
+    ends = {e["id"]: e for e in entries if e["ph"] == "f"}
+    assert starts.keys() == ends.keys()
+    arrows = {(starts[k]["ts"], starts[k]["tid"]): (ends[k]["ts"], ends[k]["tid"]) for k in starts}
+    assert arrows[work["mul"]["ts"], work["mul"]["tid"]] == (inner["ts"], inner["tid"])
+    assert work["mul"]["args"]["Sequence number"] == inner["args"]["Sequence number"]
+    assert work["mul"]["args"]["Input Dims"] == [[3], []]
+
+
+def test_stacks_lead_to_the_line_also_from_backward(tmp_path: Path) -> None:
+    x = gradlib.ones(1000, requires_grad=True)
+
+    def made_here() -> gradlib.Tensor:
+        return x * 2
+
+    with profile(with_stack=True) as found:
+        y = made_here().sum()
+        y.backward()
+    node = next(e for e in found.function_events if e.name == "MulBackward0")
+    assert node.stack[0] == f"{__file__}({made_here.__code__.co_firstlineno + 1}): made_here"
+    assert not any("gradlib/core" in frame for frame in node.stack)
+    found.export_stacks(tmp_path / "stacks")
+    lines = (tmp_path / "stacks").read_text().splitlines()
+    assert lines
+    for line in lines:
+        frames, _, value = line.rpartition(" ")
+        assert int(value) > 0
+        assert " " not in frames
+    with pytest.raises(ValueError, match="metric"):
+        found.export_stacks(tmp_path / "stacks", "count")
+    with pytest.raises(RuntimeError, match="with_stack"):
+        two_layers().export_stacks(tmp_path / "stacks")
+
+
+def test_events_of_work_that_raised_are_kept() -> None:
+    with profile() as found, pytest.raises(RuntimeError):
+        gradlib.ones(2) + gradlib.ones(3)
+    assert names(found.function_events) == ["add"]
+
+
+def test_threads_record_into_the_one_profile_without_loss() -> None:
+    count, ready = 200, threading.Barrier(4)
+    own: dict[int, profile] = {}
+
+    def work() -> None:
+        x = gradlib.ones(2, requires_grad=True)
+        for _ in range(count):
+            (x * 2).sum().backward()
+
+    def alone(number: int) -> None:
+        with profile() as mine:
+            ready.wait()
+            work()
+        own[number] = mine
+
+    def shared() -> None:
+        ready.wait()
+        work()
+
+    with profile() as found:
+        threads = [threading.Thread(target=shared) for _ in range(2)] + [threading.Thread(target=alone, args=(k,)) for k in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found.function_events) == 2 * 5 * count
+    assert len({e.thread for e in found.function_events}) == 2
+    assert [len(own[k].function_events) for k in range(2)] == [5 * count] * 2
+
+
+def test_results_are_those_without_it() -> None:
+    def program() -> list[float]:
+        x = gradlib.arange(1, 4, dtype=gradlib.float32).requires_grad_()
+        y = x * 2
+        y[0].mul_(3)
+        y.add_(x.exp())
+        (g,) = gradlib.autograd.grad((y * y).sum(), x, create_graph=True)
+        g.sum().backward()
+        return x.grad.tolist()
+
+    expected = program()
+    with profile(record_shapes=True, with_flops=True, profile_memory=True, with_stack=True):
+        assert program() == expected
+    with profile(), gradlib.inference_mode():
+        assert (gradlib.ones(2) * 2).is_inference()
+
+
+def test_misuse_is_refused() -> None:
+    with profile() as found:
+        with pytest.raises(RuntimeError, match="didn't finish"):
+            found.key_averages()
+        with pytest.raises(RuntimeError, match="not reentrant"):
+            found.__enter__()
+        with pytest.raises(RuntimeError, match="already enabled"):
+            emit_nvtx().__enter__()
+    with pytest.raises(ValueError, match="use_device"):
+        profile(use_device="tpu")
+    with profile(enabled=False) as off:
+        gradlib.ones(2) + 1
+    with pytest.raises(RuntimeError, match="didn't finish"):
+        off.table()
+
+
+@pytest.mark.cuda
+def test_device_time_on_a_gpu() -> None:
+    x = gradlib.ones(512, 512, device="cuda", requires_grad=True)
+    with profile(use_device="cuda", profile_memory=True) as found:
+        (x @ x).sum().backward()
+    events = {e.name: e for e in found.function_events}
+    assert events["matmul"].cuda_time_total > 0
+    assert events["MatmulBackward0"].cuda_time_total > 0
+    assert events["matmul"].device_memory_usage == 512 * 512 * 4
+    assert "CUDA total" in found.key_averages().table(sort_by="cuda_time_total")
