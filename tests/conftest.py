@@ -71,6 +71,7 @@ def _modes() -> dict[str, object]:
     return {
         "grad mode": gradlib.is_grad_enabled(),
         "inference mode": gradlib.is_inference_mode_enabled(),
+        "anomaly mode": gradlib.is_anomaly_enabled(),
         "default dtype": gradlib.get_default_dtype(),
         "default device": str(gradlib.zeros(0).device),
     }
@@ -83,6 +84,7 @@ def modes_sealed() -> Iterator[None]:
     yield
     after = _modes()
     gradlib.set_grad_enabled(True)
+    gradlib.set_anomaly_enabled(False)
     gradlib.set_default_dtype(gradlib.float32)
     leaked = [f"{name} was {before[name]}, is {after[name]}" for name in before if before[name] != after[name]]
     assert not leaked, "; ".join(leaked)
