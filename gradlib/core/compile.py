@@ -56,9 +56,10 @@ def build(name: str, source: str, names: dict[str, Any]) -> Any:
 def compile_call(op: Op, operator: bool = False) -> Any:
     """The public function of an operation; or what stands on Tensor for one of Python's operators: no keywords, and ``operate``."""
     names = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
+    names |= {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node, "_forward": op.forward}
     if operator:
         names["dispatch"] = operate
-    function = build(op.name, source_of_call(op, operator), {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node, **names})
+    function = build(op.name, source_of_call(op, operator), names)
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
     function.__qualname__ = op.name
@@ -110,6 +111,15 @@ def source_of_call(op: Op, operator: bool = False) -> str:
     )
     if op.tensors and op.sequence is None and len(op.outputs) == 1:
         lines += (_plain_path(op) if _has_plain_path(op) else []) + _raw_path(op)
+    if op.forward is not None:
+        lines += [
+            "    if watch.active and watch.observer is None:",
+            "        _level = local.quick",
+            "        if _level is not None:",
+            f"            _made = _forward(_level, {arguments})",
+            "            if _made is not NotImplemented:",
+            "                return _made",
+        ]
     lines.append(f"    return dispatch(op, ({arguments},))")
     return "\n".join(lines)
 

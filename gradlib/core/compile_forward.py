@@ -25,7 +25,7 @@ def compile_forward(op: Op) -> Any:
     if op.kind not in ("elementwise", "linear", "bilinear") or op.jvp is not None:
         return None
     if op.kind == "linear" and not op.promote and len(op.tensors) > 1:
-        return None  # 0.0 cannot stand for a missing tangent
+        return None  # its rules may do more than multiply element by element
     names = {f"rule_{name}": rule for name, rule in op.rules.items()}
     return build(
         "forward", source_of_forward(op), {"op": op, "_value": op.value, "_direct": op.direct, "Meta": Meta, "spread": spread, **names}
@@ -34,7 +34,7 @@ def compile_forward(op: Op) -> Any:
 
 def spread(tangent: Any, shape: tuple[int, ...]) -> Any:
     """A tangent broadcast to the shape of the output."""
-    return tangent if tangent.shape == shape else np.broadcast_to(tangent, shape)
+    return np.broadcast_to(tangent, shape)
 
 
 def source_of_forward(op: Op) -> str:
@@ -84,18 +84,14 @@ def _taken(name: str, first: bool, numbers: bool, only: str) -> list[str]:
 def _tangent(op: Op) -> list[str]:
     """The tangent ``d`` of the output, None when no input has one."""
     lines = ["    d = None"]
-    if op.kind == "linear":
-        given = [f"t_{name}" for name in op.tensors]
-        zeros = ", ".join(f"(0.0 if t_{p} is None else t_{p})" if p in op.tensors else p for p in op.params)
-        one = len(given) == 1
+    if op.kind == "linear" and len(op.tensors) == 1:
         passed = ", ".join(f"t_{p}" if p in op.tensors else p for p in op.params)
         return [
             *lines,
-            f"    if {' or '.join(f'{t} is not None' for t in given)}:",
-            f"        d = {begin_value(op)}{passed if one else zeros})",
+            f"    if t_{op.tensors[0]} is not None:",
+            f"        d = {begin_value(op)}{passed})",
             "        if type(d) is not ndarray:",
             "            d = as_array(d)",
-            *([] if one else ["        d = spread(d, out.shape)"]),
         ]
     for name in op.tensors:
         if op.kind == "bilinear":
@@ -110,7 +106,7 @@ def _tangent(op: Op) -> list[str]:
 def _raw_name(op: Op, owner: str, need: str) -> str:
     """The expression for one name of an elementwise rule, on arrays."""
     if need == "g":
-        return f"spread(t_{owner}, out.shape)" if len(op.tensors) > 1 else f"t_{owner}"
+        return f"(t_{owner} if t_{owner}.shape == out.shape else spread(t_{owner}, out.shape))" if len(op.tensors) > 1 else f"t_{owner}"
     if need in op.tensors:
         return f"a_{need}"
     for tensor in op.tensors:

@@ -17,7 +17,7 @@ from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import Batched, is_batched_at, levels_of
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import beneath, enable_grad, layer, lifted, local, no_grad, observing
+from gradlib.core.modes import beneath, enable_grad, layer, lifted, local, no_grad
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 class Level(layer):
     """One level of forward mode, active while entered."""
+
+    quick = True
 
     def tangent(self, value: Any) -> Tensor | None:
         """The tangent that a value carries at this level, or None."""
@@ -54,10 +56,6 @@ class Level(layer):
 
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Run an operation and carry the tangents of its inputs to its outputs."""
-        if op.forward is not None and len(local.layers) == 1 and observing() is None:
-            result = op.forward(self, *args)
-            if result is not NotImplemented:
-                return result
         inputs = [args[i] for i in op.positions]
         if op.sequence is not None:
             inputs[-1:] = inputs[-1]

@@ -98,9 +98,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     shadow = wrap(copy(target._array) if copies_input and recording else target._array)
     shadow._node = target._node
     if target._meta is not None and target._meta.tangents:
-        shadow.meta.tangents = {
-            level: wrap(copy(t._array)) if t._node is None and not t._meta else t.clone() for level, t in target._meta.tangents.items()
-        }
+        shadow.meta.tangents = target._meta.tangents
     result = compute(shadow)
     refuse_rows(result, name)
     if recording and isinstance(result, Tensor) and result._node is not None and target._meta is not None and target._meta.view is not None:
@@ -121,30 +119,29 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
 
 
 def write_tangents(target: Tensor, result: Any) -> None:
-    """Forward mode: write the tangents of the new values where those of the old ones are, also those of a base and its other views."""
+    """Forward mode: give target the tangent of its new values, and a base and its views the tangents that go with that.
+
+    A tangent may be another tensor's too, so it is the base's copy that is written, from which those of all views are taken anew.
+    """
     made = (result._meta.tangents or {}) if isinstance(result, Tensor) and result._meta is not None else {}
-    held = target.meta.tangents or {}
     view = target.meta.view
     owner = target if view is None else view.base
-    for level in {*made, *held}:
+    for level in {*made, *(target.meta.tangents or {})}:
         if level not in local.layers:
             continue
-        new = made.get(level)
         with beneath(level):
-            if level not in held:
-                base = owner.meta.tangents.get(level) if owner.meta.tangents else None
-                if base is None:
-                    base = wrap(namespace(owner._array).zeros_like(owner._array))
-                    level.attach(owner, base)
-                for ref in tuple(target.version.views):
-                    each = ref()
-                    if each is not None and each.meta.view is not None and level not in (each.meta.tangents or {}):
-                        level.attach(each, replay(each.meta.view.path(), base))
-            tangent = target.meta.tangents[level]  # type: ignore[index]
+            held, new = level.tangent(owner), level.tangent(result)
+            tangent = wrap(namespace(owner._array).zeros_like(owner._array)) if held is None else held.clone()
+            region = tangent if view is None else replay(view.path(), tangent)
             if new is None:
-                tangent.zero_()
+                region.zero_()
             else:
-                tangent.copy_(new)
+                region.copy_(new)
+            level.attach(owner, tangent)
+            for ref in tuple(target.version.views):
+                each = ref()
+                if each is not None and each.meta.view is not None:
+                    level.attach(each, replay(each.meta.view.path(), tangent))
 
 
 def refuse_leaf(target: Tensor, name: str) -> None:

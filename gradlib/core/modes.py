@@ -46,6 +46,7 @@ class Local(threading.local):
     grad_enabled = True
     inference = False
     layers: tuple[layer, ...] = ()
+    quick: layer | None = None  # the only layer, when an operation's compiled ``forward`` can do what it does
     around_node: tuple[AroundNode, ...] = ()
     saving: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()  # pairs of pack and unpack; the last one counts
     saving_refused: str | None = None
@@ -72,6 +73,12 @@ def activate(count: int) -> None:
         watch.active += count
 
 
+def set_layers(layers: tuple[layer, ...]) -> None:
+    """Put these layers over the operations of the calling thread."""
+    local.layers = layers
+    local.quick = layers[0] if len(layers) == 1 and layers[0].quick else None
+
+
 class layer:
     """While entered, every operation on this thread goes through ``intercept(op, args)`` first: forward mode, vmap, observers.
 
@@ -81,6 +88,9 @@ class layer:
     outermost = False
     """Whether it stands above all layers that are not, whichever was entered first."""
 
+    quick = False
+    """Whether an operation's ``forward`` does, alone, what this layer does with plain arguments."""
+
     def intercept(self, op: Any, args: tuple[Any, ...]) -> Any:
         raise TypeError(f"{type(self).__name__} says nothing of what it does with an operation")
 
@@ -88,12 +98,12 @@ class layer:
         at = len(local.layers)
         while at and not self.outermost and local.layers[at - 1].outermost:
             at -= 1
-        local.layers = (*local.layers[:at], self, *local.layers[at:])
+        set_layers((*local.layers[:at], self, *local.layers[at:]))
         activate(1)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        local.layers = tuple(each for each in local.layers if each is not self)
+        set_layers(tuple(each for each in local.layers if each is not self))
         activate(-1)
 
 
@@ -105,10 +115,10 @@ class beneath:
 
     def __enter__(self) -> None:
         self.layers = local.layers
-        local.layers = self.layers[: self.layers.index(self.top)]
+        set_layers(self.layers[: self.layers.index(self.top)])
 
     def __exit__(self, *exc: object) -> None:
-        local.layers = self.layers
+        set_layers(self.layers)
 
 
 class lifted:
@@ -119,10 +129,10 @@ class lifted:
 
     def __enter__(self) -> None:
         self.layers = local.layers
-        local.layers = tuple(each for each in self.layers if each is not self.skipped)
+        set_layers(tuple(each for each in self.layers if each is not self.skipped))
 
     def __exit__(self, *exc: object) -> None:
-        local.layers = self.layers
+        set_layers(self.layers)
 
 
 class around_node:
