@@ -24,7 +24,7 @@ def cupy() -> Namespace:
     except ImportError as error:
         raise RuntimeError(
             "a CUDA device needs CuPy, which is not installed here. "
-            "Install it with: pip install 'gradlib[cuda12]' (CUDA 12) or pip install 'gradlib[cuda13]' (CUDA 13)."
+            "Install it with: pip install 'cupy-cuda12x[ctk]' (CUDA 12) or pip install 'cupy-cuda13x[ctk]' (CUDA 13)."
         ) from error
     return module
 
@@ -234,7 +234,7 @@ def special(array: Array) -> Any:
             import scipy.special as module
         except ImportError as error:
             raise RuntimeError(
-                "this function needs SciPy on the CPU, which is not installed here. Install it with: pip install 'gradlib[scipy]'."
+                "this function needs SciPy on the CPU, which is not installed here. Install it with: pip install scipy."
             ) from error
         return module
     import cupyx.scipy.special as module

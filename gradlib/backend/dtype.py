@@ -36,7 +36,7 @@ def bfloat16() -> np.dtype:
     try:
         import ml_dtypes
     except ImportError as error:
-        raise RuntimeError("bfloat16 needs the package ml_dtypes. Install it with: pip install 'gradlib[bfloat16]'.") from error
+        raise RuntimeError("bfloat16 needs the package ml_dtypes. Install it with: pip install ml_dtypes.") from error
     return np.dtype(ml_dtypes.bfloat16)
 
 

@@ -22,7 +22,7 @@ def test_names() -> None:
 
 def test_cuda_without_cupy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(RuntimeError, match=r"needs CuPy.*pip install 'gradlib\[cuda12\]'"):
+    with pytest.raises(RuntimeError, match=r"needs CuPy.*pip install 'cupy-cuda12x\[ctk\]'"):
         gradlib.device("cuda")
     with pytest.raises(RuntimeError, match="needs CuPy"):
         gradlib.zeros(2, device="cuda")

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     print(report.table(moves, solved, machine, time.perf_counter() - began))
     print("written: " + ", ".join(str(folder / name) for name in output.NAMES if drawn or not name.endswith(".png")))
     if not drawn:
-        print("no trajectories.png: matplotlib is not installed; get it with: pip install 'gradlib[plot]'")
+        print("no trajectories.png: matplotlib is not installed; get it with: pip install matplotlib")
     return 0 if solved.all() else 1
 
 

@@ -38,7 +38,7 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         import yaml
     except ImportError as error:
-        raise InputError("--limits reads YAML, which needs PyYAML; install it with: pip install 'gradlib[yaml]'") from error
+        raise InputError("--limits reads YAML, which needs PyYAML; install it with: pip install pyyaml") from error
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """SafeLoader that refuses a key given twice, which PyYAML would let the last one win."""
