@@ -13,6 +13,8 @@ from gradlib.autograd.function_forward import carry
 from gradlib.autograd.function_nested import NestedBackward, emptied, flatten, rebuild
 from gradlib.autograd.function_node import DelayedError, FunctionNode
 from gradlib.autograd.function_outputs import tie
+from gradlib.autograd.function_vmap import call_on_rows
+from gradlib.core.batched import VmapLevel
 from gradlib.core.forward import Level
 from gradlib.core.modes import beneath, local, no_grad, observing, watch
 from gradlib.core.tensor import Tensor, wrap
@@ -100,7 +102,14 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """The function on batches, for ``vmap``."""
+        """The function on batches, for ``gradlib.vmap``; or say ``generate_vmap_rule = True`` and it is made from forward and backward.
+
+        Args:
+            info: ``batch_size`` and ``randomness`` of the vmap.
+            in_dims: for each argument the dimension of its batch, None for what has none.
+            args: the arguments, batches whole.
+        Returns: the result, and for each of its Tensors the dimension of its batch (or None).
+        """
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
         )
@@ -124,6 +133,8 @@ class Function(metaclass=FunctionMeta):
     @classmethod
     def _call(cls, args: tuple[Any, ...], separate: bool) -> tuple[Any, FunctionNode]:
         """The call beneath every level of forward mode, then each level's tangents, innermost call first."""
+        if watch.active and local.layers and isinstance(local.layers[-1], VmapLevel):
+            return call_on_rows(cls, local.layers[-1], args)
         if watch.active and local.layers and isinstance(local.layers[-1], Level):
             level = local.layers[-1]
             with beneath(level):

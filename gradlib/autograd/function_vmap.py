@@ -1,0 +1,170 @@
+"""Custom Functions inside vmap: by a ``vmap`` of their own, or one made from what they are for a single row."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from gradlib.core.batched import VmapLevel, is_batched_at
+from gradlib.core.modes import beneath
+from gradlib.core.tensor import Tensor
+from gradlib.func.level import Level
+from gradlib.func.tree import flatten, map_leaves, spread, unflatten
+
+_MORE = "See the docstring of gradlib.autograd.Function.vmap."
+
+
+class VmapInfo(NamedTuple):
+    """What a Function's ``vmap`` is told: how many rows there are, and what random operations are to do."""
+
+    batch_size: int
+    randomness: str
+
+
+def call_on_rows(cls: Any, level: VmapLevel, args: tuple[Any, ...]) -> tuple[Any, Any]:
+    """A Function's result for all rows at once, and what stands for its node.
+
+    Raises: RuntimeError when the Function says nothing of vmap, or twice.
+    """
+    assert isinstance(level, Level)
+    if not any(isinstance(v, Tensor) and is_batched_at(level, v) for v in flatten(args)[0]):
+        with beneath(level):
+            made: tuple[Any, Any] = cls._call(args, _is_separate(cls))
+            return made
+    from gradlib.autograd.function import Function
+
+    own = cls.vmap is not Function.vmap
+    if own and cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please "
+            f"set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity. {_MORE}"
+        )
+    if not own and not cls.generate_vmap_rule:
+        raise RuntimeError(
+            f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
+            f"staticmethod or set generate_vmap_rule=True. {_MORE}"
+        )
+    if not _is_separate(cls):
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
+            f"setup_context staticmethod ({cls.__name__}). {_MORE}"
+        )
+    return (_by_own_rule if own else _by_made_rule)(cls, level, args), SimpleNamespace(for_forward=())
+
+
+def _is_separate(cls: Any) -> bool:
+    from gradlib.autograd.function import Function
+
+    return cls.setup_context is not Function.setup_context
+
+
+def _wholes(level: Level, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The arguments with whole values in place of rows, and for each the batch's dimension, 0 or None."""
+    wholes = map_leaves(lambda v: level.matched(v) if isinstance(v, Tensor) and is_batched_at(level, v) else v, args)
+    dims = map_leaves(lambda v: 0 if isinstance(v, Tensor) and is_batched_at(level, v) else None, args)
+    return wholes, dims
+
+
+def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
+    wholes, dims = _wholes(level, args)
+    with beneath(level):
+        answer = cls.vmap(VmapInfo(level.size, level.randomness), dims, *wholes)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            count = f", got a tuple of {len(answer)}" if isinstance(answer, tuple) else f", got {type(answer).__name__}"
+            raise RuntimeError(f"Expected {cls.__name__}.vmap to return a tuple of two elements (output, out_dims){count}")
+        made, out_dims = answer
+        values, structure = flatten(made)
+        places = spread(out_dims, structure)
+        if places is None:
+            raise ValueError(f"{cls.__name__}.vmap returned an incompatible (output, out_dims): {structure} and {out_dims!r}")
+        moved = [v if d is None or not isinstance(v, Tensor) else v.movedim(d, 0) for v, d in zip(values, places, strict=True)]
+    return unflatten([v if d is None else level.rows(v) for v, d in zip(moved, places, strict=True)], structure)
+
+
+# ---- a rule made from the Function --------------------------------------------------------------------------------------------------
+
+
+def _by_made_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
+    wholes, dims = _wholes(level, args)
+    with beneath(level):
+        made = mapped(cls, level.size, level.randomness, dims).apply(*wholes)
+    return map_leaves(lambda v: level.rows(v) if isinstance(v, Tensor) else v, made)
+
+
+class RowsCtx:
+    """The ctx as the Function's methods see it, one row at a time; what they save is kept whole."""
+
+    def __init__(self, ctx: Any, level: Level, ahead: bool = False) -> None:
+        self.__dict__["parts"] = (ctx, level, ahead)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.parts[0], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.parts[0], name, value)
+
+    def _kept(self, name: str, tensors: tuple[Any, ...]) -> list[Any]:
+        ctx, level, _ = self.parts
+        setattr(ctx, name, tuple(isinstance(t, Tensor) and is_batched_at(level, t) for t in tensors))
+        return [level.matched(t) if isinstance(t, Tensor) and is_batched_at(level, t) else t for t in tensors]
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self.parts[0].save_for_backward(*self._kept("_rows_saved", tensors))
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        self.parts[0].save_for_forward(*self._kept("_rows_saved_ahead", tensors))
+
+    def mark_dirty(self, *args: Any) -> None:
+        self.parts[0].mark_dirty(*map(self.parts[1].unwrapped, args))
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        self.parts[0].mark_non_differentiable(*map(self.parts[1].unwrapped, args))
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        ctx, level, ahead = self.parts
+        held = ctx._rows_saved_ahead if ahead else ctx._rows_saved
+        return tuple(level.rows(t) if batched else t for t, batched in zip(ctx.saved_tensors, held, strict=True))
+
+
+def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
+    """A Function on whole values that is the given one for each row."""
+    from gradlib.autograd.function import Function
+
+    def rows(level: Level, values: Any) -> tuple[Any, ...]:
+        flat = map_leaves(lambda v, d: v if d is None or v is None else level.rows(v), values, dims)
+        return tuple(flat)
+
+    def whole(level: Level, made: Any) -> Any:
+        return map_leaves(lambda v: level.matched(v) if isinstance(v, Tensor) else v, made)
+
+    def forward(*wholes: Any) -> Any:
+        level = Level(size, randomness)
+        with level:
+            return whole(level, cls.forward(*rows(level, wholes)))
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        level = Level(size, randomness)
+        with level:
+            made = map_leaves(lambda v: level.rows(v) if isinstance(v, Tensor) else v, output)
+            cls.setup_context(RowsCtx(ctx, level), rows(level, inputs), made)
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        level = Level(size, randomness)
+        with level:
+            given = [None if g is None else level.rows(g) for g in grads]
+            found = cls.backward(RowsCtx(ctx, level), *given)
+            found = found if isinstance(found, tuple) else (found,)
+            found = tuple(None if d is None else level.matched(d) for d in found)
+        batched = [d is not None and not isinstance(d, (tuple, list, dict)) for d in dims]
+        return tuple(d if d is None or one else d.sum(0) for d, one in zip(found, batched, strict=True))
+
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        level = Level(size, randomness)
+        with level:
+            return whole(level, cls.jvp(RowsCtx(ctx, level, ahead=True), *rows(level, tangents)))
+
+    methods = {"forward": forward, "setup_context": setup_context, "backward": backward}
+    if cls.jvp is not Function.jvp:
+        methods["jvp"] = jvp
+    return type(f"Vmapped{cls.__name__}", (Function,), {k: staticmethod(v) for k, v in methods.items()})
