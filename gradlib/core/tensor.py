@@ -22,10 +22,12 @@ from gradlib.core.readout import Readout, Size as Size
 class Tensor(Readout):
     """An n-dimensional array that records what is computed from it. Made by ``gradlib.tensor`` and friends.
 
+    It has no room for attributes of your own (a dictionary would cost every operation); a subclass has.
+
     Source: torch.Tensor.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_version_slot")
+    __slots__ = ("__weakref__", "_array", "_meta", "_node", "_version_slot")
     __array_priority__ = 1000.0  # NumPy's operators leave mixed expressions to the reflected operators here
 
     _array: Array
