@@ -7,6 +7,7 @@ meeting a float one takes the float's dtype.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def as_dtype(value: Any) -> np.dtype | None:
     """
     if value is None:
         return None
-    if type(value) is np.dtype and (own := _OWN.get(value)) is not None:
+    if isinstance(value, np.dtype) and (own := _OWN.get(value)) is not None:
         return own
     if isinstance(value, str) and value == "bfloat16":
         return bfloat16()
@@ -116,6 +117,11 @@ def promote_types(a: Any, b: Any) -> np.dtype:
     first, second = as_dtype(a), as_dtype(b)
     if first is None or second is None:
         raise TypeError("promote_types takes two dtypes, got None")
+    return _promote(first, second)
+
+
+@functools.cache
+def _promote(first: np.dtype, second: np.dtype) -> np.dtype:
     if first == second:
         return first
     low, high = sorted((first, second), key=category)
@@ -168,7 +174,7 @@ def result_type(*operands: Any) -> np.dtype:
         else:
             group = 0 if operand.ndim else 1
         seen = groups[group]
-        groups[group] = dtype if seen is None else promote_types(seen, dtype)
+        groups[group] = dtype if seen is None or seen is dtype else _promote(seen, dtype)
     combined = _combine(_combine(groups[0], groups[1]), groups[2])
     if combined is None:
         raise TypeError("result_type needs at least one operand")

@@ -140,6 +140,7 @@ def _promoted(op: Op, values: list[Any]) -> list[Any]:
 
 _WEAK = {int, float}
 _INEXACT = {"f", "c"}
+_EXACT = {"b", "i", "u"}
 
 
 def promote(values: list[Any], to_float: bool = False) -> list[Any]:
@@ -150,8 +151,10 @@ def promote(values: list[Any], to_float: bool = False) -> list[Any]:
         to_float: integers and bools become the default float dtype.
     """
     found = {v.dtype if is_array(v) else type(v) for v in values} - _WEAK
-    if len(found) == 1 and getattr(next(iter(found)), "kind", "") in _INEXACT:
-        return values
+    if len(found) == 1:
+        kind = getattr(next(iter(found)), "kind", "")
+        if kind in _INEXACT or (kind in _EXACT and not to_float and all(map(is_array, values))):
+            return values
     operands = [v for v in values if v is not None]
     common = dtypes.result_type(*operands)
     if to_float and dtypes.category(common) < 2:
