@@ -314,5 +314,5 @@ def test_other_refusals() -> None:
 @pytest.mark.parametrize("name", ["sum", "prod", "nansum"])
 @pytest.mark.parametrize("asked", ["int16", "int32", "float16", "float64"])
 def test_the_dtype_asked_for_is_the_dtype_returned(name: str, asked: str) -> None:
-    for given in ("int64", "float32"):
-        assert getattr(gradlib.ones(3, dtype=given), name)(dtype=asked).dtype == asked
+    for held in ("int64", "float32"):
+        assert getattr(gradlib.ones(3, dtype=held), name)(dtype=asked).dtype == asked
