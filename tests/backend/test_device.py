@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import gradlib
@@ -38,3 +40,14 @@ def test_a_device_as_context_is_the_default_place(device: str) -> None:
     with gradlib.device(device):
         assert gradlib.ones(2).device.type == device
     assert gradlib.ones(2).device.type == "cpu"
+
+
+def test_a_mixture_of_devices_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an array class that only says where it is, since the error comes before anything is computed."""
+
+    class OnCuda:
+        dtype, shape, ndim, device = np.dtype("float32"), (3,), 1, SimpleNamespace(id=0)
+
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=OnCuda))
+    with pytest.raises(RuntimeError, match=r"mul: expected all tensors to be on the same device.*cpu.*cuda:0.*\[3\] on cuda:0 \(CuPy\)"):
+        gradlib.ones(3) * OnCuda()
