@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
+from gradlib.core.batched import Batched
 from gradlib.core.modes import activate, watch
 from gradlib.core.node import Node
 from gradlib.core.tensor import raw
@@ -131,6 +132,8 @@ def _run(node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
 
 def _refuse_nan(node: Node, grads: Any) -> None:
     for i, grad in enumerate(grads):
+        while isinstance(grad, Batched):
+            grad = grad.value
         array = raw(grad)
         if array is not None and node.edges[i] is not None and _has_nan(array):
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output. (seq {node.seq})")

@@ -17,7 +17,7 @@ from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import Batched, is_batched_at, levels_of
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import beneath, enable_grad, layer, lifted, local, no_grad
+from gradlib.core.modes import beneath, enable_grad, layer, lifted, local, no_grad, plain_saving
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
 
@@ -104,7 +104,10 @@ def jvp(
         and (op.complex != "explicit" or not any(_is_complex(x) for x in (*inputs, *outputs)))
     ):
         return (_by_rules(op, args, tangents, outputs[0]),)
-    return _by_transposition(op, args, inputs, tangents)
+    if not local.saving:
+        return _by_transposition(op, args, inputs, tangents)
+    with plain_saving():  # what is saved along the way is no part of the program
+        return _by_transposition(op, args, inputs, tangents)
 
 
 def _all(result: Any) -> tuple[Tensor, ...]:

@@ -150,6 +150,17 @@ class around_node:
         activate(-1)
 
 
+class plain_saving:
+    """While entered, what this thread saves for backward is saved as it is, whatever hooks are active."""
+
+    def __enter__(self) -> None:
+        self.saving = local.saving
+        local.saving = ()
+
+    def __exit__(self, *exc: object) -> None:
+        local.saving = self.saving
+
+
 def around_nodes() -> tuple[AroundNode, ...]:
     """What stands around every node that this thread runs in backward, the outermost last."""
     around = local.around_node + watch.around_node

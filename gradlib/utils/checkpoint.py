@@ -17,7 +17,7 @@ from gradlib.backend.array import device_index
 from gradlib.backend.device import get_default_device
 from gradlib.backend.random import default_generator
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import beneath, enable_grad, layer, local, watch
+from gradlib.core.modes import beneath, enable_grad, layer, local, set_layers, watch
 from gradlib.core.saved import PackedTensor
 from gradlib.core.tensor import Tensor
 
@@ -211,6 +211,7 @@ class _Frame:
         self.kwargs = kwargs
         self.again = again
         self.device = get_default_device()
+        self.layers = local.layers
         places = {None, *(device_index(a._array) for a in args if isinstance(a, Tensor))} if preserve_rng_state else set()
         self.streams = _streams(places)
         self.holders: list[weakref.ref[_Holder]] = []
@@ -278,14 +279,16 @@ class _Frame:
             )
 
     def _call(self) -> None:
-        """Call the function again with the same arguments, random numbers and default device."""
+        """Call the function again with the same arguments, random numbers and default device, under the same levels."""
         args = [a.tensor() if isinstance(a, _Argument) else a for a in self.args]
-        present = _streams(self.streams)
+        present, layers = _streams(self.streams), local.layers
         try:
             _continue_streams(self.streams)
+            set_layers(self.layers)
             with enable_grad(), self.device, self.again:
                 self.function(*args, **self.kwargs)
         finally:
+            set_layers(layers)
             _continue_streams(present)
 
     def _explained(self, error: CheckpointError) -> CheckpointError:

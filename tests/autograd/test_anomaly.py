@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gradlib
+from gradlib import func
 from gradlib.autograd import Function, detect_anomaly, grad, set_detect_anomaly
 
 pytestmark = pytest.mark.nonfinite
@@ -184,6 +185,14 @@ def test_counts_for_every_thread(on: None) -> None:
         thread.start()
         thread.join()
     assert "'SqrtBackward0' returned nan values" in found[0]
+
+
+def test_within_func(on: None) -> None:
+    rows = gradlib.tensor([[0.0, 1.0], [2.0, 3.0]])
+    reported(lambda: func.vmap(func.grad(not_a_number))(rows), RuntimeError, "'SqrtBackward0' returned nan")
+    found = func.vmap(func.jacfwd(lambda x: x.softmax(0)))(rows)
+    with set_detect_anomaly(False):
+        np.testing.assert_array_equal(found.numpy(), func.vmap(func.jacfwd(lambda x: x.softmax(0)))(rows).numpy())
 
 
 def test_gradients_are_unchanged(on: None) -> None:

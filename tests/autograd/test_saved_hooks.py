@@ -173,6 +173,12 @@ class TestDefaultHooks:
             tangent = forward_ad.unpack_dual(g).tangent
         np.testing.assert_allclose(tangent.numpy(), (1 + np.array([1.0, 2.0])) * np.exp([1.0, 2.0]))
 
+    def test_what_forward_mode_saves_along_the_way_is_not_packed(self) -> None:
+        seen: list[str] = []
+        with forward_ad.dual_level(), saved_tensors_hooks(lambda x: seen.append(x.grad_fn.name()) or x, as_is):
+            forward_ad.make_dual(leaf(1.0, 2.0), gradlib.ones(2, dtype=gradlib.float64)).softmax(0)
+        assert seen == ["SoftmaxBackward0"]
+
     def test_a_detaching_pack_leaves_no_cycle(self) -> None:
         a = leaf(1.0, 2.0)
         gc.collect()

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.autograd import Function, grad
+from gradlib import func
+from gradlib.autograd import Function, forward_ad, grad
 from gradlib.autograd.graph import saved_tensors_hooks
 from gradlib.utils.checkpoint import (
     CheckpointError,
@@ -220,6 +221,25 @@ def test_reading_a_saved_tensor_outside_backward() -> None:
     saved = y.grad_fn._saved_result
     assert saved.grad_fn is y.grad_fn
     same([saved], [y])
+
+
+def test_within_forward_mode_and_func() -> None:
+    x, w = inputs()
+    x = x.detach()
+
+    def plain(x: gradlib.Tensor) -> gradlib.Tensor:
+        return (block(x, w.detach()).softmax(0) * x.exp()).cumprod(0).logsumexp(0)
+
+    def kept_small(x: gradlib.Tensor) -> gradlib.Tensor:
+        return checkpoint(plain, x)
+
+    with forward_ad.dual_level():
+        d = forward_ad.make_dual(x.clone().requires_grad_(), gradlib.ones_like(x))
+        found, expected = (forward_ad.unpack_dual(grad(f(d), d)[0]).tangent for f in (kept_small, plain))
+    same([found], [expected])
+    same([func.hessian(kept_small)(x)], [func.hessian(plain)(x)])
+    rows = gradlib.stack([x, x * 2])
+    same([func.vmap(func.grad(kept_small))(rows)], [func.vmap(func.grad(plain))(rows)])
 
 
 def test_arguments_that_were_written_are_refused() -> None:
