@@ -7,6 +7,8 @@ from gradlib.autograd.profiler.events import (
     Kernel as Kernel,
 )
 from gradlib.autograd.profiler.itt import emit_itt as emit_itt
+from gradlib.autograd.profiler.nsys import load_nsys as load_nsys
+from gradlib.autograd.profiler.nvprof import load_nvprof as load_nvprof
 from gradlib.autograd.profiler.nvtx import emit_nvtx as emit_nvtx
 from gradlib.autograd.profiler.profiling import profile as profile
 from gradlib.autograd.profiler.record import record_function as record_function

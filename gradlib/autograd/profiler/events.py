@@ -63,7 +63,7 @@ class FunctionEvent(_Times):
         kind: "op", "node" or "user".
         seq: the number of the node that a forward operation makes; for a node, where the counter stood. None where nothing is recorded.
         stashed: for a node, the number of the operation that made it.
-        thread: the thread it ran in; start, end: when.
+        thread, process: where it ran; start, end: when.
         input_shapes, stack, flops: as asked for.
         cpu_memory_usage: bytes of the arrays it made; device_memory_usage: the same on the device.
         measured: device time between its begin and its end on the stream, or None; kernels: those it launched itself.
@@ -72,8 +72,8 @@ class FunctionEvent(_Times):
     """
 
     __slots__ = (
-        "backward", "cpu_children", "cpu_memory_usage", "cpu_parent", "device_memory_usage", "end", "flops", "id", "input_shapes", "kernels",
-        "kind", "measured", "name", "seq", "stack", "start", "stashed", "thread",
+        "backward", "cpu_children", "cpu_memory_usage", "cpu_parent", "device_memory_usage", "end", "flops", "id", "input_shapes",
+        "kernels", "kind", "measured", "name", "process", "seq", "stack", "start", "stashed", "thread",
     )  # fmt: skip
     count = 1
 
@@ -95,6 +95,7 @@ class FunctionEvent(_Times):
         self.start = start
         self.end = end
         self.thread = thread
+        self.process = 0
         self.kind = kind
         self.seq = seq
         self.stashed = stashed
@@ -297,9 +298,9 @@ class EventList(list):
 
 def nest(events: list[FunctionEvent]) -> None:
     """Find what ran inside what, thread by thread, from events in the order in which they began."""
-    open_by_thread: dict[int, list[FunctionEvent]] = {}
+    open_by_thread: dict[tuple[int, int], list[FunctionEvent]] = {}
     for event in events:
-        stack = open_by_thread.setdefault(event.thread, [])
+        stack = open_by_thread.setdefault((event.process, event.thread), [])
         while stack and stack[-1].end <= event.start and not (stack[-1].end == event.start == event.end):
             stack.pop()
         while stack and stack[-1].end < event.end:
@@ -316,7 +317,7 @@ def nest(events: list[FunctionEvent]) -> None:
 
 def correlate(events: list[FunctionEvent]) -> None:
     """Give each operation of forward the runs of backward that it caused, by sequence number."""
-    forward = {event.seq: event for event in events if event.kind == "op" and event.seq is not None}
+    forward = forward_by_seq(events)
     for event in events:
         if event.kind != "node":
             continue
@@ -328,12 +329,17 @@ def correlate(events: list[FunctionEvent]) -> None:
                 cause.backward = [event]
 
 
-def cause_of(event: FunctionEvent, forward: dict[int | None, FunctionEvent]) -> FunctionEvent | None:
+def forward_by_seq(events: list[FunctionEvent]) -> dict[tuple[int, int | None], FunctionEvent]:
+    """The operations by process and number."""
+    return {(event.process, event.seq): event for event in events if event.kind == "op" and event.seq is not None}
+
+
+def cause_of(event: FunctionEvent, forward: dict[tuple[int, int | None], FunctionEvent]) -> FunctionEvent | None:
     """The operation outside any backward from which a node's run comes: a double backward leads through the first one."""
     node: FunctionEvent | None = event
     cause = None
     while node is not None and node.stashed is not None:
-        cause = forward.get(node.stashed)
+        cause = forward.get((node.process, node.stashed))
         node = None if cause is None else cause.cpu_parent
         while node is not None and node.kind != "node":
             node = node.cpu_parent

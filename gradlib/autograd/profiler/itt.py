@@ -24,7 +24,7 @@ class emit_itt(Emit):
             import ittapi
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
-                "emit_itt needs the package ittapi, which is not installed: pip install 'gradlib[itt]'", name="ittapi"
+                "emit_itt needs the package ittapi, which is not installed: pip install ittapi", name="ittapi"
             ) from error
         self._ittapi: Any = ittapi
         self._domain = ittapi.domain(DOMAIN)

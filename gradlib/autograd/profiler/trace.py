@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gradlib.autograd.profiler.events import EventList
+from gradlib.autograd.profiler.events import EventList, forward_by_seq
 
 _CATEGORY = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation"}
 _DEVICE = "GPU"
@@ -22,12 +22,12 @@ def trace_events(events: EventList) -> Iterator[dict[str, Any]]:
     streams = sorted({kernel.stream for event in events for kernel in event.kernels or ()})
     for stream in streams:
         yield {"ph": "M", "name": "thread_name", "pid": _DEVICE, "tid": stream, "args": {"name": f"stream {stream}"}}
-    made: dict[int, Any] = {event.seq: event for event in events if event.kind == "op" and event.seq is not None}
+    made = forward_by_seq(events)
     arrows = 0
     for event in events:
         place = {"pid": process, "tid": event.thread, "ts": event.start}
         yield {"ph": "X", "cat": _CATEGORY[event.kind], "name": event.name, **place, "dur": event.end - event.start, "args": _notes(event)}
-        source = made.get(event.stashed) if event.kind == "node" else None
+        source = made.get((event.process, event.stashed)) if event.kind == "node" else None
         if source is not None:
             arrows += 1
             arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": arrows}

@@ -1,0 +1,65 @@
+"""``load_nsys``: the SQLite export of Nsight Systems as events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gradlib.autograd.profiler.events import EventList
+from gradlib.autograd.profiler.loading import Launch, Range, assemble, columns_of, no_collection, open_tables, own_domain, strings
+
+TABLES = {
+    "NVTX_EVENTS": ("start", "end", "eventType", "text", "globalTid"),
+    "StringIds": ("id", "value"),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId"),
+    "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end", "streamId", "correlationId", "shortName"),
+}
+REMEDY = (
+    "Record with `nsys profile --trace=cuda,nvtx -o run python program.py`, the program inside `with emit_nvtx():`, and export with "
+    "`nsys export --type=sqlite -o run.sqlite run.nsys-rep`."
+)
+_PUSH_POP, _DOMAIN_CREATE = 59, 75  # eventType
+_PROCESS = ~0xFFFFFF  # of a globalTid: its globalPid
+
+
+@no_collection()
+def load_nsys(path: str | Path) -> EventList:
+    """Read an export of Nsight Systems.
+
+    Args:
+        path: the SQLite file of ``nsys export --type=sqlite``.
+    Returns: the ranges of ``emit_nvtx`` in the order in which they began, nested, each with the kernels launched in it; operations know
+        the runs of backward that they caused (``backward``) and the kernels of both passes (``caused_kernels``,
+        ``caused_device_time_total``). Kernels launched outside every range are on events named ``(outside ranges)``.
+    Raises: FileNotFoundError; ValueError for a file that is no such export, saying what it lacks.
+    """
+    connection = open_tables(path, TABLES, "Nsight Systems", REMEDY)
+    try:
+        texts = strings(connection, "StringIds", "id")
+        known = columns_of(connection, "NVTX_EVENTS")
+        text_id = "textId" if "textId" in known else "NULL"
+        domain = "domainId" if "domainId" in known else "NULL"
+        named = connection.execute(f"SELECT {domain}, text, {text_id} FROM NVTX_EVENTS WHERE eventType = {_DOMAIN_CREATE}")
+        own = own_domain({key: text if text is not None else texts.get(number) for key, text, number in named})
+        (last,) = connection.execute("SELECT max(max(start), max(coalesce(end, start))) FROM NVTX_EVENTS").fetchone()
+        found = connection.execute(
+            f"SELECT text, {text_id}, start, end, globalTid, {domain} FROM NVTX_EVENTS WHERE eventType = {_PUSH_POP}"
+        )
+        ranges = [
+            Range(text if text is not None else texts.get(number, ""), start, last if end is None else end, thread, thread & _PROCESS)
+            for text, number, start, end, thread, where in found
+            if own is None or where in own
+        ]
+        same = ""
+        if "globalPid" in columns_of(connection, "CUPTI_ACTIVITY_KIND_KERNEL"):
+            same = f"AND (kernel.globalPid IS NULL OR kernel.globalPid = (runtime.globalTid & {_PROCESS}))"
+        launches = [
+            Launch(thread, thread & _PROCESS, start, end, texts.get(name, str(name)), kernel_start, kernel_end, stream)
+            for thread, start, end, name, kernel_start, kernel_end, stream in connection.execute(
+                "SELECT runtime.globalTid, runtime.start, runtime.end, kernel.shortName, kernel.start, kernel.end, kernel.streamId "
+                "FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS runtime "
+                f"ON kernel.correlationId = runtime.correlationId {same}"
+            )
+        ]
+    finally:
+        connection.close()
+    return assemble(ranges, launches)
