@@ -158,19 +158,7 @@ def _plain_path(op: Op) -> list[str]:
         if op.rules and other not in op.rules:
             lines += _unpacked_also(op, other, dispatched)
             continue
-        lines += [
-            f"            _kind = type({other})",
-            "            if _kind is Tensor:",
-            f"                a_{other} = {other}._array",
-            f"                if a_{other}.dtype is not _dtype:",
-            f"                    {dispatched}",
-            f"                n_{other} = {other}._node",
-            "            elif _kind is float or _kind is int:" if op.promote else "            elif False:",
-            f"                a_{other} = {other}",
-            f"                n_{other} = None",
-            "            else:",
-            f"                {dispatched}",
-        ]
+        lines += _unpacked_like(other, dispatched, numbers=bool(op.promote))
     compute = [f"out = {begin_value(op)}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
     if op.rules:
         unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
@@ -204,6 +192,23 @@ def _plain_path(op: Op) -> list[str]:
     if op.view:
         lines.append(f"            mark_view(op, {first}, _result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
     return [*lines, "            return _result"]
+
+
+def _unpacked_like(name: str, dispatched: str, numbers: bool) -> list[str]:
+    """A further differentiable input: of the first one's dtype, or (where operands meet in one) a Python number."""
+    return [
+        f"            _kind = type({name})",
+        "            if _kind is Tensor:",
+        f"                a_{name} = {name}._array",
+        f"                if a_{name}.dtype is not _dtype:",
+        f"                    {dispatched}",
+        f"                n_{name} = {name}._node",
+        "            elif _kind is float or _kind is int:" if numbers else "            elif False:",
+        f"                a_{name} = {name}",
+        f"                n_{name} = None",
+        "            else:",
+        f"                {dispatched}",
+    ]
 
 
 def _unpacked_also(op: Op, name: str, dispatched: str) -> list[str]:

@@ -50,7 +50,6 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
     around = around_nodes() if watch.active else ()
-    observer = observing()
     while True:
         if following is not None:
             node, g = following, waiting
@@ -71,18 +70,12 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
         if type(node) is AccumulateGrad:
             grads = d = None  # so that nothing but this frame holds g
             unshared = sys.getrefcount(g) <= _UNSHARED  # asked before g is an argument of anything
-            if observer is None:
-                node.accumulate(g, unshared)
-            else:
-                observer.node(node, g, functools.partial(node.accumulate, unshared=unshared))
-            if node.rare is not None and node.rare.post_hooks:
-                _after(node, (), g)
+            _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
             continue
         grads = run_around(around, node, g, node.run) if around else node.run(g)
         if not keep:
             node.saved = None
-        if node.single:
-            grads = (grads,)
+        grads = (grads,) if node.single else grads
         if node.rare is not None and node.rare.post_hooks:
             grads = _after(node, grads, g)
         for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
@@ -123,13 +116,7 @@ def walk_recorded(
             _to_parent(node, g, pending, heap)
             continue
         if type(node) is AccumulateGrad:
-            observer = observing()
-            if observer is None:
-                node.accumulate_recorded(g)
-            else:
-                observer.node(node, g, node.accumulate_recorded)
-            if node.rare is not None and node.rare.post_hooks:
-                _after(node, (), g)
+            _at_leaf(node, g, node.accumulate_recorded)
             continue
         grads = run_around(around_nodes(), node, g, node.run_recorded)
         if not keep:
@@ -146,6 +133,17 @@ def walk_recorded(
             if d._array.shape != target.shape or d._array.dtype != target.dtype:
                 d = fit(d, target, node)
             _send(target, d, pending, heap)
+
+
+def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) -> None:
+    """Add what arrived at a leaf to its gradient, before whoever looks on."""
+    seen_by = observing()
+    if seen_by is None:
+        accumulate(g)
+    else:
+        seen_by.node(leaf, g, accumulate)
+    if leaf.rare is not None and leaf.rare.post_hooks:
+        _after(leaf, (), g)
 
 
 def run_around(around: tuple[AroundNode, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
