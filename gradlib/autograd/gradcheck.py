@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradlib.autograd import numerical
+from gradlib.autograd.batched_check import batched_gradients, batched_tangents
 from gradlib.backend.array import Array, move, namespace
 from gradlib.core.backward import as_tuple, grad
 from gradlib.core.modes import enable_grad
@@ -53,23 +55,28 @@ def gradcheck(
         check_undefined_grad: an output that nothing uses counts as one whose gradient is zero.
         check_grad_dtypes: gradients have exactly the inputs' dtypes.
         check_forward_ad, check_backward_ad: which of the two modes to compare.
+        check_batched_grad, check_batched_forward_grad: also compare derivatives under ``vmap`` with those of one row at a time.
         fast_mode: compare along random directions only: two evaluations for each pair of an input and an output instead of two for
             each element.
         masked: accepted as in torch; it matters for sparse tensors only.
     Returns: True when all agree.
     Raises: GradcheckError that names the output, the input, both numbers, the position and the direction; ValueError when no input
-        requires a gradient; NotImplementedError for batched gradients, which are not there yet.
+        requires a gradient.
     Source: torch.autograd.gradcheck.
     """
-    _refuse(check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad)
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if check_batched_grad and not check_backward_ad:
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     given = as_tuple(inputs)
     _check_inputs(given)
     try:
         with enable_grad():
             check = _Check(func, given, eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode)
             check.run(check_forward_ad, check_backward_ad)
+            check.run_batched(check_batched_forward_grad, check_batched_grad)
     except GradcheckError:
         if raise_exception:
             raise
@@ -108,7 +115,6 @@ def gradgradcheck(
     Raises: as ``gradcheck``.
     Source: torch.autograd.gradgradcheck.
     """
-    _refuse(check_batched_grad=check_batched_grad)
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     given = as_tuple(inputs)
@@ -128,14 +134,8 @@ def gradgradcheck(
     return gradcheck(
         first_derivatives, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_forward_ad=check_fwd_over_rev,
-        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
+        check_backward_ad=check_rev_over_rev, check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked,
     )  # fmt: skip
-
-
-def _refuse(**asked: bool) -> None:
-    for name, wanted in asked.items():
-        if wanted:
-            raise NotImplementedError(f"{name}=True: gradlib has no batched gradients yet; leave {name} out")
 
 
 def _check_inputs(inputs: tuple[Any, ...]) -> None:
@@ -217,6 +217,16 @@ class _Check:
             self._along_random_directions()
         else:
             self._every_element()
+
+    def run_batched(self, forward: bool, backward: bool) -> None:
+        """Compare what vmap makes of the derivatives with a loop."""
+        found: list[Iterable[str]] = []
+        if backward and self.outputs:
+            found.append(batched_gradients(self.outputs, self.wanted, self.rng))
+        if forward and self.outputs:
+            found.append(batched_tangents(self.func, self.inputs, self.numbers, self.places, self.rng))
+        for wrong in itertools.chain(*found):
+            raise GradcheckError(wrong)
 
     def evaluate(self) -> list[Array]:
         """The differentiable outputs from the inputs' current values."""

@@ -46,8 +46,8 @@ def jacrev(
         outputs, made_structure = flatten(value)
         given, structure = flatten(primals[0] if single else primals)
         sizes = [y.shape.numel() for y in outputs]
-        basis = _basis(outputs, sizes)
-        back = _over(lambda *rows: flatten(pull(unflatten(rows, made_structure)))[0], basis, sum(sizes), chunk_size)
+        rows = basis(outputs, sizes)
+        back = _over(lambda *each: flatten(pull(unflatten(each, made_structure)))[0], rows, sum(sizes), chunk_size)
         jacobian = []
         for number, y in enumerate(outputs):
             start = sum(sizes[:number])
@@ -77,7 +77,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         sizes = [x.shape.numel() for x in whole]
         level = Level(sum(sizes), randomness, spreads=randomness == "different")
         with level:
-            moved = unflatten([level.rows(t) for t in _basis(whole, sizes)], whole_structure)
+            moved = unflatten([level.rows(t) for t in basis(whole, sizes)], whole_structure)
             value, ahead, *aux = jvp(partial, primals, moved, has_aux=has_aux)
         outputs, made_structure = flatten(value)
         columns = [level.matched(t) for t in flatten(ahead)[0]]
@@ -125,7 +125,7 @@ def _partial(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: 
     return partial, tuple(args[n] for n in chosen), single
 
 
-def _basis(values: list[Tensor], sizes: list[int]) -> list[Tensor]:
+def basis(values: list[Tensor], sizes: list[int]) -> list[Tensor]:
     """For each value a Tensor (total size, *shape): its part of the rows of one large identity."""
     total, made = sum(sizes), []
     for number, (value, size) in enumerate(zip(values, sizes, strict=True)):
@@ -144,7 +144,7 @@ def _storage(value: Tensor) -> Any:
     return raw(value)
 
 
-def _over(pull: Callable[..., Any], basis: list[Tensor], total: int, chunk_size: int | None) -> list[Tensor]:
+def _over(pull: Callable[..., Any], rows: list[Tensor], total: int, chunk_size: int | None) -> list[Tensor]:
     """``pull`` of every row of the basis."""
     step = total if chunk_size is None else chunk_size
     parts = []
@@ -152,7 +152,7 @@ def _over(pull: Callable[..., Any], basis: list[Tensor], total: int, chunk_size:
         count = min(step, total - start)
         level = Level(count, "error", spreads=False)
         with level:
-            made = pull(*(level.rows(g.narrow(0, start, count)) for g in basis))
+            made = pull(*(level.rows(g.narrow(0, start, count)) for g in rows))
         parts.append([level.matched(d) for d in made])
     return parts[0] if len(parts) == 1 else [cat(list(pieces), 0) for pieces in zip(*parts, strict=True)]
 

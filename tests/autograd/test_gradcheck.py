@@ -328,12 +328,31 @@ class TestArguments:
         for fine in (array, array[::-2], array.reshape(2, 3).T, array[:0], np.lib.stride_tricks.as_strided(array, (2, 2), (16, 24))):
             assert not numerical.overlaps(fine)
 
-    def test_what_is_not_there_yet(self) -> None:
-        for name in ("check_batched_grad", "check_batched_forward_grad"):
-            with pytest.raises(NotImplementedError, match=name):
-                gradcheck(lambda x: x * 2, real(3), **{name: True})
-        with pytest.raises(NotImplementedError, match="check_batched_grad"):
-            gradgradcheck(lambda x: x * 2, real(3), check_batched_grad=True)
+    def test_batched_gradients(self) -> None:
+        def rowwise(x: gradlib.Tensor) -> gradlib.Tensor:
+            return x.sin().prod(1)
+
+        assert gradcheck(rowwise, real(2, 3), check_batched_grad=True, check_forward_ad=True, check_batched_forward_grad=True)
+        assert gradgradcheck(rowwise, real(2, 3), check_batched_grad=True)
+        with pytest.raises(AssertionError, match="requires check_backward_ad"):
+            gradcheck(rowwise, real(2, 3), check_batched_grad=True, check_backward_ad=False, check_forward_ad=True)
+        with pytest.raises(AssertionError, match="requires check_forward_ad"):
+            gradcheck(rowwise, real(2, 3), check_batched_forward_grad=True)
+
+    def test_batched_gradients_that_are_wrong(self) -> None:
+        class Reads(Function):
+            @staticmethod
+            def forward(ctx: Any, x: gradlib.Tensor) -> gradlib.Tensor:
+                return x * 2
+
+            @staticmethod
+            def backward(ctx: Any, g: gradlib.Tensor) -> gradlib.Tensor:
+                return g * 2 if float(g.sum()) != 0.5 else g
+
+        assert gradcheck(Reads.apply, real(3))
+        with pytest.raises(GradcheckError, match="While computing batched gradients for output 0, got: vmap: "):
+            gradcheck(Reads.apply, real(3), check_batched_grad=True)
+        assert not gradcheck(Reads.apply, real(3), check_batched_grad=True, raise_exception=False)
 
     def test_nothing_to_check(self) -> None:
         with pytest.raises(AssertionError, match="check_forward_ad or check_backward_ad"):

@@ -1,0 +1,401 @@
+"""Jacobians, Hessians and products with them at one place. Source: torch.autograd.functional.
+
+The functions of ``gradlib.func`` compose and are quicker; these return tuples as torch's do and can tell in ``strict`` mode when a result
+is zero because nothing depends on an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.core.backward import grad
+from gradlib.core.modes import enable_grad, set_grad_enabled
+from gradlib.core.tensor import Tensor
+from gradlib.func.batching import over_rows
+from gradlib.func.jacobians import basis, jacfwd
+from gradlib.ops.create import zeros_like
+from gradlib.ops.join import stack
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Tensors = tuple[Tensor, ...]
+
+
+# ---- what they share ------------------------------------------------------------------------------------------------------------------
+
+
+def _tuple(value: Any, what: str, name: str) -> tuple[bool, Tensors]:
+    """Whether a value is a tuple, and it as one. Raises: TypeError for what is no Tensor."""
+    several = isinstance(value, tuple)
+    values = value if several else (value,)
+    for i, each in enumerate(values):
+        if not isinstance(each, Tensor):
+            found = f"value at index {i} has type {type(each)}" if several else f"given {what} has type {type(each)}"
+            raise TypeError(f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {found}.")
+    return several, values
+
+
+def _opened(values: Tensors, create_graph: bool, differentiable: bool) -> Tensors:
+    """The same values to compute with: with their history when the result is to have one, else apart from it."""
+    made = []
+    for value in values:
+        own = value.view_as(value) if create_graph else value.detach()
+        made.append(own.requires_grad_() if differentiable else own)
+    return tuple(made)
+
+
+def _closed(made: Any, create_graph: bool, several: bool) -> Any:
+    """A result: outside the graph unless asked for, alone unless a tuple is wanted."""
+    if isinstance(made, tuple):
+        made = tuple(_closed(each, create_graph, True) for each in made)
+        return made if several else made[0]
+    return made if create_graph else made.detach()
+
+
+_INDEPENDENT = {
+    "outputs": (
+        "Output {i} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner "
+        "from the input when running in strict mode."
+    ),
+    "jacobian": (
+        "While computing the hessian, found that the jacobian of the user-provided function with respect to input {i} is independent of "
+        "the input. This is not allowed in strict mode. You should ensure that your function is twice differentiable and that the "
+        "jacobian depends on the inputs (this would be violated by a linear function for example)."
+    ),
+    "hessian": (
+        "The hessian of the user-provided function with respect to input {i} is independent of the input. This is not allowed in strict "
+        "mode. You should ensure that your function is thrice differentiable and that the hessian depends on the inputs."
+    ),
+    "back": "The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
+    "back_trick": (
+        "The gradient with respect to the input is independent of entry {i} in the grad_outputs when using the double backward trick to "
+        "compute forward mode gradients. This is not allowed in strict mode."
+    ),
+    "double_back": "The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode.",
+    "double_back_trick": (
+        "The hessian of the user-provided function is independent of entry {i} in the grad_jacobian. This is not allowed in strict mode "
+        "as it prevents from using the double backward trick to replace forward mode AD."
+    ),
+}
+
+
+def _require(values: Any, stage: str, strict: bool) -> None:
+    """In strict mode, refuse what is not differentiable."""
+    for i, value in enumerate(values):
+        if strict and (value is None or not value.requires_grad):
+            raise RuntimeError(_INDEPENDENT["back" if value is None else stage].format(i=i))
+
+
+def _filled(found: Any, like: Tensors, strict: bool, create_graph: bool, stage: str) -> Tensors:
+    """Zeros in the places of missing gradients; in strict mode an error."""
+    for i, g in enumerate(found):
+        if strict and g is None:
+            raise RuntimeError(_INDEPENDENT[stage].format(i=i))
+        if strict and create_graph and not g.requires_grad:
+            what = "hessian" if "double" in stage else "jacobian"
+            raise RuntimeError(
+                f"The {what} of the user-provided function is independent of input {i}. This is not allowed in strict mode when "
+                "create_graph=True."
+            )
+    return tuple(zeros_like(x.detach()) if g is None else g for x, g in zip(like, found, strict=True))
+
+
+def _gradients(outputs: Tensors, inputs: Tensors, v: Tensors | None, create_graph: bool, keep: bool | None = None) -> Any:
+    """``grad`` of those outputs that require a gradient; None for every input when none does."""
+    pairs = [(y, None if v is None else v[i]) for i, y in enumerate(outputs) if y.requires_grad]
+    if not pairs:
+        return (None,) * len(inputs)
+    ys, gs = zip(*pairs, strict=True)
+    return grad(ys, inputs, None if v is None else gs, keep, create_graph, allow_unused=True)
+
+
+def _check_vector(v: Tensors, like: Tensors, several: bool) -> None:
+    if len(v) != len(like):
+        if several:
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(v)}.")
+        raise RuntimeError("The given v should contain a single Tensor.")
+    for i, (mine, its) in enumerate(zip(v, like, strict=True)):
+        if mine.shape != its.shape:
+            where = f"Entry {i} in " if several else ""
+            raise RuntimeError(f"{where}v has invalid size: should be {list(its.shape)} but got {list(mine.shape)}.")
+
+
+def _vector(v: Any, like: Tensors, several: bool, name: str, create_graph: bool) -> Tensors | None:
+    """The vector of a product, checked; None is a single one, for a single number only."""
+    if v is not None:
+        _, given = _tuple(v, "v", name)
+        opened = _opened(given, create_graph, False)
+        _check_vector(opened, like, several)
+        return opened
+    if len(like) == 1 and like[0].numel() == 1:
+        return None
+    of = "user-provided function returns" if name == "vjp" else "input to the user-provided function is"
+    raise RuntimeError(f"The vector v can only be None if the {of} a single Tensor with a single element.")
+
+
+def _number(func: Callable[..., Any], inputs: Tensors, name: str, strict: bool) -> Tensor:
+    """The value of a function that must give one number."""
+    several, outputs = _tuple(func(*inputs), "outputs of the user-provided function", name)
+    _require(outputs, "outputs", strict)
+    if several:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if outputs[0].numel() != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+    return outputs[0].reshape(())
+
+
+# ---- products ---------------------------------------------------------------------------------------------------------------------------
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The value of a function, and a vector times its Jacobian.
+
+    Args:
+        func: takes Tensors, returns a Tensor or a tuple of them.
+        inputs: a Tensor or a tuple of them.
+        v: of the outputs' shapes; may be left out for a single number.
+        create_graph: give results that can be differentiated.
+        strict: an error, instead of zeros, when the outputs do not depend on an input.
+    Returns: (outputs, product), the product as inputs.
+    Source: torch.autograd.functional.vjp.
+    """
+    with enable_grad():
+        several, given = _tuple(inputs, "inputs", "vjp")
+        given = _opened(given, create_graph, True)
+        many, outputs = _tuple(func(*given), "outputs of the user-provided function", "vjp")
+        _require(outputs, "outputs", strict)
+        vector = _vector(v, outputs, many, "vjp", create_graph)
+        found = _gradients(outputs, given, vector, create_graph)
+        product = _filled(found, given, strict, create_graph, "back")
+    return _closed(outputs, create_graph, many), _closed(product, create_graph, several)
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The value of a function, and its Jacobian times a vector, by a backward of backward.
+
+    Args:
+        v: of the inputs' shapes; may be left out for a single number. The others as for ``vjp``.
+    Returns: (outputs, product), the product as outputs.
+    Source: torch.autograd.functional.jvp; ``gradlib.func.jvp`` is quicker.
+    """
+    with enable_grad():
+        several, given = _tuple(inputs, "inputs", "jvp")
+        given = _opened(given, create_graph, True)
+        vector = _vector(v, given, several, "jvp", create_graph)
+        many, outputs = _tuple(func(*given), "outputs of the user-provided function", "jvp")
+        _require(outputs, "outputs", strict)
+        marks = tuple(zeros_like(y.detach()).requires_grad_() for y in outputs)
+        pulled = _gradients(outputs, given, marks, True)
+        _require(pulled, "back", strict)
+        found = _pushed(pulled, marks, vector, given, create_graph)
+        product = _filled(found, outputs, strict, create_graph, "back_trick")
+    return _closed(outputs, create_graph, many), _closed(product, create_graph, many)
+
+
+def _pushed(pulled: Any, marks: Tensors, v: Tensors | None, like: Tensors, create_graph: bool) -> Any:
+    """The derivative by the marks of what they were pulled back to, along v: the transpose of the pull."""
+    v = tuple(zeros_like(x.detach()) + 1 for x in like) if v is None else v
+    pairs = [(p, t) for p, t in zip(pulled, v, strict=True) if p is not None and p.requires_grad]
+    if not pairs:
+        return (None,) * len(marks)
+    ps, ts = zip(*pairs, strict=True)
+    return grad(ps, marks, ts, create_graph, create_graph, allow_unused=True)
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The value of a function that gives one number, and a vector times its Hessian.
+
+    Args:
+        v: of the inputs' shapes; may be left out for a single number. The others as for ``vjp``.
+    Returns: (output, product), the product as inputs.
+    Source: torch.autograd.functional.vhp.
+    """
+    with enable_grad():
+        several, given = _tuple(inputs, "inputs", "vhp")
+        given = _opened(given, create_graph, True)
+        vector = _vector(v, given, several, "vhp", create_graph)
+        output = _number(func, given, "vhp", strict)
+        slopes = _gradients((output,), given, None, True)
+        _require(slopes, "jacobian", strict)
+        found = _pulled_twice(slopes, given, vector, create_graph)
+        product = _filled(found, given, strict, create_graph, "double_back")
+    return _closed(output, create_graph, True), _closed(product, create_graph, several)
+
+
+def _pulled_twice(slopes: Any, given: Tensors, v: Tensors | None, create_graph: bool) -> Any:
+    """The gradient of first derivatives, those of them that still depend on anything."""
+    held = [i for i, d in enumerate(slopes) if d is not None]
+    return _gradients(tuple(slopes[i] for i in held), given, None if v is None else tuple(v[i] for i in held), create_graph)
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """The value of a function that gives one number, and its Hessian times a vector; ``vhp`` gives the same and is quicker.
+
+    Args: as for ``vhp``.
+    Returns: (output, product), the product as inputs.
+    Source: torch.autograd.functional.hvp.
+    """
+    with enable_grad():
+        several, given = _tuple(inputs, "inputs", "hvp")
+        given = _opened(given, create_graph, True)
+        vector = _vector(v, given, several, "hvp", create_graph)
+        output = _number(func, given, "hvp", strict)
+        slopes = _gradients((output,), given, None, True)
+        _require(slopes, "jacobian", strict)
+        marks = tuple(zeros_like(x.detach()).requires_grad_() for x in given)
+        pulled = _pulled_twice(slopes, given, marks, True)
+        _require(pulled, "hessian", strict)
+        found = _pushed(pulled, marks, vector, given, create_graph)
+        product = _filled(found, given, strict, create_graph, "double_back_trick")
+    return _closed(output, create_graph, True), _closed(product, create_graph, several)
+
+
+# ---- whole matrices ---------------------------------------------------------------------------------------------------------------------
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of a function.
+
+    Args:
+        func: takes Tensors, returns a Tensor or a tuple of them.
+        inputs: a Tensor or a tuple of them.
+        create_graph, strict: as for ``vjp``.
+        vectorize: compute all rows in one go, by ``vmap``.
+        strategy: "reverse-mode", a row for each element of the outputs; "forward-mode" (with vectorize only), a column for each of the
+            inputs.
+    Returns: for each output (a tuple when func returns one) and each input (a tuple when they are one) a Tensor of shape
+        (*output.shape, *input.shape).
+    Raises: NotImplementedError and RuntimeError for choices that do not go together.
+    Source: torch.autograd.functional.jacobian; ``gradlib.func.jacrev`` and ``jacfwd`` compose.
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than inputs, '
+            '"forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    if strategy == "forward-mode":
+        return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
+    with enable_grad():
+        several, given = _tuple(inputs, "inputs", "jacobian")
+        given = _opened(given, create_graph, True)
+        many, outputs = _tuple(func(*given), "outputs of the user-provided function", "jacobian")
+        _require(outputs, "outputs", strict)
+        if vectorize and strict:
+            raise RuntimeError(
+                "jacobian: `strict=True` and `vectorized=True` are not supported together. Please either set `strict=False` or "
+                "`vectorize=False`."
+            )
+        made = _all_rows(outputs, given, create_graph) if vectorize else _row_by_row(outputs, given, create_graph, strict)
+    made = tuple(_closed(each, create_graph, several) for each in made)
+    return made if many else made[0]
+
+
+def _row_by_row(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: bool) -> list[Tensors]:
+    made = []
+    for i, output in enumerate(outputs):
+        rows: list[list[Tensor]] = [[] for _ in inputs]
+        for element in output.reshape((-1,)) if output.numel() else ():
+            found = _gradients((element,), inputs, None, create_graph, True)
+            for k, (g, x) in enumerate(zip(found, inputs, strict=True)):
+                if g is None and strict:
+                    raise RuntimeError(
+                        f"Output {i} of the user-provided function is independent of input {k}. This is not allowed in strict mode."
+                    )
+                if strict and create_graph and not g.requires_grad:
+                    raise RuntimeError(
+                        f"The jacobian of the user-provided function is independent of input {k}. This is not allowed in strict mode "
+                        "when create_graph=True."
+                    )
+                rows[k].append(zeros_like(x.detach()) if g is None else g)
+        shapes = [(*output.shape, *x.shape) for x in inputs]
+        made.append(
+            tuple(
+                stack(row).reshape(shape) if row else zeros_like(x.detach()).new_zeros(shape)
+                for row, x, shape in zip(rows, inputs, shapes, strict=True)
+            )
+        )
+    return made
+
+
+def _all_rows(outputs: Tensors, inputs: Tensors, create_graph: bool) -> list[Tensors]:
+    sizes = [y.numel() for y in outputs]
+    found = over_rows(lambda *rows: _gradients(outputs, inputs, rows, create_graph, True), tuple(basis(list(outputs), sizes)))
+    made = []
+    for number, (output, size) in enumerate(zip(outputs, sizes, strict=True)):
+        start = sum(sizes[:number])
+        made.append(
+            tuple(
+                x.detach().new_zeros((*output.shape, *x.shape))
+                if g is None
+                else g.narrow(0, start, size).reshape((*output.shape, *x.shape))
+                for g, x in zip(found, inputs, strict=True)
+            )
+        )
+    return made
+
+
+def _forward_jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+    if create_graph:
+        raise NotImplementedError(
+            'jacobian: `create_graph=True` and `strategy="forward-mode"` are not supported together (yet). Please either set '
+            '`create_graph=False` or `strategy="reverse-mode"`.'
+        )
+    if strict:
+        raise RuntimeError(
+            'jacobian: `strict=True` and `strategy="forward-mode"` are not supported together (yet). Please either set `strict=False` or '
+            '`strategy="reverse-mode"`.'
+        )
+    several, given = _tuple(inputs, "inputs", "jacobian")
+    if not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for `vectorize=True`."
+        )
+
+    def checked(*values: Any) -> Any:
+        made = func(*values)
+        _tuple(made, "outputs of the user-provided function", "jacobian")
+        return made
+
+    made = jacfwd(checked, tuple(range(len(given))))(*given)
+    if isinstance(made[0], tuple):
+        return tuple(_closed(each, create_graph, several) for each in made)
+    return _closed(made, create_graph, several)
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The second derivatives of a function that gives one number.
+
+    Args:
+        create_graph, strict, vectorize: as for ``jacobian``.
+        outer_jacobian_strategy: how the gradient is differentiated; as ``strategy`` there.
+    Returns: for each pair of inputs (a tuple of tuples when they are one) a Tensor of shape (*input.shape, *input.shape).
+    Source: torch.autograd.functional.hessian.
+    """
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    several, given = _tuple(inputs, "inputs", "hessian")
+
+    def slopes(*values: Tensor) -> Tensors:
+        values = tuple(x if x.requires_grad else x.requires_grad_() for x in values)
+        made = jacobian(lambda *xs: _number(func, xs, "hessian", strict), values, create_graph=True, strict=False)
+        _require(made, "jacobian", strict)
+        return made
+
+    with set_grad_enabled(True):
+        made = jacobian(slopes, given, create_graph, strict, vectorize, outer_jacobian_strategy)
+    return made if several else made[0][0]
