@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from gradlib import __version__
-from gradlib.cli import trajopt
+from gradlib.cli import profile, trajopt
 
-COMMANDS = (trajopt,)
+COMMANDS = (trajopt, profile)
 
 
 def parser() -> argparse.ArgumentParser:

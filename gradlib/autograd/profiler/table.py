@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gradlib.autograd.profiler.events import EventList, FunctionEvent, FunctionEventAvg
+from gradlib.autograd.profiler.events import EventList, FunctionEvent
 
 SORTABLE = (
     "cpu_time", "cuda_time", "device_time", "cpu_time_total", "cuda_time_total", "device_time_total", "self_cpu_time_total",
@@ -137,52 +137,61 @@ class Sides(NamedTuple):
     forward_device: float
     backward_device: float
 
-    @property
-    def total(self) -> float:
-        """Device time where there is any, else CPU time."""
-        return self.forward_device + self.backward_device or self.forward_cpu + self.backward_cpu
+
+def totals(rows: list[Sides]) -> list[float]:
+    """What each row took: device time where the rows have any, else CPU time."""
+    device = [row.forward_device + row.backward_device for row in rows]
+    return device if any(device) else [row.forward_cpu + row.backward_cpu for row in rows]
 
 
 def sides(events: EventList) -> list[Sides]:
     """Each operation with its own forward and the backward it caused, the most expensive first.
 
-    Counted are operations outside any backward, without what is nested in them; what runs inside a node of backward belongs to the
-    operation that caused the node. Nodes that no operation of the file made (leaves) have rows of their own.
+    Counted are operations outside any backward, without operations that are nested in them; what runs inside a node of backward belongs
+    to the operation that caused the node. Nodes that no operation of the file made (leaves) have rows of their own, and so has the user's
+    range in which kernels ran outside any operation.
     """
     sums: dict[str, list[float]] = {}
     caused = {id(run) for event in events for run in event.backward}
     for event in events:
-        if event.kind == "user" or (event.kind == "op" and _in_backward(event)):
+        if event.kind == "user":
+            counts = event.self_device_time_total > 0 and not _inside(event, ("op", "node"))
+        else:
+            counts = not _inside(event, ("node",)) if event.kind == "op" else id(event) not in caused
+        if not counts:
             continue
-        row = sums.setdefault(event.name, [0, 0.0, 0.0, 0.0, 0.0]) if event.kind == "op" or id(event) not in caused else None
-        if row is None:
-            continue
+        row = sums.setdefault(event.name, [0, 0.0, 0.0, 0.0, 0.0])
         row[0] += 1
         if event.kind == "node":
             row[2] += event.cpu_time_total
             row[4] += event.device_time_total
             continue
-        row[1] += event.self_cpu_time_total
+        row[1] += _own(event, "self_cpu_time_total")
         row[2] += sum(run.cpu_time_total for run in event.backward)
-        row[3] += event.self_device_time_total
+        row[3] += _own(event, "self_device_time_total") if event.kind == "op" else event.self_device_time_total
         row[4] += sum(run.device_time_total for run in event.backward)
     rows = [Sides(name, int(row[0]), *row[1:]) for name, row in sums.items()]
-    return sorted(rows, key=lambda row: -row.total)
+    return [row for _, row in sorted(zip(totals(rows), rows, strict=True), key=lambda pair: -pair[0])]
 
 
-def _in_backward(event: FunctionEvent | FunctionEventAvg) -> bool:
-    parent = getattr(event, "cpu_parent", None)
-    while parent is not None and parent.kind != "node":
+def _own(event: FunctionEvent, what: str) -> float:
+    """A time of an event and of the user's ranges within it, such as that of a kernel's launch."""
+    return getattr(event, what) + sum(_own(child, what) for child in event.cpu_children if child.kind == "user")
+
+
+def _inside(event: FunctionEvent, kinds: tuple[str, ...]) -> bool:
+    parent = event.cpu_parent
+    while parent is not None and parent.kind not in kinds:
         parent = parent.cpu_parent
     return parent is not None
 
 
 def sides_table(rows: list[Sides], row_limit: int = 100) -> str:
     """The text of ``sides``."""
-    total = sum(row.total for row in rows)
+    took = totals(rows)
     headings = ("Name", "# of Calls", "CPU forward", "CPU backward", "CUDA forward", "CUDA backward", "Total %")
     cells = [
-        (row.name, str(row.calls), *(time_text(value) for value in row[2:]), share_text(row.total, total))
-        for row in (rows if row_limit < 0 else rows[:row_limit])
+        (row.name, str(row.calls), *(time_text(value) for value in row[2:]), share_text(part, sum(took)))
+        for row, part in zip(rows, took, strict=True)
     ]
-    return layout(headings, cells) + "\n"
+    return layout(headings, cells if row_limit < 0 else cells[:row_limit]) + "\n"

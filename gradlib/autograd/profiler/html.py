@@ -1,0 +1,79 @@
+"""One self-contained page: the table of both passes, to be sorted by a click, and a timeline to be zoomed. page.html is its text."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+from gradlib.autograd.profiler.events import EventList, FunctionEvent, forward_by_seq
+from gradlib.autograd.profiler.table import sides
+
+_PAGE = Path(__file__).with_name("page.html")
+
+
+def write_page(events: EventList, path: str | Path, title: str) -> None:
+    """Write the page; it needs no network and no other file.
+
+    Args:
+        events: of a profile or a loaded file; path: where to; title: what stands at its top.
+    """
+    data = json.dumps(page_data(events), separators=(",", ":")).replace("<", "\\u003c")  # no text can end the script
+    page = _PAGE.read_text(encoding="utf-8").replace("__TITLE__", html.escape(title)).replace("__DATA__", data)
+    Path(path).write_text(page, encoding="utf-8")
+
+
+def page_data(events: EventList) -> dict[str, Any]:
+    """What the page shows: rows of the table; lanes (a thread's nesting depths, the streams) of ``[start, duration, name, kind, partner]``.
+
+    ``partner`` is where the other pass of an item lies, as ``[lane, place]``, or 0.
+    """
+    names: dict[str, int] = {}
+    lanes: dict[tuple[int, int, int, int], list[list[Any]]] = {}
+    places: dict[int, tuple[tuple[int, int, int, int], int]] = {}
+    for event in events:
+        key = (0, event.process, event.thread, _depth(event))
+        _place(lanes, key, event.start, event.end - event.start, event.name, event.kind, names)
+        places[id(event)] = (key, len(lanes[key]) - 1)
+        for kernel in event.kernels or ():
+            _place(lanes, (1, 0, kernel.stream, 0), kernel.start, kernel.duration, kernel.name, "kernel", names)
+    keys = sorted(lanes)
+    numbers = {key: number for number, key in enumerate(keys)}
+    forward = forward_by_seq(events)
+    for event in events:
+        source = forward.get((event.process, event.stashed)) if event.kind == "node" else None
+        if source is not None:
+            (lane, place), (other, there) = places[id(event)], places[id(source)]
+            lanes[lane][place][4] = [numbers[other], there]
+            lanes[other][there][4] = [numbers[lane], place]
+    for key in keys:
+        if key[0] == 1:
+            lanes[key].sort(key=lambda item: item[0])
+    return {
+        "rows": [list(row) for row in sides(events)],
+        "names": list(names),
+        "lanes": [{"label": _label(key), "items": lanes[key]} for key in keys],
+    }
+
+
+_KINDS = ("op", "node", "user", "kernel")
+
+
+def _place(lanes: dict[Any, list[list[Any]]], key: Any, start: float, duration: float, name: str, kind: str, names: dict[str, int]) -> None:
+    number = names.setdefault(name, len(names))
+    lanes.setdefault(key, []).append([round(start, 3), round(duration, 3), number, _KINDS.index(kind), 0])
+
+
+def _depth(event: FunctionEvent) -> int:
+    depth, parent = 0, event.cpu_parent
+    while parent is not None:
+        depth, parent = depth + 1, parent.cpu_parent
+    return depth
+
+
+def _label(key: tuple[int, int, int, int]) -> str:
+    device, _, number, depth = key
+    if device:
+        return f"stream {number}"
+    return f"thread {number}" if depth == 0 else ""

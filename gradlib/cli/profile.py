@@ -1,0 +1,74 @@
+"""`gradlib profile FILE`: what a profiler's file says of each operation, forward and backward side by side."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from gradlib.autograd.profiler import EventList, load_nsys, load_nvprof
+
+REPORT = ".nsys-rep"
+
+
+def add_parser(commands: Any) -> None:
+    """Add the subcommand to those of `gradlib`."""
+    parser = commands.add_parser(
+        "profile",
+        help="tables and pictures of a file of Nsight Systems or nvprof",
+        description="Reads the SQLite export of Nsight Systems, or a file of nvprof, of a program that ran inside emit_nvtx(), and prints "
+        "what each operation took in forward and in backward.",
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `nsys export --type=sqlite` or `nvprof -o` wrote")
+    parser.add_argument("--trace", type=Path, metavar="OUT.json", help="also write a trace for ui.perfetto.dev")
+    parser.add_argument("--html", type=Path, metavar="OUT.html", help="also write a page with the table and a timeline")
+    parser.add_argument("--rows", type=int, default=50, metavar="N", help="print at most N rows (default %(default)s; -1 for all)")
+    parser.set_defaults(run=run)
+
+
+def load(path: Path) -> EventList:
+    """Read a file of either profiler.
+
+    Raises: FileNotFoundError; ValueError for a file that is neither, saying what it lacks.
+    """
+    if path.suffix == REPORT:
+        made = path.with_suffix(".sqlite")
+        raise ValueError(f"{path} is a report of Nsight Systems; export it first: nsys export --type=sqlite -o {made} {path}")
+    return load_nvprof(path) if _is_nvprof(path) else load_nsys(path)
+
+
+def _is_nvprof(path: Path) -> bool:
+    import sqlite3
+
+    if not path.is_file():
+        return False
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'StringTable'").fetchone())
+    except sqlite3.DatabaseError:
+        return False
+    finally:
+        connection.close()
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the command line says; returns the exit status."""
+    from gradlib.autograd.profiler.html import write_page
+    from gradlib.autograd.profiler.table import sides, sides_table, time_text
+
+    try:
+        events = load(args.file)
+        print(sides_table(sides(events), args.rows), end="")
+        kernels = sum(len(event.kernels or ()) for event in events)
+        print(f"{len(events)} ranges, {kernels} kernels, CUDA time {time_text(sum(e.self_device_time_total for e in events))}")
+        if args.trace is not None:
+            events.export_chrome_trace(args.trace)
+            print(f"{args.trace}: open it at https://ui.perfetto.dev")
+        if args.html is not None:
+            write_page(events, args.html, args.file.name)
+            print(f"{args.html}: open it in a browser")
+    except (ValueError, OSError) as error:
+        print(f"gradlib profile: {error}", file=sys.stderr)
+        return 2
+    return 0
