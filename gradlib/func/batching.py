@@ -133,7 +133,12 @@ def _out_dims(func: Any, structure: Structure, out_dims: Any) -> list[Any]:
     dims = spread(out_dims, structure) if structure.kind is not None or not isinstance(out_dims, tuple) else None
     if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
         dims = [out_dims[0]]
-    if dims is None or any(not isinstance(d, int) and d is not None for d in dims):
+    if any(not isinstance(d, int) and d is not None for d in flatten(out_dims)[0]):
+        raise ValueError(
+            f"vmap({name_of(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints representing "
+            "where in the outputs the vmapped dimension should appear."
+        )
+    if dims is None:
         raise ValueError(
             f"vmap({name_of(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of outputs. "
             f"out_dims has structure {flatten(out_dims)[1]} but outputs has structure {structure}."

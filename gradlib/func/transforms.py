@@ -37,7 +37,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         outside = local.grad_enabled
         with enable_grad():
-            args, leaves, structure = _opened(func, args, argnums)
+            args, leaves, structure = _opened(args, argnums)
             made = func(*args, **kwargs)
             value, aux = _with_aux(made, has_aux, "grad_and_value(f)(*args)")
             _check_scalar(value)
@@ -80,7 +80,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Source: torch.func.vjp.
     """
     with enable_grad():
-        args, leaves, structure = _opened(func, primals, tuple(range(len(primals))))
+        args, leaves, structure = _opened(primals, tuple(range(len(primals))))
         made, aux = _with_aux(func(*args), has_aux, "vjp(f, *primals)")
         finish(leaves)
     outputs, made_structure = _tensors(made, "vjp(f, *primals)")
@@ -102,7 +102,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (value, vjp_fn, map_leaves(settled, aux)) if has_aux else (value, vjp_fn)
 
 
-def _opened(func: Any, args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], list[Tensor], Structure]:
+def _opened(args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], list[Tensor], Structure]:
     """The arguments with fresh inputs in place of those to differentiate by, these inputs, and how they are nested."""
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     chosen = []
@@ -115,17 +115,13 @@ def _opened(func: Any, args: tuple[Any, ...], argnums: Argnums) -> tuple[list[An
     values, structure = flatten(tuple(args[n] for n in chosen) if isinstance(argnums, tuple) else args[chosen[0]])
     for value in values:
         if not isinstance(value, Tensor):
-            raise ValueError(f"{_name(func)}: Expected a Tensor or a nest of Tensors to differentiate by, got {type(value).__name__}")
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
     leaves = [fresh(value) for value in values]
     opened = unflatten(leaves, structure)
     full = list(args)
     for number, value in zip(chosen, opened if isinstance(argnums, tuple) else (opened,), strict=True):
         full[number] = value
     return full, leaves, structure
-
-
-def _name(func: Any) -> str:
-    return getattr(func, "__name__", None) or repr(func)
 
 
 def _with_aux(made: Any, has_aux: bool, called: str) -> tuple[Any, Any]:
@@ -140,9 +136,12 @@ def _with_aux(made: Any, has_aux: bool, called: str) -> tuple[Any, Any]:
 
 def _check_scalar(value: Any) -> None:
     if not isinstance(value, Tensor):
-        raise RuntimeError(f"Expected f(*args) to return a Tensor, got {type(value)}")
+        raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(value)}")
     if value.ndim:
-        raise RuntimeError(f"Expected f(*args) to return a scalar tensor, got tensor with {value.ndim} dims. Maybe you forgot to .sum()?")
+        raise RuntimeError(
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {value.ndim} dims. Maybe you wanted "
+            "to use the vjp or jacrev APIs instead?"
+        )
 
 
 def _tensors(made: Any, called: str) -> tuple[list[Tensor], Structure]:
@@ -151,7 +150,7 @@ def _tensors(made: Any, called: str) -> tuple[list[Tensor], Structure]:
         raise RuntimeError(f"{called}: Expected f to be a function that has non-empty output (got {made!r})")
     for value in outputs:
         if not isinstance(value, Tensor):
-            raise RuntimeError(f"{called}: Expected f(*primals) to return only tensors, got unsupported type {type(value).__name__}")
+            raise RuntimeError(f"{called}: expected f(*primals) to return only tensors, got unsupported type {type(value)}")
     return outputs, structure
 
 

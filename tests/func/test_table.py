@@ -48,7 +48,7 @@ def check(case: Case, draws: list[list[Any]], dims: list[int | None]) -> None:
     wanted = looped(case, draws)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "There is a performance drop")
-        found = results(vmap(lambda *args: tuple(results(case.call(*args))), tuple(dims))(*stacked))
+        found = results(vmap(lambda *args: tuple(results(case.call(*args))), tuple(dims), randomness="same")(*stacked))
     for got, want in zip(found, wanted, strict=True):
         assert got.shape == want.shape
         assert got.dtype == want.dtype
@@ -89,6 +89,12 @@ def test_what_depends_on_values_is_refused(name: str) -> None:
         vmap(lambda *args: tuple(results(case.call(*args))), dims)(*first)
 
 
+WITHOUT_RULE = {
+    "trajectory_keep_gradient",  # fills a buffer of the user's, which holds one row
+    "trajectory_smoothness",  # has a batch of its own; its cost and gradients are computed in one pass
+}
+
+
 def test_every_operation_has_a_rule() -> None:
-    missing = sorted(name for name, op in REGISTRY.items() if rule_of(op) is None)
+    missing = sorted(name for name, op in REGISTRY.items() if rule_of(op) is None and name not in WITHOUT_RULE)
     assert not missing, f"no batching rule for: {', '.join(missing)}"
