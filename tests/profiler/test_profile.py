@@ -166,7 +166,7 @@ def test_chrome_trace_has_threads_nesting_and_arrows(tmp_path: Path) -> None:
     found.export_chrome_trace(tmp_path / "trace.json")
     entries = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     work = {e["name"]: e for e in entries if e["ph"] == "X"}
-    threads = {e["tid"] for e in entries if e["ph"] == "M"}
+    threads = {e["tid"] for e in entries if e["ph"] == "M" and e["name"] == "thread_name"}
     assert threads == {work["mul"]["tid"], work["elsewhere"]["tid"]}
     assert len(threads) == 2
     outer, inner = work["elsewhere"], work["MulBackward0"]

@@ -18,7 +18,8 @@ REMEDY = (
     "`nsys export --type=sqlite -o run.sqlite run.nsys-rep`."
 )
 _PUSH_POP, _DOMAIN_CREATE = 59, 75  # eventType
-_PROCESS = ~0xFFFFFF  # of a globalTid: its globalPid
+_PROCESS = ~0xFFFFFF  # of a globalTid: its globalPid; the system's own numbers take 24 bits each
+_NUMBER = 0xFFFFFF
 
 
 @no_collection()
@@ -45,7 +46,13 @@ def load_nsys(path: str | Path) -> EventList:
             f"SELECT text, {text_id}, start, end, globalTid, {domain} FROM NVTX_EVENTS WHERE eventType = {_PUSH_POP}"
         )
         ranges = [
-            Range(text if text is not None else texts.get(number, ""), start, last if end is None else end, thread, thread & _PROCESS)
+            Range(
+                text if text is not None else texts.get(number, ""),
+                start,
+                last if end is None else end,
+                thread & _NUMBER,
+                thread >> 24 & _NUMBER,
+            )
             for text, number, start, end, thread, where in found
             if own is None or where in own
         ]
@@ -53,7 +60,7 @@ def load_nsys(path: str | Path) -> EventList:
         if "globalPid" in columns_of(connection, "CUPTI_ACTIVITY_KIND_KERNEL"):
             same = f"AND (kernel.globalPid IS NULL OR kernel.globalPid = (runtime.globalTid & {_PROCESS}))"
         launches = [
-            Launch(thread, thread & _PROCESS, start, end, texts.get(name, str(name)), kernel_start, kernel_end, stream)
+            Launch(thread & _NUMBER, thread >> 24 & _NUMBER, start, end, texts.get(name, str(name)), kernel_start, kernel_end, stream)
             for thread, start, end, name, kernel_start, kernel_end, stream in connection.execute(
                 "SELECT runtime.globalTid, runtime.start, runtime.end, kernel.shortName, kernel.start, kernel.end, kernel.streamId "
                 "FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS runtime "

@@ -38,7 +38,7 @@ class _Record:
         self.name = name
         self.seq = seq
         self.stashed = stashed
-        self.thread = threading.get_ident()
+        self.thread = threading.get_native_id()
         self.shapes: list[Any] | None = None
         self.stack: list[str] | None = None
         self.args: tuple[Any, ...] = ()

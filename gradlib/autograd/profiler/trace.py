@@ -11,27 +11,31 @@ from typing import Any
 from gradlib.autograd.profiler.events import EventList, forward_by_seq
 
 _CATEGORY = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation"}
-_DEVICE = "GPU"
+_DEVICE = (1 << 22) + 1  # as a process number, above every one that Linux gives
 
 
 def trace_events(events: EventList) -> Iterator[dict[str, Any]]:
     """The trace's entries: the threads, what ran in them, kernels on their streams, arrows from forward to backward and to kernels."""
-    process = os.getpid()
-    for thread in dict.fromkeys(event.thread for event in events):
+    own = os.getpid()
+    for process in sorted({event.process or own for event in events}):
+        yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": "python"}}
+    for process, thread in sorted({(event.process or own, event.thread) for event in events}):
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": f"thread {thread}"}}
     streams = sorted({kernel.stream for event in events for kernel in event.kernels or ()})
+    if streams:
+        yield {"ph": "M", "name": "process_name", "pid": _DEVICE, "args": {"name": "CUDA"}}
     for stream in streams:
         yield {"ph": "M", "name": "thread_name", "pid": _DEVICE, "tid": stream, "args": {"name": f"stream {stream}"}}
     made = forward_by_seq(events)
     arrows = 0
     for event in events:
-        place = {"pid": process, "tid": event.thread, "ts": event.start}
+        place = {"pid": event.process or own, "tid": event.thread, "ts": event.start}
         yield {"ph": "X", "cat": _CATEGORY[event.kind], "name": event.name, **place, "dur": event.end - event.start, "args": _notes(event)}
         source = made.get((event.process, event.stashed)) if event.kind == "node" else None
         if source is not None:
             arrows += 1
             arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": arrows}
-            yield {"ph": "s", **arrow, "pid": process, "tid": source.thread, "ts": source.start}
+            yield {"ph": "s", **arrow, "pid": source.process or own, "tid": source.thread, "ts": source.start}
             yield {"ph": "f", "bp": "e", **arrow, **place}
         for kernel in event.kernels or ():
             arrows += 1
