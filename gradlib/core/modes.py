@@ -74,7 +74,9 @@ def activate(count: int) -> None:
 
 
 def set_layers(layers: tuple[layer, ...]) -> None:
-    """Put these layers over the operations of the calling thread."""
+    """Put these layers over the operations of the calling thread; beneath the lowest of them it is as plain as without any."""
+    if bool(layers) != bool(local.layers):
+        activate(1 if layers else -1)
     local.layers = layers
     local.quick = layers[0] if len(layers) == 1 and layers[0].quick else None
 
@@ -99,12 +101,10 @@ class layer:
         while at and not self.outermost and local.layers[at - 1].outermost:
             at -= 1
         set_layers((*local.layers[:at], self, *local.layers[at:]))
-        activate(1)
         return self
 
     def __exit__(self, *exc: object) -> None:
         set_layers(tuple(each for each in local.layers if each is not self))
-        activate(-1)
 
 
 class beneath:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradlib.core.batched import Batched, VmapLevel
-from gradlib.core.dispatch import dispatch
 from gradlib.core.modes import beneath, local
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import Tensor
@@ -68,7 +67,7 @@ class Level(VmapLevel):
                 break
         else:
             with beneath(self):
-                return dispatch(op, args)
+                return perform(op, args)
         with beneath(self):
             made = (rule_of(op) or row_by_row)(self, op, args)
         if type(made) is tuple or type(made) is list:
@@ -107,6 +106,11 @@ def placed(op: Op, args: tuple[Any, ...], **new: Any) -> tuple[Any, ...]:
     return tuple(new.get(name, value) for name, value in zip(op.params, args, strict=True))
 
 
+def perform(op: Op, args: tuple[Any, ...]) -> Any:
+    """An operation on its arguments, by its public function, which is quickest."""
+    return op.call(*args)
+
+
 def named(op: Op, args: tuple[Any, ...]) -> dict[str, Any]:
     """The arguments by name."""
     return dict(zip(op.params, args, strict=True))
@@ -114,7 +118,7 @@ def named(op: Op, args: tuple[Any, ...]) -> dict[str, Any]:
 
 def run(name: str, *args: Any) -> Any:
     """An operation by name, on all of its arguments."""
-    return dispatch(REGISTRY[name], args)
+    return perform(REGISTRY[name], args)
 
 
 def row_by_row(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
@@ -126,7 +130,7 @@ def row_by_row(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         UserWarning,
         stacklevel=2,
     )
-    made = [dispatch(op, tuple(row(level, value, i) for value in args)) for i in range(level.size)]
+    made = [perform(op, tuple(row(level, value, i) for value in args)) for i in range(level.size)]
     if isinstance(made[0], tuple):
         return tuple(run("stack", list(parts), 0) for parts in zip(*made, strict=True))
     return run("stack", made, 0)

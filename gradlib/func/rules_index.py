@@ -10,9 +10,8 @@ import numpy as np
 
 from gradlib.backend.array import namespace
 from gradlib.core.batched import refuse_rows
-from gradlib.core.dispatch import dispatch
 from gradlib.core.tensor import Tensor, raw, wrap
-from gradlib.func.level import Level, aligned, any_held, ndim, rule, run, whole
+from gradlib.func.level import Level, aligned, any_held, ndim, perform, rule, run, whole
 from gradlib.ops.convert import to
 from gradlib.ops.data import as_tensor
 from gradlib.ops.dims import wrap_dim
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
 @rule("slice")
 def slice_view(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, index = args
-    return dispatch(op, (input.value, (slice(None), *index)))
+    return perform(op, (input.value, (slice(None), *index)))
 
 
 @rule("slice_backward")
 def slice_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, shape, index = args
-    return dispatch(op, (input.value, (level.size, *shape), (slice(None), *index)))
+    return perform(op, (input.value, (level.size, *shape), (slice(None), *index)))
 
 
 # ---- arrays of places -------------------------------------------------------------------------------------------------------------
@@ -113,7 +112,7 @@ def index(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if not level.holds(input):
         return _of_one(level, op, input, list(indices))
     places = Places(level, indices, input.ndim)
-    return places.rows(dispatch(op, (input.value, places.indices)))
+    return places.rows(perform(op, (input.value, places.indices)))
 
 
 def _of_one(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
@@ -121,7 +120,7 @@ def _of_one(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
     given = _without_masks(level, indices)
     at = [d for d, i in enumerate(given) if i is not None]
     count = max(given[d].ndim for d in at)
-    made = dispatch(op, (input, [i if i is None else aligned(level, i, count) for i in given]))
+    made = perform(op, (input, [i if i is None else aligned(level, i, count) for i in given]))
     first = at[0] if at[-1] - at[0] + 1 == len(at) else 0
     if not first:
         return made
@@ -132,7 +131,7 @@ def _of_one(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
 def index_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, shape, indices = args
     places = Places(level, indices, len(shape))
-    return dispatch(op, (places.arranged(level, _held(level, input)), (level.size, *shape), places.indices))
+    return perform(op, (places.arranged(level, _held(level, input)), (level.size, *shape), places.indices))
 
 
 def _held(level: Level, value: Any) -> Any:
@@ -150,7 +149,7 @@ def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     places = Places(level, indices, input.ndim)
     number = not isinstance(values, Tensor) and not ndim(values)
     values = values if number else places.arranged(level, values)
-    return dispatch(op, (whole(level, input), values, places.indices, accumulate, into))
+    return perform(op, (whole(level, input), values, places.indices, accumulate, into))
 
 
 def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: bool, into: bool) -> Any:
@@ -175,7 +174,7 @@ def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: 
 def reduce_at(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, src, indices, *rest = args
     places = Places(level, indices, input.ndim)
-    return dispatch(op, (whole(level, input), places.arranged(level, _held(level, src)), places.indices, *rest))
+    return perform(op, (whole(level, input), places.arranged(level, _held(level, src)), places.indices, *rest))
 
 
 @rule("take_along", "put_along")
@@ -183,7 +182,7 @@ def along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, index, dim, *rest = args
     if not input.ndim:
         return whole(level, input)
-    return dispatch(op, (whole(level, input), whole(level, index), wrap_dim(dim, input.ndim) + 1, *rest))
+    return perform(op, (whole(level, input), whole(level, index), wrap_dim(dim, input.ndim) + 1, *rest))
 
 
 # ---- look-ups -----------------------------------------------------------------------------------------------------------------------
@@ -194,10 +193,10 @@ def embedding(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     weight, indices, share = args
     share = None if share is None else whole(level, share)
     if not level.holds(weight):
-        return dispatch(op, (weight, indices.value, share))
+        return perform(op, (weight, indices.value, share))
     size, width = weight.shape
     table = weight.value.reshape((level.size * size, width))
-    return dispatch(op, (table, _numbered(level, indices, size), share))
+    return perform(op, (table, _numbered(level, indices, size), share))
 
 
 def _numbered(level: Level, indices: Any, size: int) -> Any:
@@ -210,7 +209,7 @@ def _numbered(level: Level, indices: Any, size: int) -> Any:
 @rule("gradient_share")
 def gradient_share(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     indices, size, padding_idx, by_frequency, dtype = args
-    share = dispatch(op, (_numbered(level, indices, size), size * level.size, None, by_frequency, dtype))
+    share = perform(op, (_numbered(level, indices, size), size * level.size, None, by_frequency, dtype))
     if padding_idx is None:
         return share
     return run("where", run("unsqueeze", run("eq", indices.value, padding_idx), -1), 0, share)
@@ -221,14 +220,14 @@ def one_hot(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     tensor, num_classes = args
     if num_classes == -1:
         dynamic("one_hot without num_classes")
-    return dispatch(op, (tensor.value, num_classes))
+    return perform(op, (tensor.value, num_classes))
 
 
 @rule("isin")
 def isin(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     elements, test, invert = args
     if not level.holds(test):
-        return dispatch(op, (elements.value, test, invert))
+        return perform(op, (elements.value, test, invert))
     rank = ndim(elements)
     against = run("reshape", test.value, (level.size, *(1,) * rank, math.prod(test.shape)))
     mine = run("unsqueeze", aligned(level, elements, rank), -1) if ndim(elements) or isinstance(elements, Tensor) else elements
@@ -240,13 +239,13 @@ def isin(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 def searchsorted(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     ordered, input, right, sorter = args
     if not level.holds(ordered) and not level.holds(sorter) and ordered.ndim == 1:
-        return dispatch(op, (ordered, input.value, right, sorter))
+        return perform(op, (ordered, input.value, right, sorter))
     input = input if isinstance(input, Tensor) else as_tensor(np.asarray(input))
     shape = tuple(input.shape)
     wanted = whole(level, input)
     if ordered.ndim == 1:
         wanted = wanted.reshape((level.size, math.prod(shape)))
-    made = dispatch(op, (whole(level, ordered), wanted, right, whole(level, sorter)))
+    made = perform(op, (whole(level, ordered), wanted, right, whole(level, sorter)))
     return made.reshape((level.size, *shape))
 
 
@@ -281,7 +280,7 @@ def nll_loss(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     folded, shares, together = _classes(level, shape, target, weight, ignore_index, input.dtype)
     x = whole(level, input)
     x = x if len(shape) == 1 else x.reshape((level.size * shape[0], *shape[1:]))
-    losses = dispatch(op, (x, folded, None, ignore_index, "none")).reshape(tuple(shares.shape)) * shares
+    losses = perform(op, (x, folded, None, ignore_index, "none")).reshape(tuple(shares.shape)) * shares
     if reduction == "none":
         return losses.reshape((level.size, *target.shape))
     total = losses.sum(tuple(range(1, losses.ndim)))
@@ -298,7 +297,7 @@ def to_classes(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     g = g.reshape(tuple(shares.shape)) if reduction == "none" else g.reshape((level.size, *(1,) * (shares.ndim - 1)))
     values = (g * shares).reshape(tuple(folded.shape))
     wide = (level.size, *shape) if len(shape) == 1 else (level.size * shape[0], *shape[1:])
-    made = dispatch(op, (values, folded, None, ignore_index, "none", wide))
+    made = perform(op, (values, folded, None, ignore_index, "none", wide))
     return made.reshape((level.size, *shape))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gradlib.core.dispatch import dispatch
-from gradlib.func.level import Level, rule, whole
+from gradlib.func.level import Level, perform, rule, whole
 
 if TYPE_CHECKING:
     from gradlib.core.op import Op
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 def of_matrices(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if args[0].ndim < 2:
         raise RuntimeError(f"linalg.{op.name}: The input tensor A must have at least 2 dimensions, got shape {list(args[0].shape)}")
-    return dispatch(op, (args[0].value, *args[1:]))
+    return perform(op, (args[0].value, *args[1:]))
 
 
 @rule("solve", "solve_triangular")
@@ -23,8 +22,8 @@ def solve(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Matrices that are the same for all rows are decomposed once, for all right sides side by side."""
     (A, B), *rest = args
     if level.holds(A) or A.ndim > 2:
-        return dispatch(op, ([whole(level, A), whole(level, B)], *rest))
+        return perform(op, ([whole(level, A), whole(level, B)], *rest))
     size, columns = B.shape
     side_by_side = B.value.permute((1, 0, 2)).reshape((size, level.size * columns))
-    made = dispatch(op, ([A, side_by_side], *rest))
+    made = perform(op, ([A, side_by_side], *rest))
     return made.reshape((size, level.size, columns)).permute((1, 0, 2))

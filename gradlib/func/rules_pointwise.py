@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gradlib.core.batched import Batched
-from gradlib.core.dispatch import _promoted, dispatch
+from gradlib.core.dispatch import _promoted
 from gradlib.core.tensor import Tensor, raw
-from gradlib.func.level import Level, aligned, named, ndim, placed, rule, run, whole
+from gradlib.func.level import Level, aligned, named, ndim, perform, placed, rule, run, whole
 from gradlib.ops.convert import to
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Operands aligned at their last dimensions, in the dtype in which the rows meet."""
     if op.positions == (0,):
-        return dispatch(op, (args[0].value, *args[1:]))
+        return perform(op, (args[0].value, *args[1:]))
     operands = [args[i] for i in op.positions]
     rank = max([ndim(x) for x in operands])
     full = list(args)
@@ -37,7 +37,7 @@ def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
             full[position] = aligned(level, value, rank)
         if like is not value and isinstance(value, Tensor) and value.dtype != like.dtype:
             full[position] = to(full[position], like.dtype)
-    return dispatch(op, tuple(full))
+    return perform(op, tuple(full))
 
 
 @rule("masked_fill")
@@ -46,7 +46,7 @@ def masked_fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, mask, value = given["input"], given["mask"], given["value"]
     rank = max(ndim(input), ndim(mask))
     if not level.holds(value):
-        return dispatch(op, placed(op, args, input=aligned(level, input, rank), mask=aligned(level, mask, rank)))
+        return perform(op, placed(op, args, input=aligned(level, input, rank), mask=aligned(level, mask, rank)))
     if value.ndim:
         raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
     value = to(aligned(level, value, rank), input.dtype)
@@ -56,14 +56,14 @@ def masked_fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 @rule("copy")
 def copy(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, src = args
-    return dispatch(op, (whole(level, input), aligned(level, src, input.ndim)))
+    return perform(op, (whole(level, input), aligned(level, src, input.ndim)))
 
 
 @rule("fill")
 def fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, value = args
     if not level.holds(value):
-        return dispatch(op, (input.value, value))
+        return perform(op, (input.value, value))
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return run("copy", whole(level, input), aligned(level, value, input.ndim))

@@ -6,10 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from gradlib.core.batched import Batched
-from gradlib.core.dispatch import dispatch
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import raw
-from gradlib.func.level import Level, aligned, ndim, rule, run
+from gradlib.func.level import Level, aligned, ndim, perform, rule, run
 from gradlib.ops.dims import wrap_dim
 
 if TYPE_CHECKING:
@@ -24,12 +23,12 @@ def matmul(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if not level.holds(b):
         return _same_right(level, op, a, b)
     if not level.holds(a) and a.ndim <= 2 and b.ndim == 1:
-        return dispatch(op, (b.value, a if a.ndim == 1 else run("transpose", a, 0, 1)))
+        return perform(op, (b.value, a if a.ndim == 1 else run("transpose", a, 0, 1)))
     if a.ndim == 1 and b.ndim == 1:
         return _dots(a.value, b.value)
     left, right = _matrix(level, a, True), _matrix(level, b, False)
     rank = max(left.ndim, right.ndim)
-    made = dispatch(op, (aligned(level, left, rank), aligned(level, right, rank)))
+    made = perform(op, (aligned(level, left, rank), aligned(level, right, rank)))
     if a.ndim == 1:
         made = made.reshape((*made.shape[:-2], made.shape[-1]))
     return made.reshape(made.shape[:-1]) if b.ndim == 1 else made
@@ -45,14 +44,14 @@ def _same_right(level: Level, op: Op, a: Any, b: Any) -> Any:
     """A right side that is the same for all rows."""
     x = a.value
     if a.ndim == 1 and b.ndim > 2:
-        made = dispatch(op, (x.reshape((level.size, *(1,) * (b.ndim - 1), x.shape[-1])), b))
+        made = perform(op, (x.reshape((level.size, *(1,) * (b.ndim - 1), x.shape[-1])), b))
         return made.reshape((*made.shape[:-2], made.shape[-1]))
     if b.ndim > 2:
-        return dispatch(op, (aligned(level, a, max(a.ndim, b.ndim)), b))
+        return perform(op, (aligned(level, a, max(a.ndim, b.ndim)), b))
     if x.ndim > 2:
-        made = dispatch(op, (x.reshape((math.prod(x.shape[:-1]), x.shape[-1])), b))
+        made = perform(op, (x.reshape((math.prod(x.shape[:-1]), x.shape[-1])), b))
         return made.reshape((*x.shape[:-1], *made.shape[1:]))
-    return dispatch(op, (x, b))
+    return perform(op, (x, b))
 
 
 def _matrix(level: Level, value: Any, as_row: bool) -> Any:
@@ -71,7 +70,7 @@ def affine(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     assert op.promote is not None
     op.promote([raw(input), raw(weight), raw(bias)])
     if not level.holds(weight) and not level.holds(bias):
-        return dispatch(op, (input.value, weight, bias))
+        return perform(op, (input.value, weight, bias))
     if level.holds(weight):
         turned = Batched(level, run("transpose", weight.value, 1, 2))
         product = matmul(level, REGISTRY["matmul"], (input, turned))
@@ -87,10 +86,10 @@ def cross(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, other, dim = args
     rank = max(ndim(input), ndim(other))
     back = wrap_dim(dim, rank) - rank  # counted from the end it is the same for both, batched or not
-    return dispatch(op, (aligned(level, input, rank), aligned(level, other, rank), back))
+    return perform(op, (aligned(level, input, rank), aligned(level, other, rank), back))
 
 
 @rule("euclidean_distance")
 def euclidean_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     rank = max(ndim(x) for x in args)
-    return dispatch(op, tuple(aligned(level, x, rank) for x in args))
+    return perform(op, tuple(aligned(level, x, rank) for x in args))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gradlib.core.dispatch import dispatch
-from gradlib.func.level import Level, named, placed, rule, run
+from gradlib.func.level import Level, named, perform, placed, rule, run
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
 if TYPE_CHECKING:
@@ -22,16 +21,16 @@ def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         return _of_number(op, args, x)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         if dim is not None and op.name in ("all", "any"):
-            return dispatch(op, placed(op, args, input=x))
+            return perform(op, placed(op, args, input=x))
         dim = range(rank)
     dims = tuple(d + 1 for d in wrap_dims(dim if isinstance(dim, (tuple, list, range)) else (dim,), rank))
-    return dispatch(op, placed(op, args, input=x, dim=dims))
+    return perform(op, placed(op, args, input=x, dim=dims))
 
 
 def _of_number(op: Op, args: tuple[Any, ...], x: Any) -> Any:
     """A row of no dimensions has a dimension 0 to reduce."""
     changed = {"keepdim": False} if "keepdim" in op.params else {}
-    return dispatch(op, placed(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
+    return perform(op, placed(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
 
 
 @rule("prod", "argmax", "argmin")
@@ -44,8 +43,8 @@ def over_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
             wrap_dim(dim, 0)
         return _of_number(op, args, x)
     if dim is not None:
-        return dispatch(op, placed(op, args, input=x, dim=wrap_dim(dim, rank) + 1))
-    made = dispatch(op, placed(op, args, input=_flat(x), dim=1, keepdim=False))
+        return perform(op, placed(op, args, input=x, dim=wrap_dim(dim, rank) + 1))
+    made = perform(op, placed(op, args, input=_flat(x), dim=1, keepdim=False))
     return made.reshape((level.size, *(1,) * rank)) if given["keepdim"] else made
 
 
@@ -67,8 +66,8 @@ def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     x, rank = given["input"].value, given["input"].ndim
     dim = wrap_dim(given["dim"], rank)
     if rank:
-        return dispatch(op, placed(op, args, input=x, dim=dim + 1))
-    made = dispatch(op, placed(op, args, input=x.reshape((x.shape[0], 1)), dim=1))
+        return perform(op, placed(op, args, input=x, dim=dim + 1))
+    made = perform(op, placed(op, args, input=x.reshape((x.shape[0], 1)), dim=1))
     if isinstance(made, tuple):
         return tuple(each.reshape((level.size, *each.shape[2:])) for each in made)
     return made.reshape((level.size,))
@@ -102,10 +101,10 @@ def spread(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         dims = tuple(range(1, rank + 1))
     else:
         dims = tuple(d + 1 for d in wrap_dims(dim if isinstance(dim, (tuple, list)) else (dim,), rank))
-    return dispatch(op, (x, (level.size, *shape), dims, keepdim))
+    return perform(op, (x, (level.size, *shape), dims, keepdim))
 
 
 @rule("native_layer_norm")
 def native_layer_norm(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dims, eps = args
-    return dispatch(op, (input.value, tuple(d + 1 for d in wrap_dims(dims, input.ndim)), eps))
+    return perform(op, (input.value, tuple(d + 1 for d in wrap_dims(dims, input.ndim)), eps))

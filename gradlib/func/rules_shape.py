@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from gradlib.core.dispatch import _promoted, dispatch
+from gradlib.core.dispatch import _promoted
 from gradlib.core.tensor import Tensor, raw
-from gradlib.func.level import Level, named, placed, rule, run, whole
+from gradlib.func.level import Level, named, perform, placed, rule, run, whole
 from gradlib.ops.convert import to
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @rule("view_as_real", "view_as_complex", "constant_pad", "farthest", "copy_row_major")
 def as_it_is(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """What only looks at the last dimensions, which rows have too."""
-    return dispatch(op, (args[0].value, *args[1:]))
+    return perform(op, (args[0].value, *args[1:]))
 
 
 @rule("tril", "triu")
 def triangle(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if args[0].ndim < 2:
         raise RuntimeError(f"{op.name}: input tensor must have at least 2 dimensions, got shape {list(args[0].shape)}")
-    return dispatch(op, (args[0].value, *args[1:]))
+    return perform(op, (args[0].value, *args[1:]))
 
 
 @rule("reshape", "view")
@@ -37,13 +37,13 @@ def reshape(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         shape = tuple(math.prod(input.shape) // known if n == -1 and known else n for n in shape)
     if -1 not in shape and math.prod(shape) != math.prod(input.shape):
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {math.prod(input.shape)}")
-    return dispatch(op, (input.value, (level.size, *shape)))
+    return perform(op, (input.value, (level.size, *shape)))
 
 
 @rule("view_dtype")
 def view_dtype(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dtype = args
-    made = dispatch(op, (input.value, dtype))
+    made = perform(op, (input.value, dtype))
     if not input.ndim and made.itemsize != input.itemsize:
         raise RuntimeError(f"cannot view a 0-d tensor of {input.dtype} as {made.dtype}: their sizes differ")
     return made
@@ -55,7 +55,7 @@ def expand(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     x, extra = input.value, len(shape) - input.ndim
     if extra > 0:
         x = x.reshape((level.size, *(1,) * extra, *x.shape[1:]))
-    return dispatch(op, (x, (level.size, *shape)))
+    return perform(op, (x, (level.size, *shape)))
 
 
 @rule("permute")
@@ -63,14 +63,14 @@ def permute(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dims = args
     if len(dims) != input.ndim:
         raise RuntimeError(f"permute(): the tensor has {input.ndim} dimensions, but the order of {len(dims)} was given: {tuple(dims)}")
-    return dispatch(op, (input.value, (0, *(wrap_dim(d, input.ndim) + 1 for d in dims))))
+    return perform(op, (input.value, (0, *(wrap_dim(d, input.ndim) + 1 for d in dims))))
 
 
 @rule("transpose")
 def transpose(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, *dims = args
     first, second = (wrap_dim(d, input.ndim) + 1 for d in dims)
-    return run("expand", input.value, input.value.shape) if not input.ndim else dispatch(op, (input.value, first, second))
+    return run("expand", input.value, input.value.shape) if not input.ndim else perform(op, (input.value, first, second))
 
 
 @rule("t")
@@ -86,26 +86,26 @@ def squeeze(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dim = args
     dims = range(input.ndim) if dim is None else wrap_dims(dim, input.ndim)
     chosen = tuple(d + 1 for d in dims if input.ndim and input.shape[d] == 1)
-    return dispatch(op, (input.value, chosen))
+    return perform(op, (input.value, chosen))
 
 
 @rule("unsqueeze")
 def unsqueeze(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dim = args
-    return dispatch(op, (input.value, wrap_dim(dim, input.ndim + 1) + 1))
+    return perform(op, (input.value, wrap_dim(dim, input.ndim + 1) + 1))
 
 
 @rule("diagonal")
 def diagonal(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, offset, dim1, dim2 = args
-    return dispatch(op, (input.value, offset, wrap_dim(dim1, input.ndim) + 1, wrap_dim(dim2, input.ndim) + 1))
+    return perform(op, (input.value, offset, wrap_dim(dim1, input.ndim) + 1, wrap_dim(dim2, input.ndim) + 1))
 
 
 @rule("diagonal_backward")
 def diagonal_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, shape, offset, dim1, dim2 = args
     rank = len(shape)
-    return dispatch(op, (input.value, (level.size, *shape), offset, wrap_dim(dim1, rank) + 1, wrap_dim(dim2, rank) + 1))
+    return perform(op, (input.value, (level.size, *shape), offset, wrap_dim(dim1, rank) + 1, wrap_dim(dim2, rank) + 1))
 
 
 @rule("unfold")
@@ -113,7 +113,7 @@ def unfold(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dimension, size, step = args
     at = wrap_dim(dimension, input.ndim)
     x = input.value if input.ndim else input.value.reshape((level.size, 1))
-    made = dispatch(op, (x, at + 1, size, step))
+    made = perform(op, (x, at + 1, size, step))
     return made if input.ndim else made.reshape((level.size, size))
 
 
@@ -122,7 +122,7 @@ def unfold_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, shape, dim, size, step = args
     if not shape:
         return input.value.sum(1)
-    return dispatch(op, (input.value, (level.size, *shape), wrap_dim(dim, len(shape)) + 1, size, step))
+    return perform(op, (input.value, (level.size, *shape), wrap_dim(dim, len(shape)) + 1, size, step))
 
 
 @rule("unbind", "split_with_sizes")
@@ -130,7 +130,7 @@ def parts(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, *sizes, dim = args
     if not input.ndim:
         raise (IndexError if op.name == "unbind" else RuntimeError)(f"{op.name} cannot be applied to a 0-dim tensor")
-    return dispatch(op, (input.value, *sizes, wrap_dim(dim, input.ndim) + 1))
+    return perform(op, (input.value, *sizes, wrap_dim(dim, input.ndim) + 1))
 
 
 @rule("as_strided")
@@ -138,7 +138,7 @@ def as_strided(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Each row's window, all of one memory."""
     input, size, stride, start, _ = args
     steps = input.value.stride()
-    return dispatch(op, (input.value, (level.size, *size), (steps[0], *stride), start, steps))
+    return perform(op, (input.value, (level.size, *size), (steps[0], *stride), start, steps))
 
 
 @rule("as_strided_backward", "as_strided_gather")
@@ -152,7 +152,7 @@ def as_strided_along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     new = {"input": input.value, "size": (level.size, *size), "stride": (apart, *stride), "layout": (apart, *layout)}
     if "shape" in given:
         new["shape"] = (level.size, *shape)
-    return dispatch(op, placed(op, args, **new))
+    return perform(op, placed(op, args, **new))
 
 
 # ---- elements moved about -------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def as_strided_along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 def flip(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dims = args
     chosen = wrap_dims(dims, input.ndim)
-    return dispatch(op, (input.value, tuple(d + 1 for d in chosen) if input.ndim else ()))
+    return perform(op, (input.value, tuple(d + 1 for d in chosen) if input.ndim else ()))
 
 
 @rule("roll")
@@ -170,17 +170,17 @@ def roll(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, shifts, dims = args
     if dims is None or (isinstance(dims, (tuple, list)) and not dims):
         flat = input.value.reshape((level.size, math.prod(input.shape)))
-        return dispatch(op, (flat, shifts, 1)).reshape(input.value.shape)
+        return perform(op, (flat, shifts, 1)).reshape(input.value.shape)
     along = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if not input.ndim:
         raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
-    return dispatch(op, (input.value, shifts, tuple(wrap_dim(d, input.ndim) + 1 for d in along)))
+    return perform(op, (input.value, shifts, tuple(wrap_dim(d, input.ndim) + 1 for d in along)))
 
 
 @rule("interleave")
 def interleave(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, repeats, dim = args
-    return dispatch(op, (input.value, repeats, wrap_dim(dim, input.ndim) + 1))
+    return perform(op, (input.value, repeats, wrap_dim(dim, input.ndim) + 1))
 
 
 @rule("repeat")
@@ -192,7 +192,7 @@ def repeat(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
             f"Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {list(repeats)} for shape "
             f"{list(input.shape)}"
         )
-    return dispatch(op, (input.value.reshape((level.size, *(1,) * extra, *input.shape)), (1, *repeats)))
+    return perform(op, (input.value.reshape((level.size, *(1,) * extra, *input.shape)), (1, *repeats)))
 
 
 # ---- joined ---------------------------------------------------------------------------------------------------------------------
@@ -206,13 +206,13 @@ def cat(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     for i, x in enumerate(kept):
         if not x.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    return dispatch(op, ([whole(level, x) for x in _in_one_dtype(op, tensors, kept)], wrap_dim(dim, rank) + 1))
+    return perform(op, ([whole(level, x) for x in _in_one_dtype(op, tensors, kept)], wrap_dim(dim, rank) + 1))
 
 
 @rule("stack")
 def stack(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     tensors, dim = args
-    return dispatch(op, ([whole(level, x) for x in _in_one_dtype(op, tensors, tensors)], wrap_dim(dim, tensors[0].ndim + 1) + 1))
+    return perform(op, ([whole(level, x) for x in _in_one_dtype(op, tensors, tensors)], wrap_dim(dim, tensors[0].ndim + 1) + 1))
 
 
 def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
