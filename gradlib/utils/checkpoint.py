@@ -170,7 +170,7 @@ class _Holder:
     __slots__ = ("__weakref__", "tensors")
 
     def __init__(self) -> None:
-        self.tensors: weakref.WeakKeyDictionary[Any, Tensor] = weakref.WeakKeyDictionary()
+        self.tensors: weakref.WeakKeyDictionary[Any, tuple[Tensor, int]] = weakref.WeakKeyDictionary()  # with their versions
 
 
 class _Outside:
@@ -189,10 +189,7 @@ class _Argument:
         if isinstance(self.kept, PackedTensor):
             return self.kept.restored()
         if self.version is not None and self.version.count != self.written:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: an argument of "
-                f"checkpoint, of shape {list(self.kept.shape)}, was written after the call. Write to a clone() of it."
-            )
+            raise _stale(f"an argument of checkpoint, of shape {list(self.kept.shape)}, was written after the call")
         return self.kept
 
 
@@ -234,7 +231,10 @@ class _Frame:
                 self._run_again(walk)
             except CheckpointError as error:
                 raise self._explained(error) from None
-        return holder.tensors[walk]
+        tensor, written = holder.tensors[walk]
+        if tensor._version != written:
+            raise _stale(f"a tensor of shape {list(tensor.shape)} that was saved inside checkpoint was written inside it")
+        return tensor
 
     # ---- the second call ------------------------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class _Frame:
             if holder is not None:
                 if self.checks and _look(tensor) != self.saved[place]:
                     differing.append((place, _look(tensor)))
-                holder.tensors[walk] = tensor
+                holder.tensors[walk] = (tensor, tensor._version)
             if self.early_stop and count == len(self.holders):
                 raise _Enough
             return tensor
@@ -306,6 +306,12 @@ def _streams(places: Iterable[int | None]) -> dict[int | None, Any]:
 def _continue_streams(states: dict[int | None, Any]) -> None:
     for place, state in states.items():
         default_generator(place).set_state(state)
+
+
+def _stale(what: str) -> RuntimeError:
+    return RuntimeError(
+        f"one of the variables needed for gradient computation has been modified by an inplace operation: {what}. Write to a clone() of it."
+    )
 
 
 def _look(tensor: Tensor) -> tuple[Any, ...]:
