@@ -285,3 +285,23 @@ def test_device_time_on_a_gpu() -> None:
     assert events["MatmulBackward0"].cuda_time_total > 0
     assert events["matmul"].device_memory_usage == 512 * 512 * 4
     assert "CUDA total" in found.key_averages().table(sort_by="cuda_time_total")
+
+
+def test_what_layers_make_of_an_operation_is_seen() -> None:
+    x = gradlib.ones(5, 3)
+    with profile() as found:
+        gradlib.func.vmap(gradlib.func.grad(lambda v: (v * v).sin().sum()))(x)
+    seen = [e.name for e in found.function_events if e.kind != "user"]
+    assert {"mul", "sin", "sum", "SumBackward0", "SinBackward0", "MulBackward0"} <= set(seen)
+    by_seq = {e.seq: e.name for e in found.function_events if e.kind == "op"}
+    for node in (e for e in found.function_events if e.kind == "node" and e.stashed is not None):
+        assert node.name == f"{by_seq[node.stashed].capitalize()}Backward0"
+
+
+def test_anomaly_mode_and_hooks_for_saved_tensors_work_within() -> None:
+    x = gradlib.ones(3, requires_grad=True)
+    with profile() as found, gradlib.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+        (x * x).sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0, 4.0]
+    names_seen = names(found.function_events)
+    assert names_seen.count("mul") == 1 + 2, "the hook's own operations too"

@@ -125,7 +125,7 @@ class FunctionEvent(_Times):
         return Interval(self.start, self.end)
 
     @property
-    def cpu_time_total(self) -> float:
+    def cpu_time_total(self) -> float:  # type: ignore[override]
         return self.end - self.start
 
     @property
@@ -309,7 +309,7 @@ def nest(events: list[FunctionEvent]) -> None:
             parent = stack[-1]
             event.cpu_parent = parent
             if parent.cpu_children:
-                parent.cpu_children.append(event)  # type: ignore[union-attr]
+                parent.cpu_children.append(event)
             else:
                 parent.cpu_children = [event]
         stack.append(event)
@@ -324,7 +324,7 @@ def correlate(events: list[FunctionEvent]) -> None:
         cause = cause_of(event, forward)
         if cause is not None:
             if cause.backward:
-                cause.backward.append(event)  # type: ignore[union-attr]
+                cause.backward.append(event)
             else:
                 cause.backward = [event]
 

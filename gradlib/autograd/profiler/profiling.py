@@ -166,7 +166,7 @@ class profile(observer):
     # ---- afterwards -----------------------------------------------------------------------------------------------------------
 
     def _made_events(self, records: list[_Record]) -> EventList:
-        forward = {r.seq: r for r in records if r.kind == "op" and r.seq is not None}
+        forward: dict[int | None, _Record] = {r.seq: r for r in records if r.kind == "op" and r.seq is not None}
         made = []
         for number, record in enumerate(records):
             event = FunctionEvent(
