@@ -22,9 +22,11 @@ def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (Tensor, GradientEdge)):
+        return (value,)
     if value is None:
         return ()
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, (Tensor, GradientEdge)) else (value,)
+    return tuple(value) if isinstance(value, Sequence) else (value,)
 
 
 def _placed(values: tuple[Any, ...], roots: Iterable[tuple[Node, Any]] = ()) -> tuple[Any, ...]:

@@ -70,7 +70,10 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
         if type(node) is AccumulateGrad:
             grads = d = None  # so that nothing but this frame holds g
             unshared = sys.getrefcount(g) <= _UNSHARED  # asked before g is an argument of anything
-            _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
+            if watch.active or node.rare is not None:
+                _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
+            else:
+                node.accumulate(g, unshared)
             continue
         grads = run_around(around, node, g, node.run) if around else node.run(g)
         if not keep:
