@@ -293,8 +293,8 @@ def jacobian(
                 "jacobian: `strict=True` and `vectorized=True` are not supported together. Please either set `strict=False` or "
                 "`vectorize=False`."
             )
-        made = _all_rows(outputs, given, create_graph) if vectorize else _row_by_row(outputs, given, create_graph, strict)
-    made = tuple(_closed(each, create_graph, several) for each in made)
+        rows = _all_rows(outputs, given, create_graph) if vectorize else _row_by_row(outputs, given, create_graph, strict)
+    made = tuple(_closed(each, create_graph, several) for each in rows)
     return made if many else made[0]
 
 

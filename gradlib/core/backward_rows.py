@@ -55,7 +55,7 @@ def _cotangent(level: VmapLevel, output: Tensor, g: Any) -> Tensor:
             raise RuntimeError(f"grad can be implicitly created only for scalar outputs, got shape {list(output.shape)}; pass gradient=")
         if not dtypes.is_differentiable(output.dtype) or output.dtype.kind == "c":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
-        array = output.value._array  # type: ignore[attr-defined]
+        array = output.value._array
         with on_device_of(array):
             return wrap(namespace(array).ones(array.shape, array.dtype))
     g = g if isinstance(g, Tensor) else wrap(g)
@@ -69,7 +69,7 @@ def _refuse_sums(outputs: list[Any], inputs: list[Any]) -> None:
     if not outputs or not nodes:
         return
     starts = [y._node for y in outputs if y._node is not None]
-    if any(node in nodes for node in _leading_to(starts, nodes)):  # type: ignore[arg-type]
+    if any(node in nodes for node in _leading_to(starts, nodes)):
         raise RuntimeError(
             "vmap: the gradient of a Tensor that is batched over with respect to one that is the same for all rows would be the sum over "
             "the rows. Use func.grad or func.vjp inside vmap, which give each row its own, or take the gradient outside vmap."

@@ -43,12 +43,12 @@ class Guarded(np.ndarray):
         plain = [a.view(np.ndarray) if isinstance(a, Guarded) else a for a in args]
         return func(*plain, **kwargs)
 
-    def astype(self, dtype: Any, *args: Any, **named: Any) -> Any:  # type: ignore[override]
+    def astype(self, dtype: Any, *args: Any, **named: Any) -> Any:
         return np.empty(self.shape, dtype).view(Guarded)
 
-    __setitem__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = _refuse  # type: ignore[assignment]
-    argmax = argmin = argpartition = argsort = choose = compress = copy = cumsum = fill = item = nonzero = _refuse  # type: ignore[assignment]
-    partition = put = searchsorted = sort = take = tobytes = tolist = repeat = _refuse  # type: ignore[assignment]
+    __setitem__ = __bool__ = __int__ = __float__ = __complex__ = __index__ = _refuse
+    argmax = argmin = argpartition = argsort = choose = compress = copy = cumsum = fill = item = nonzero = _refuse
+    partition = put = searchsorted = sort = take = tobytes = tolist = repeat = _refuse
 
 
 class Batched(Tensor):
@@ -59,7 +59,7 @@ class Batched(Tensor):
     level: VmapLevel
     value: Tensor
 
-    def __new__(cls, level: VmapLevel, value: Tensor) -> Batched:  # type: ignore[misc]
+    def __new__(cls, level: VmapLevel, value: Tensor) -> Batched:
         self = object.__new__(cls)
         self.level = level
         self.value = value
@@ -70,13 +70,13 @@ class Batched(Tensor):
         return Batched(self.level, value)
 
     @property
-    def _array(self) -> Array:  # type: ignore[override]
+    def _array(self) -> Array:
         whole = self.value._array
         row = whole[0] if whole.shape[0] else arrays.namespace(whole).zeros(whole.shape[1:], whole.dtype)
         return row if arrays.is_cupy(row) else np.asarray(row).view(Guarded)
 
     @property
-    def _node(self) -> Node | None:  # type: ignore[override]
+    def _node(self) -> Node | None:
         return self.value._node
 
     @_node.setter
@@ -84,7 +84,7 @@ class Batched(Tensor):
         self.value._node = node
 
     @property
-    def _meta(self) -> Any:  # type: ignore[override]
+    def _meta(self) -> Any:
         return self.value._meta
 
     @_meta.setter
@@ -92,7 +92,7 @@ class Batched(Tensor):
         self.value._meta = meta
 
     @property
-    def _version_slot(self) -> Version | None:  # type: ignore[override]
+    def _version_slot(self) -> Version | None:
         return self.value._version_slot
 
     @_version_slot.setter
@@ -127,12 +127,12 @@ class Batched(Tensor):
     def grad_fn(self) -> Node | None:
         return self.value.grad_fn
 
-    @property
+    @property  # type: ignore[misc]  # read only: what a row holds is the whole value's
     def grad(self) -> Tensor | None:
         held = self.value.grad
         return held if held is None else self.again(held)
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
         return self.again(self.value.data)
 

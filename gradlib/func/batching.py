@@ -188,7 +188,7 @@ def _in_chunks(
 
 def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
     """``function(*rows)`` for each row of some Tensors; what it returns are Tensors or None."""
-    sizes = [g.shape[0] if g.ndim else None for g in cotangents if g is not None]
+    sizes: list[Any] = [g.shape[0] if g.ndim else None for g in cotangents if g is not None]
     if not sizes or None in sizes or any(size != sizes[0] for size in sizes):
         raise RuntimeError(
             f"is_grads_batched=True needs grad_outputs with the same number of cotangents along their first dimensions; got sizes {sizes}"

@@ -37,8 +37,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         outside = local.grad_enabled
         with enable_grad():
-            args, leaves, structure = _opened(args, argnums)
-            made = func(*args, **kwargs)
+            opened, leaves, structure = _opened(args, argnums)
+            made = func(*opened, **kwargs)
             value, aux = _with_aux(made, has_aux, "grad_and_value(f)(*args)")
             _check_scalar(value)
             finish(leaves)
