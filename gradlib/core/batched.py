@@ -291,10 +291,10 @@ def refuse_rows(result: Any, name: str) -> None:
         )
 
 
-def spread_as(value: Tensor, like: Any) -> Tensor:
-    """A value as a row at every level over values at which another one is."""
+def spread_as(value: Tensor, like: Any, every: bool = False) -> Tensor:
+    """A value as a row at every level over values (or every level at all) at which another one is."""
     for level in reversed(levels_of(like)):
-        if level.spreads and not is_batched_at(level, value):
+        if (every or level.spreads) and not is_batched_at(level, value):
             value = level.rows(level.spread(value))
     return value
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, copy, namespace
-from gradlib.core.batched import Batched, refuse_rows, write_rows
+from gradlib.core.batched import Batched, refuse_rows, spread_as, write_rows
 from gradlib.core.dispatch import replay
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
@@ -131,7 +131,8 @@ def write_tangents(target: Tensor, result: Any) -> None:
             continue
         with beneath(level):
             held, new = level.tangent(owner), level.tangent(result)
-            tangent = wrap(namespace(owner._array).zeros_like(owner._array)) if held is None else held.clone()
+            tangent = wrap(namespace(owner._array).zeros_like(owner._array)) if held is None else held
+            tangent = spread_as(tangent, new, every=True).clone()
             region = tangent if view is None else replay(view.path(), tangent)
             if new is None:
                 region.zero_()

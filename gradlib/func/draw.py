@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.core.batched import drawing
+from gradlib.core.batched import drawing, is_batched_at
 from gradlib.core.modes import lifted
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level, aligned, any_held, ndim, whole
@@ -45,6 +45,8 @@ def draw(level: Level, function: Callable[..., Any], args: tuple[Any, ...], name
     if level.randomness == "same":
         if name in _FROM_VALUES and any_held(level, values):
             raise RuntimeError(f"vmap: {name} of Tensors that are batched over cannot be the same for all rows; use 'different'")
+        if name.endswith("_") and is_batched_at(level, args[0]):
+            return _filled_alike(level, function, args, named)
         with settled(level):
             return function(*args, **named)
     if name.endswith("_"):
@@ -69,6 +71,17 @@ def _filled(level: Level, function: Callable[..., Any], args: tuple[Any, ...], n
             *(aligned(level, v, target.ndim) for v in rest),
             **{k: aligned(level, v, target.ndim) for k, v in named.items()},
         )
+    return target
+
+
+def _filled_alike(level: Level, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A tensor whose rows are filled with the same numbers."""
+    target, *rest = args
+    if level.size:
+        with lifted(level):
+            one = level.matched(target)[0].clone()
+        with settled(level):
+            target.copy_(function(one, *rest, **named))
     return target
 
 

@@ -75,7 +75,7 @@ def spread(prefix: Any, structure: Structure) -> list[Any] | None:
     count = _leaves(structure)
     if kind not in (tuple, list, dict, OrderedDict) and not _is_namedtuple(kind):
         return [prefix] * count
-    same = issubclass(kind, tuple) and structure.kind is not None and issubclass(structure.kind, tuple)
+    same = any(issubclass(kind, sort) and issubclass(structure.kind, sort) for sort in (tuple, dict))
     if (kind is not structure.kind and not same) or len(prefix) != len(structure.children):
         return None
     if structure.keys is not None and set(prefix) != set(structure.keys):

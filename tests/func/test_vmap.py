@@ -1,0 +1,293 @@
+"""vmap: where dimensions come from and go to, nesting, writes, random numbers, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict, namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import vmap
+from gradlib.func import grad
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+
+def drawn(*shape: int, seed: int = 0) -> gradlib.Tensor:
+    return gradlib.tensor(np.random.default_rng(seed).standard_normal(shape))
+
+
+def same(got: gradlib.Tensor, want: Any) -> None:
+    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy() if isinstance(want, gradlib.Tensor) else want, atol=1e-12)
+
+
+class TestDimensions:
+    def test_of_arguments(self) -> None:
+        x, y = drawn(4, 3), drawn(3, seed=1)
+        same(vmap(lambda r: r.sum())(x), x.sum(1))
+        same(vmap(lambda r: r.sum(), 1)(x), x.sum(0))
+        same(vmap(lambda r: r.sum(), -1)(x), x.sum(0))
+        same(vmap(lambda r, s: r * s, (0, None))(x, y), x * y)
+        same(vmap(lambda r, s: r * s, (1, 0))(x, y), (x * y).T)
+
+    def test_of_results(self) -> None:
+        x = drawn(4, 3)
+        assert vmap(lambda r: r, out_dims=1)(x).shape == (3, 4)
+        assert vmap(lambda r: r, out_dims=-1)(x).shape == (3, 4)
+        first, second = vmap(lambda r: (r, r.sum()), out_dims=(1, 0))(x)
+        assert first.shape == (3, 4)
+        assert second.shape == (4,)
+
+    def test_what_is_the_same_for_all_rows_is_spread(self) -> None:
+        made = vmap(lambda r: gradlib.ones(2))(drawn(4, 3))
+        assert made.shape == (4, 2)
+
+    def test_none_keeps_a_result_as_it_is(self) -> None:
+        shared = drawn(2)
+        assert vmap(lambda r: shared, out_dims=None)(drawn(4, 3)) is shared
+        first, number = vmap(lambda r: (r, 3), out_dims=(0, None))(drawn(4, 3))
+        assert (first.shape, number) == ((4, 3), 3)
+
+    def test_nests_of_arguments_and_results(self) -> None:
+        x, y = drawn(4, 3), drawn(3, seed=1)
+        made = vmap(lambda d, p: {"a": [d["x"] * p.first], "b": Pair(p.second, d["n"])}, ({"x": 0, "n": None}, (None, 0)))(
+            {"x": x, "n": y}, Pair(y, x)
+        )
+        same(made["a"][0], x * y)
+        assert isinstance(made["b"], Pair)
+        assert made["b"].second.shape == (4, 3)
+        ordered = vmap(lambda r: OrderedDict(b=r, a=r), out_dims={"a": 1, "b": 0})(x)
+        assert list(ordered) == ["b", "a"]
+        assert ordered["a"].shape == (3, 4)
+
+    def test_keyword_arguments_are_given_whole(self) -> None:
+        x = drawn(4, 3)
+        same(vmap(lambda r, *, factor: (r * factor).sum())(x, factor=x), [(row * x).sum().item() for row in x])
+
+    def test_a_batch_of_nothing(self) -> None:
+        assert vmap(lambda r: (r.sin() @ r, r.reshape(-1, 1)))(drawn(0, 3))[1].shape == (0, 3, 1)
+        assert vmap(lambda r: r.sum(), 1)(drawn(2, 0)).shape == (0,)
+
+    def test_in_chunks(self) -> None:
+        x = drawn(7, 3)
+        sizes = []
+
+        def f(r: gradlib.Tensor) -> Any:
+            sizes.append(r)
+            return r.sin(), r.sum()
+
+        first, second = vmap(f, out_dims=(1, 0), chunk_size=3)(x)
+        assert len(sizes) == 3
+        same(first, x.sin().T)
+        same(second, x.sum(1))
+
+    def test_nested(self) -> None:
+        x, y = drawn(4, 3), drawn(3, seed=1)
+        outer = vmap(vmap(lambda a, b: a * b, (None, 0)), (0, None))
+        same(outer(x[:, 0], y), x[:, :1] * y)
+        same(vmap(vmap(lambda a: a.sin(), 0, 0), 1, 1)(x), x.sin())
+        cube = drawn(2, 3, 4)
+        same(vmap(vmap(lambda r: r.cumsum(0)), in_dims=1, out_dims=2)(cube), cube.cumsum(2).permute(0, 2, 1))
+        same(vmap(lambda a: vmap(lambda b: (a * b).sum())(y.expand(2, 3)))(x), (x @ y)[:, None].expand(4, 2))
+
+
+class TestRefused:
+    def test_what_does_not_fit(self) -> None:
+        x = drawn(4, 3)
+        cases = [
+            (lambda: vmap(lambda r: r)(), "got no inputs"),
+            (lambda: vmap(lambda r: r, [0])(x), "expected `in_dims` to be int or a"),
+            (lambda: vmap(lambda r, s: r, (0,))(x, x), "in_dims is not compatible with the structure of inputs"),
+            (lambda: vmap(lambda r: r, (0.5,))(x), "must be either an integer dimension or None"),
+            (lambda: vmap(lambda r: r)(3), "We cannot vmap over non-Tensor arguments"),
+            (lambda: vmap(lambda r: r, 2)(x), "expected in_dim to satisfy -2 <= in_dim < 2"),
+            (lambda: vmap(lambda r: r, (None,))(x), "Expected at least one Tensor to vmap over"),
+            (lambda: vmap(lambda r, s: r)(x, drawn(3)), r"same size in the mapped dimension, got sizes \[4, 3\]"),
+            (lambda: vmap(lambda r: r, out_dims=(0, 0))(x), "out_dims is not compatible with the structure of outputs"),
+            (lambda: vmap(lambda r: r, out_dims="0")(x), "`out_dims` must be an int, None or a python collection"),
+            (lambda: vmap(lambda r: 3)(x), "must only return Tensors, got type <class 'int'>"),
+            (lambda: vmap(lambda r: r, out_dims=None)(x), "can not return a BatchedTensor when out_dim is None"),
+            (lambda: vmap(lambda r: r, chunk_size=0), "chunk_size should be None or greater than 0"),
+        ]
+        for call, says in cases:
+            with pytest.raises(ValueError, match=says):
+                call()
+        with pytest.raises(RuntimeError, match="Only allowed values for randomness"):
+            vmap(lambda r: r, randomness="any")
+
+    def test_reading_values(self) -> None:
+        x = drawn(4)
+        for read, says in (
+            (lambda r: r.item(), r"calling .item\(\) on a Tensor"),
+            (lambda r: float(r), r"calling .item\(\) on a Tensor"),
+            (lambda r: r if r > 0 else -r, "data-dependent control flow"),
+            (lambda r: gradlib.tensor(np.sin(r)), "numpy"),
+            (lambda r: gradlib.tensor(r.tolist()), "tolist"),
+            (lambda r: range(3)[r.long()], r"item\(\)"),
+        ):
+            with pytest.raises(RuntimeError, match=says):
+                vmap(read)(x)
+
+    def test_shapes_that_depend_on_values(self) -> None:
+        with pytest.raises(RuntimeError, match="dynamic shape"):
+            vmap(lambda r: r[r > 0])(drawn(4, 3))
+        with pytest.raises(RuntimeError, match="dynamic shape"):
+            vmap(lambda r: r.nonzero())(drawn(4, 3))
+
+    def test_backward_inside(self) -> None:
+        with pytest.raises(RuntimeError, match=r"backward\(\) called inside"):
+            vmap(lambda r: r.sum().backward())(drawn(4, 3).requires_grad_())
+
+    def test_a_tensor_that_escaped(self) -> None:
+        kept = []
+        vmap(lambda r: kept.append(r) or r)(drawn(4, 3))
+        with pytest.raises(RuntimeError, match="batched over"):
+            kept[0].sin()
+
+    def test_nothing_stays_active_after_an_error(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            vmap(lambda r: 1 // 0)(drawn(4, 3))
+        from gradlib.core.modes import local, watch
+
+        assert local.layers == ()
+        assert watch.active == 0
+
+    def test_it_shows_itself(self) -> None:
+        said = []
+        vmap(lambda r: said.append(repr(r)) or r)(gradlib.ones(2))
+        assert said[0].startswith("BatchedTensor(lvl=")
+
+
+@pytest.mark.nonfinite
+def test_dtypes_meet_as_those_of_rows() -> None:
+    """A row of no dimensions weighs less than one with some, also when the batch gives both some."""
+    values = {"bool": [True, False], "int32": [1, 2], "float32": [0.5, 1.5], "float64": [0.25, 2.0], "complex64": [1j, 1 + 1j]}
+    tensors = {
+        (name, rank): gradlib.tensor([v if rank == 0 else [v] * 3 for v in made], dtype=name)
+        for name, made in values.items()
+        for rank in (0, 1)
+    }
+    functions = [gradlib.add, gradlib.mul, gradlib.div, lambda a, b: gradlib.where(gradlib.tensor(True), a, b), gradlib.eq]
+    for function in functions:
+        for (left, a), (right, b) in itertools.product(tensors.items(), repeat=2):
+            want = gradlib.stack([function(a[i], b[i]) for i in range(2)])
+            got = vmap(function)(a, b)
+            assert got.dtype == want.dtype, (function, left, right)
+            same(got, want)
+            assert vmap(function, (0, None))(a, b[0]).dtype == function(a[0], b[0]).dtype
+
+
+class TestWrites:
+    def test_rows_written_in_place(self) -> None:
+        x, y = drawn(4, 3), drawn(3, seed=1)
+        same(vmap(lambda r: r.clone().add_(y).mul_(2))(x), (x + y) * 2)
+        same(vmap(lambda r: r.clone().zero_())(x), np.zeros((4, 3)))
+
+        def assigned(r: gradlib.Tensor) -> gradlib.Tensor:
+            r = r.clone()
+            r[0] = r[1] * 2
+            r[1:] = y[1:]
+            r[gradlib.tensor([2, 0])] += 1
+            return r
+
+        same(vmap(assigned)(x), gradlib.stack([assigned(row) for row in x]))
+
+    def test_the_argument_itself(self) -> None:
+        x = drawn(4, 3)
+        want = x + 1
+        vmap(lambda r: r.add_(1))(x)
+        same(x, want)
+        assert x._version == 1
+
+    def test_a_mask_of_each_rows_own(self) -> None:
+        x = drawn(4, 3)
+
+        def clipped(r: gradlib.Tensor) -> gradlib.Tensor:
+            r = r.clone()
+            r[r < 0] = 0.0
+            return r
+
+        same(vmap(clipped)(x), x.clamp(min=0))
+        same(vmap(grad(lambda r: (clipped(r * 1) ** 2).sum()))(x), 2 * x.clamp(min=0))
+
+    def test_what_all_rows_share_cannot_be_written_by_each(self) -> None:
+        x, shared = drawn(4, 3), drawn(3, seed=1)
+        before = shared.clone()
+        for write in (lambda r: shared.add_(r), lambda r: shared.__setitem__(0, r[0]), lambda r: shared.copy_(r)):
+            with pytest.raises(RuntimeError, match="inplace arithmetic"):
+                vmap(write)(x)
+        same(shared, before)
+
+    def test_gradients_through_written_views(self) -> None:
+        x = drawn(4, 3)
+
+        def f(r: gradlib.Tensor) -> gradlib.Tensor:
+            made = gradlib.zeros(3, dtype=gradlib.float64) + r * 0
+            made[1:].copy_(r[:2].sin())
+            return (made * r).sum()
+
+        same(vmap(grad(f))(x), gradlib.stack([grad(f)(row) for row in x]))
+
+
+class TestRandom:
+    def test_refused_unless_asked_for(self) -> None:
+        for draw in (lambda r: gradlib.rand(2), gradlib.randn_like, gradlib.bernoulli, lambda r: r.clone().normal_()):
+            with pytest.raises(RuntimeError, match="randomness error mode"):
+                vmap(draw)(gradlib.full((3, 2), 0.5))
+
+    @pytest.mark.parametrize(
+        "draw",
+        [
+            lambda r: gradlib.rand(5),
+            lambda r: gradlib.randn_like(r),
+            lambda r: gradlib.randint(1000, (5,)),
+            lambda r: gradlib.randperm(20),
+            lambda r: gradlib.normal(0.0, 1.0, (5,)),
+            lambda r: r.clone().uniform_(),
+            lambda r: gradlib.multinomial(gradlib.ones(50), 5),
+            lambda r: gradlib.nn.functional.dropout(gradlib.ones(40)),
+        ],
+    )
+    def test_same_or_different(self, draw: Any) -> None:
+        x = gradlib.zeros(3, 5)
+        shared = vmap(draw, randomness="same")(x).numpy()
+        own = vmap(draw, randomness="different")(x).numpy()
+        one = draw(x[0])
+        assert shared.shape == own.shape == (3, *one.shape)
+        np.testing.assert_array_equal(shared[0], shared[1])
+        assert not np.array_equal(own[0], own[1])
+        nested = vmap(vmap(draw, randomness="same"), randomness="different")(gradlib.zeros(2, 3, 5)).numpy()
+        np.testing.assert_array_equal(nested[0, 0], nested[0, 1])
+        assert not np.array_equal(nested[0], nested[1])
+
+    def test_drawn_from_each_rows_own_parameters(self) -> None:
+        p = gradlib.tensor([[0.0, 1.0], [1.0, 0.0]])
+        same(vmap(gradlib.bernoulli, randomness="different")(p), p)
+        same(vmap(lambda r: r.clone().bernoulli_(r), randomness="different")(p), p)
+        same(vmap(lambda w: gradlib.multinomial(w, 1), randomness="different")(p), [[1], [0]])
+        assert vmap(lambda m: gradlib.normal(m, 1e-9), randomness="different")(p).allclose(p, atol=1e-6)
+        with pytest.raises(RuntimeError, match="use 'different'"):
+            vmap(gradlib.bernoulli, randomness="same")(p)
+        with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched tensor"):
+            vmap(lambda r: p[0].normal_(), randomness="different")(p)
+
+
+def test_an_operation_without_a_rule_runs_row_by_row_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gradlib.func.level import RULES
+
+    monkeypatch.delitem(RULES, "cumsum")
+    x = drawn(4, 3)
+    with pytest.warns(UserWarning, match="There is a performance drop because we have not yet implemented the batching rule for cumsum"):
+        got = vmap(lambda r: r.cumsum(0))(x)
+    same(got, x.cumsum(1))
+
+
+def test_rows_of_a_graph_belong_to_it() -> None:
+    x = drawn(4, 3).requires_grad_()
+    w = drawn(3, seed=1).requires_grad_()
+    vmap(lambda r: (r * w).sin().sum())(x).sum().backward()
+    same(x.grad, (x * w).cos() * w)
+    same(w.grad, ((x * w).cos() * x).sum(0))
