@@ -177,6 +177,14 @@ def test_chrome_trace_has_threads_nesting_and_arrows(tmp_path: Path) -> None:
     assert starts.keys() == ends.keys()
     arrows = {(starts[k]["ts"], starts[k]["tid"]): (ends[k]["ts"], ends[k]["tid"]) for k in starts}
     assert arrows[work["mul"]["ts"], work["mul"]["tid"]] == (inner["ts"], inner["tid"])
+    slices = [e for e in entries if e["ph"] == "X"]
+    for e in slices:  # what Perfetto demands: numbers as ids, slices of a thread nest, an arrow's end lies in a slice
+        assert isinstance(e["pid"], int)
+        for other in slices:
+            if other["tid"] == e["tid"] and e["ts"] < other["ts"] < e["ts"] + e["dur"]:
+                assert other["ts"] + other["dur"] <= e["ts"] + e["dur"]
+    for end in (*starts.values(), *ends.values()):
+        assert any(e["tid"] == end["tid"] and e["ts"] <= end["ts"] <= e["ts"] + e["dur"] for e in slices)
     assert work["mul"]["args"]["Sequence number"] == inner["args"]["Sequence number"]
     assert work["mul"]["args"]["Input Dims"] == [[3], []]
 
