@@ -165,6 +165,12 @@ def test_kernels_of_launches_and_of_the_users_ranges_are_counted(tmp_path: Path)
     assert rows["load"].forward_device == pytest.approx(0.05)
 
 
+def test_operation_inside_its_own_node_ends(tmp_path: Path) -> None:
+    work = (Work("MulBackward0, stashed seq = 5, seq = 6", 0, 9_000), Work("mul, seq = 5", 1_000, 2_000))
+    node, mul = load_nsys(files.nsys(tmp_path / "file", work))
+    assert mul.backward == [node]
+
+
 def test_many_events(tmp_path: Path) -> None:
     """Ten thousand: each is put where it belongs. benchmarks/profiler.py times a million."""
     work = [Work(f"mul, seq = {k}", k * 1000, k * 1000 + 900, (("multiply", 10),)) for k in range(10_000)]

@@ -338,7 +338,9 @@ def cause_of(event: FunctionEvent, forward: dict[tuple[int, int | None], Functio
     """The operation outside any backward from which a node's run comes: a double backward leads through the first one."""
     node: FunctionEvent | None = event
     cause = None
-    while node is not None and node.stashed is not None:
+    seen: set[int] = set()  # a file may hold anything, also an operation inside its own node
+    while node is not None and node.stashed is not None and id(node) not in seen:
+        seen.add(id(node))
         cause = forward.get((node.process, node.stashed))
         node = None if cause is None else cause.cpu_parent
         while node is not None and node.kind != "node":
