@@ -10,10 +10,12 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, broadcast_to, device_index, is_array, move
 from gradlib.backend.device import device as Device, resolve
+from gradlib.core.batched import Batched
 from gradlib.core.op import op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops import create
 from gradlib.ops.data import tensor as data_tensor
+from gradlib.ops.dims import sizes_of
 
 __all__ = ["fill", "is_complex", "is_floating_point", "is_tensor", "numel", "zero_"]
 
@@ -229,6 +231,10 @@ def _new(name: str) -> None:
     make = getattr(create, name)
 
     def new(self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
+        if type(self) is Batched:  # one for each row, so that each can be written
+            count = 1 if name == "full" else len(size)
+            rows = (self.level.size, *sizes_of(size[:count]))
+            return self.again(new(self.value, rows, *size[count:], dtype=dtype, device=device, requires_grad=requires_grad, **other))
         return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad, **other)
 
     new.__name__ = new.__qualname__ = f"new_{name}"

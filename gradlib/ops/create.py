@@ -11,6 +11,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, cupy, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
+from gradlib.core.batched import Batched
 from gradlib.core.tensor import Tensor, as_array, wrap
 from gradlib.ops.dims import sizes_of
 
@@ -118,7 +119,9 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 
 
 def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
-    """New memory of the input's shape and order; a raw array for a raw array, so that rules can use it."""
+    """New memory of the input's shape and order; a raw array for a raw array, so that rules can use it. What is batched gives the same."""
+    if type(input) is Batched:
+        return input.again(_like(name, input.value, dtype, device, requires_grad))
     array = as_array(input._array if isinstance(input, Tensor) else input)
     chosen = dtypes.as_dtype(dtype)
     xp, place = (namespace(array), on_device_of(array)) if device is None else at(device)
@@ -151,6 +154,8 @@ def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_gr
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
     """One value everywhere, with the input's shape, dtype, device and memory order. Source: torch.full_like."""
     ignored("full_like", other)
+    if type(input) is Batched:
+        return input.again(full_like(input.value, fill_value, dtype=dtype, device=device, requires_grad=requires_grad))
     made = _like("empty", input, dtype, device, False)
     array = made._array if isinstance(made, Tensor) else made
     array[...] = as_element(fill_value, array.dtype)

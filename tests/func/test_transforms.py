@@ -309,7 +309,7 @@ class TestJacobians:
         x = drawn(3)
 
         def f(x: gradlib.Tensor) -> gradlib.Tensor:
-            made = gradlib.zeros(3, dtype=gradlib.float64)
+            made = x.new_zeros(3)
             made[1:] = x[:2].sin()
             made[0] = x.sum()
             return made.mul_(x)

@@ -195,6 +195,15 @@ class TestWrites:
 
         same(vmap(assigned)(x), gradlib.stack([assigned(row) for row in x]))
 
+    def test_new_memory_like_a_row_can_be_written_by_each(self) -> None:
+        x = drawn(4, 3)
+        for new in (
+            gradlib.zeros_like, gradlib.empty_like, lambda r: gradlib.full_like(r, 2.0),
+            lambda r: r.new_zeros(3), lambda r: r.new_empty((3,)), lambda r: r.new_full((3,), 5), lambda r: r.new_ones([3]),
+        ):  # fmt: skip
+            same(vmap(lambda r, new=new: new(r).copy_(r * 2))(x), x * 2)
+        assert vmap(lambda r: r.new_full((2, 2), 7.0))(x).tolist() == [[[7.0, 7.0]] * 2] * 4
+
     def test_the_argument_itself(self) -> None:
         x = drawn(4, 3)
         want = x + 1
