@@ -167,4 +167,4 @@ def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
     methods = {"forward": forward, "setup_context": setup_context, "backward": backward}
     if cls.jvp is not Function.jvp:
         methods["jvp"] = jvp
-    return type(f"Vmapped{cls.__name__}", (Function,), {k: staticmethod(v) for k, v in methods.items()})
+    return type(f"Vmapped{cls.__name__}", (Function,), {"generate_vmap_rule": True, **{k: staticmethod(v) for k, v in methods.items()}})
