@@ -26,6 +26,7 @@ FLOORS = (
     ("trajectory",),
     ("gradlib",),
     ("cli",),
+    ("__main__",),
 )
 FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 HEAVY = ("cupy", "cupyx", "scipy", "matplotlib", "ml_dtypes", "torch", "yaml")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf as inf, nan as nan, pi as pi
+
 from gradlib import autograd as autograd, func as func, linalg as linalg, nn as nn, optim as optim, trajectory as trajectory, utils as utils
 from gradlib.autograd.anomaly import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,

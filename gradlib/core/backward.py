@@ -61,6 +61,8 @@ def _cotangents(outputs: tuple[Tensor, ...], given: tuple[Any, ...], recorded: b
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
     roots = []
     for i, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            raise TypeError(f"element {i} of tensors must be a Tensor, got {type(output).__name__}")
         if output._node is None:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         g = given[i] if given else None

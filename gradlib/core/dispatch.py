@@ -103,10 +103,10 @@ def _on_raw(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> Any:
 def _unwrapped(name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
         return value._array
+    if isinstance(value, np.generic):  # before float, of which np.float64 is a kind: NumPy would promote by it, torch does not
+        return value.item()
     if is_array(value) or value is None or isinstance(value, (bool, int, float, complex)):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
     raise TypeError(f"{name}: expected a Tensor, an array or a number, got {type(value).__name__}")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gradlib.backend import array as arrays, dtype as dtypes
 from gradlib.backend.array import Array
 from gradlib.backend.device import device, device_of
+from gradlib.core.modes import local
 from gradlib.core.node import Node
 
 
@@ -103,10 +104,10 @@ class Readout:
 
         Args:
             force: also detach and copy from a CUDA device.
-        Raises: RuntimeError for a tensor that requires a gradient, TypeError for one on a CUDA device, unless forced.
+        Raises: RuntimeError for a tensor that requires a gradient (while recording), TypeError for one on a CUDA device, unless forced.
         Source: torch.Tensor.numpy.
         """
-        if self._node is not None and not force:
+        if self._node is not None and local.grad_enabled and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self.is_cuda and not force:
             raise TypeError(f"can't convert {self.device} tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
@@ -145,6 +146,11 @@ class Readout:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
+
+    def __contains__(self, value: Any) -> bool:
+        if isinstance(value, Readout):
+            value = arrays.move(value._array, arrays.device_index(self._array))
+        return bool((self._array == value).any())
 
     def __len__(self) -> int:
         if self._array.ndim == 0:

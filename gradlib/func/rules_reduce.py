@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from gradlib.func.level import Level, named, perform, placed, rule, run
@@ -87,7 +88,15 @@ def _filled(op: Op, x: Any) -> Any:
 
 @rule("median_all")
 def median_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    return run("median", _flat(args[0].value), 1, False)[0]
+    """The median of each row, which shares its gradient among all elements equal to it."""
+    x = _flat(args[0].value)
+    if not x.shape[1]:
+        return x.new_full((level.size,), math.nan)
+    middle = run("median", x.detach(), 1, True)[0]
+    if not x.is_floating_point():
+        return middle.reshape((level.size,))
+    attained = run("logical_or", run("eq", x, middle), run("isnan", x))
+    return run("amax", run("where", attained, x, -math.inf), 1, False)
 
 
 @rule("spread")

@@ -52,7 +52,7 @@ def leaky(xp: Any, input: Any, negative_slope: float) -> Any:
 @composite(method=False)
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """Each element, times negative_slope where it is not positive. Source: torch.nn.functional.leaky_relu."""
-    return _perhaps_in_place("leaky_relu", lambda x: leaky(x, negative_slope), input, inplace)
+    return _perhaps_in_place("leaky_relu", lambda x: leaky(x, float(negative_slope)), input, inplace)
 
 
 @op(
@@ -68,7 +68,7 @@ def exponential_unit(xp: Any, input: Any, alpha: float) -> Any:
 @composite(method=False)
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """Each element, alpha * (exp(x) - 1) where it is not positive. Source: torch.nn.functional.elu."""
-    return _perhaps_in_place("elu", lambda x: exponential_unit(x, alpha), input, inplace)
+    return _perhaps_in_place("elu", lambda x: exponential_unit(x, float(alpha)), input, inplace)
 
 
 # ---- smooth -------------------------------------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
 
     Source: torch.nn.functional.softplus.
     """
-    scaled = input * beta
-    return xp.where(scaled > threshold, input, xp.log1p(xp.exp(xp.minimum(scaled, threshold))) / beta)
+    scaled = input * float(beta)
+    return xp.where(scaled > threshold, input, xp.log1p(xp.exp(xp.minimum(scaled, float(threshold)))) / float(beta))
 
 
 @op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=lambda g, input: g * sigmoid(-input))

@@ -89,3 +89,11 @@ def test_dtype_arguments() -> None:
     assert dtypes.as_dtype(">f4") is dtypes.float32
     with pytest.raises(TypeError, match="object"):
         dtypes.as_dtype(object)
+
+
+def test_a_numpy_scalar_is_a_number_and_promotes_nothing() -> None:
+    for scalar in (np.float64(0.5), np.float32(0.5), np.int64(2), np.sqrt(2)):
+        assert (gradlib.ones(2) * scalar).dtype == gradlib.float32
+        assert (scalar * gradlib.ones(2)).dtype == gradlib.float32
+        assert gradlib.nn.functional.leaky_relu(gradlib.ones(2), scalar).dtype == gradlib.float32
+    assert (gradlib.ones(2, dtype="complex64") * np.complex128(1j)).dtype == gradlib.complex64

@@ -99,3 +99,23 @@ def test_numpys_argument_names() -> None:
     assert x.sum(axis=1, keepdims=True).shape == (2, 1)
     with pytest.raises(TypeError, match="unexpected keyword"):
         x.sum(axes=1)
+
+
+def test_a_tensor_contains_its_values() -> None:
+    x = gradlib.arange(6).reshape(3, 2)
+    assert 5 in x
+    assert gradlib.tensor(4) in x
+    assert 6 not in x
+
+
+def test_values_can_be_read_where_nothing_is_recorded() -> None:
+    x = gradlib.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.numpy()
+    with gradlib.no_grad():
+        np.testing.assert_array_equal(x.numpy(), [1.0, 1.0])
+
+
+def test_backward_of_no_tensor_says_so() -> None:
+    with pytest.raises(TypeError, match="must be a Tensor, got str"):
+        gradlib.autograd.backward("a")

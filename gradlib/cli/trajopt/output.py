@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def write_csv(path: Path, motion: Trajectories, solved: np.ndarray, joints: tupl
     header = ["problem", "step", "solved", "time", *(f"{part}_{joint}" for part in _PARTS for joint in joints)]
     line = ",".join(["%d", "%d", "%d", *["%.12g"] * (len(header) - 3)]) + "\n"
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(header) + "\n")
+        csv.writer(file, lineterminator="\n").writerow(header)  # which quotes the names that need it
         for i in range(n):
             values = np.concatenate([getattr(motion, part)[i] for part in _PARTS], axis=1)
             times = np.arange(horizon) * float(motion.dt[i])
