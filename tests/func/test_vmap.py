@@ -294,6 +294,13 @@ def test_an_operation_without_a_rule_runs_row_by_row_and_says_so(monkeypatch: py
     same(got, x.cumsum(1))
 
 
+def test_ties_share_the_gradient_as_they_do_for_one_row() -> None:
+    x = gradlib.tensor([[1.0, 2.0, 2.0, 3.0, 2.0], [4.0, 4.0, 4.0, 0.0, 1.0]])
+    for f in (gradlib.median, gradlib.max, gradlib.min, gradlib.amax, lambda r: r.maximum(r.flip(0)).sum()):
+        same(vmap(f)(x), gradlib.stack([f(row) for row in x]))
+        same(vmap(grad(f))(x), gradlib.stack([grad(f)(row) for row in x]))
+
+
 def test_rows_of_a_graph_belong_to_it() -> None:
     x = drawn(4, 3).requires_grad_()
     w = drawn(3, seed=1).requires_grad_()
