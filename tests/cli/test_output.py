@@ -155,3 +155,18 @@ def test_the_bar_fills_up_on_a_terminal_and_is_one_line_elsewhere():
     assert screen.getvalue().endswith("\n")
     assert log.getvalue().count("\n") == 1
     assert "\r" not in log.getvalue()
+
+
+def test_a_folder_without_a_name_is_refused() -> None:
+    with pytest.raises(InputError, match="no name"):
+        output.prepare("")
+
+
+def test_names_with_commas_are_quoted(tmp_path: Path) -> None:
+    part = np.zeros((1, 4, 1))
+    motion = Trajectories(part, part, part, part, np.ones(1))
+    output.write_csv(tmp_path / "t.csv", motion, np.array([True]), ("a,b",))
+    with (tmp_path / "t.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert {len(row) for row in rows} == {8}
+    assert rows[0][4] == "position_a,b"

@@ -26,6 +26,8 @@ def prepare(folder: str | Path) -> Path:
     Returns: it, as a Path.
     Raises: InputError when it is no folder, or cannot be made or written.
     """
+    if not str(folder):
+        raise InputError("the output folder has no name; choose one with --out DIR")
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)

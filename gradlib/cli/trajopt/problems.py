@@ -129,7 +129,7 @@ def _read_npz(path: Path, robot: Robot) -> tuple[np.ndarray, np.ndarray]:
     except InputError:
         raise
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path} is not an NPZ file of numbers: {error}") from error
+        raise InputError(f"{path} is not an NPZ file of numbers; write one with numpy.savez(path, start=..., goal=...)") from error
     joints = len(robot.joints)
     for name, array in (("start", start), ("goal", goal)):
         if array.ndim != 2 or array.shape[1] != joints:
