@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlib.core.compile import begin_value, build
-from gradlib.core.node import Meta
+from gradlib.core.node import Dual
 
 if TYPE_CHECKING:
     from gradlib.core.op import Op
@@ -28,7 +28,7 @@ def compile_forward(op: Op) -> Any:
         return None  # its rules may do more than multiply element by element
     names = {f"rule_{name}": rule for name, rule in op.rules.items()}
     return build(
-        "forward", source_of_forward(op), {"op": op, "_value": op.value, "_direct": op.direct, "Meta": Meta, "spread": spread, **names}
+        "forward", source_of_forward(op), {"op": op, "_value": op.value, "_direct": op.direct, "Dual": Dual, "spread": spread, **names}
     )
 
 
@@ -50,10 +50,13 @@ def source_of_forward(op: Op) -> str:
         *_tangent(op),
         "    _result = blank()",
         "    _result._array = out",
-        "    _result._node = _result._meta = _result._version_slot = None",
-        "    if d is not None:",
-        "        _result._meta = meta = Meta()",
-        "        meta.tangents = {level: d}",
+        "    _result._node = _result._version_slot = None",
+        "    if d is None:",
+        "        _result._meta = None",
+        "    else:",
+        "        _result._meta = meta = Dual()",
+        "        meta.level = level",
+        "        meta.tangent = d",
         "    return _result",
     ]
     return "\n".join(lines)
@@ -69,7 +72,9 @@ def _taken(name: str, first: bool, numbers: bool, only: str) -> list[str]:
         f"        if not ({same} and type(a_{name}) is ndarray) or ({name}._node is not None and local.grad_enabled):",
         "            return NotImplemented",
         f"        meta = {name}._meta",
-        "        if meta is not None and meta.tangents is not None:",
+        "        if type(meta) is Dual and meta.level is level:",
+        f"            t_{name} = meta.tangent",
+        "        elif meta is not None and meta.tangents is not None:",
         f"            t_{name} = meta.tangents.get(level)",
         f"            if t_{name} is not None and type(t_{name}) is not ndarray:",
         f"                if t_{name}._node is not None and local.grad_enabled:",

@@ -99,6 +99,27 @@ class Meta:
     accumulated_hooks: dict[int, Callable[..., Any]] | None = None
 
 
+class Dual(Meta):
+    """The meta of what forward mode's plain path makes: one tangent, a bare array, in no dictionary before someone asks for one."""
+
+    __slots__ = ("held", "level", "tangent")
+
+    level: Any  # None once the tangents are in a dictionary
+    tangent: Any
+    held: dict[Any, Any] | None
+
+    @property  # type: ignore[override]
+    def tangents(self) -> dict[Any, Any] | None:
+        if self.level is not None:
+            self.tangents = {self.level: self.tangent}
+        return self.held
+
+    @tangents.setter
+    def tangents(self, value: dict[Any, Any] | None) -> None:
+        self.level = self.tangent = None
+        self.held = value
+
+
 class Node:
     """One run of a differentiable operation, seen by users as ``tensor.grad_fn``. Source: torch.autograd.graph.Node.
 
