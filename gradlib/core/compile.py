@@ -14,6 +14,7 @@ import numpy as np
 
 from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.core import modes
+from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
 from gradlib.core.dispatch import conjugate, dispatch, keywords, mark_view, operate
 from gradlib.core.node import Node, check_outputs, freed, output_tensor, stale
 from gradlib.core.tensor import Tensor, as_array
@@ -56,7 +57,8 @@ def build(name: str, source: str, names: dict[str, Any]) -> Any:
 def compile_call(op: Op, operator: bool = False) -> Any:
     """The public function of an operation; or what stands on Tensor for one of Python's operators: no keywords, and ``operate``."""
     names = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
-    names |= {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node, "_forward": op.forward}
+    names |= {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node}
+    names |= forward_names(op)
     if operator:
         names["dispatch"] = operate
     function = build(op.name, source_of_call(op, operator), names)
@@ -111,15 +113,8 @@ def source_of_call(op: Op, operator: bool = False) -> str:
     )
     if op.tensors and op.sequence is None and len(op.outputs) == 1:
         lines += (_plain_path(op) if _has_plain_path(op) else []) + _raw_path(op)
-    if op.forward is not None:
-        lines += [
-            "    if watch.active and watch.observer is None:",
-            "        _level = local.quick",
-            "        if _level is not None:",
-            f"            _made = _forward(_level, {arguments})",
-            "            if _made is not NotImplemented:",
-            "                return _made",
-        ]
+    if has_forward_path(op):
+        lines += forward_path(op, f"return dispatch(op, ({arguments},))")
     lines.append(f"    return dispatch(op, ({arguments},))")
     return "\n".join(lines)
 
@@ -159,7 +154,7 @@ def _plain_path(op: Op) -> list[str]:
             lines += _unpacked_also(op, other, dispatched)
             continue
         lines += _unpacked_like(other, dispatched, numbers=bool(op.promote))
-    compute = [f"out = {begin_value(op)}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
+    compute = [f"out = {op.begins}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
     if op.rules:
         unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
         lines += [
@@ -237,12 +232,7 @@ def _raw_path(op: Op) -> list[str]:
     """On arrays the value alone: what rules run on in a first-order backward."""
     first, *others = op.tensors
     raw = " and ".join([f"type({first}) is ndarray", *(f"not isinstance({other}, Tensor)" for other in others)])
-    return [f"    if {raw}:", f"        return {begin_value(op)}{', '.join(op.params)})"]
-
-
-def begin_value(op: Op) -> str:
-    """How the compiled text begins the call of the value on NumPy arrays."""
-    return "_direct(" if op.direct is not None else "_value(np, "
+    return [f"    if {raw}:", f"        return {op.begins}{', '.join(op.params)})"]
 
 
 def _kept(op: Op, name: str) -> str:

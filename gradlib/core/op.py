@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.compile import compile_call, compile_node, compile_observed, direct_function
-from gradlib.core.compile_forward import compile_forward
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
 
@@ -74,11 +73,11 @@ class Op:
             need: tuple(i for i, name in enumerate(self.tensors) if need in self.rule_params.get(name, ())) for need in self.saved_names
         }
         named = direct_function(self)
+        self.begins = "_direct(" if named else "_value(np, "  # how a compiled text begins the call of the value on NumPy arrays
         self.direct: Callable[..., Any] | None = getattr(np, named) if named else None
         self.ufunc: str | None = named if isinstance(self.direct, np.ufunc) else None
         self.node: type[Node] = compile_node(self)
         self.complex_node: type[Node] = compile_node(self, conjugate=True) if self.complex == "holomorphic" else self.node
-        self.forward: Callable[..., Any] | None = compile_forward(self)
         self.call: Callable[..., Any] = compile_call(self)
 
     @functools.cached_property
