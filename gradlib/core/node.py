@@ -108,7 +108,7 @@ class Dual(Meta):
     tangent: Any
     held: dict[Any, Any] | None
 
-    @property  # type: ignore[override]
+    @property
     def tangents(self) -> dict[Any, Any] | None:
         if self.level is not None:
             self.tangents = {self.level: self.tangent}
