@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from gradlib.autograd import forward_ad as forward_ad, functional as functional, graph as graph, profiler as profiler
+from gradlib.autograd import (
+    forward_ad as forward_ad,
+    functional as functional,
+    grad_mode as grad_mode,
+    graph as graph,
+    profiler as profiler,
+)
 from gradlib.autograd.anomaly import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
 from gradlib.autograd.function import Function as Function
 from gradlib.autograd.gradcheck import GradcheckError as GradcheckError, gradcheck as gradcheck, gradgradcheck as gradgradcheck
