@@ -42,6 +42,7 @@ def rows(wanted: Callable[[Case], bool]) -> pytest.MarkDecorator:
 
 FLOATING = {case.id for case in CASES if floats(list(case.inputs(np.random.default_rng(0))))}
 each = rows(lambda case: True)
+ROUNDING: dict[str, Any] = {"rtol": 1e-13, "atol": 1e-14}  # a BLAS may round by where in memory its operands happen to lie
 TOLERANCE = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 4e-2}
 
 
@@ -74,7 +75,7 @@ def test_raw_arrays_give_the_same(case: Case, rng: np.random.Generator) -> None:
     made = results(case.call(*as_tensors(arrays, "float64", "cpu")))
     for got, want in zip(results(case.call(*arrays)), made, strict=True):
         assert not isinstance(got, gradlib.Tensor)
-        np.testing.assert_array_equal(got, want.numpy())
+        np.testing.assert_allclose(got, want.numpy(), **ROUNDING)
 
 
 @each
@@ -109,7 +110,9 @@ def test_plain_path_is_the_general_path(case: Case, rng: np.random.Generator) ->
             modes.activate(-general)
         found.append([None if x is None else x.numpy(force=True) for x in (*outputs, *grads)])
     for plain, dispatched in zip(*found, strict=True):
-        np.testing.assert_array_equal(plain, dispatched)
+        assert (plain is None) == (dispatched is None)
+        if plain is not None:
+            np.testing.assert_allclose(plain, dispatched, **ROUNDING)
 
 
 @rows(lambda case: case.differentiable and case.id in FLOATING)
