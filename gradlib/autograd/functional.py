@@ -18,9 +18,7 @@ from gradlib.ops.create import zeros_like
 from gradlib.ops.join import stack
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
-
 Tensors = tuple[Tensor, ...]
-
 
 # ---- what they share ------------------------------------------------------------------------------------------------------------------
 
