@@ -299,6 +299,8 @@ class TestIncrementVersion:
         with gradlib.inference_mode():
             x = gradlib.ones(2)
         increment_version(x)
+        with pytest.raises(RuntimeError, match="do not track version"):
+            _ = x._version
 
     def test_refuses_what_is_no_tensor(self) -> None:
         with pytest.raises(RuntimeError, match=r"expect a Iterable\[Tensor\]"):

@@ -101,7 +101,9 @@ class TestSeveralOutputs:
         assert x.grad.tolist() == [4, 8, 12]
 
     def test_none_at_all(self) -> None:
+        x = leaf()
         backward([])
+        assert x.grad is None
 
     def test_wrong(self) -> None:
         x = leaf()
