@@ -165,8 +165,3 @@ class BackwardCFunction(FunctionCtx):
     def apply_jvp(self, *tangents: Tensor | None) -> Any:
         """The user's ``jvp``."""
         return self._forward_cls.jvp(self, *tangents)
-
-
-def node_of(ctx: Any) -> Node:
-    """The node of the graph behind what users see as ``grad_fn``."""
-    return ctx._node if isinstance(ctx, BackwardCFunction) else ctx

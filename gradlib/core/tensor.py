@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy as copying
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -384,7 +384,3 @@ def as_array(value: Any) -> Array:
 def raw(value: Any) -> Any:
     """The array inside a Tensor; anything else as it is."""
     return value._array if isinstance(value, Tensor) else value
-
-
-def refuse(name: str, value: Any) -> NoReturn:
-    raise TypeError(f"{name}: expected a Tensor, an array or a number, got {type(value).__name__}")
