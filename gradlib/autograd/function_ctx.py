@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gradlib.core.node import Node, RemovableHandle
+from gradlib.core.node import RemovableHandle
 from gradlib.core.saved import SavedTensor
 from gradlib.core.tensor import Tensor
 
