@@ -13,8 +13,8 @@ import pytest
 
 from gradlib.cuda.launch import compile_options
 from gradlib.cuda.source import kernel_files, kernel_folder, read_source
+from gradlib.trajectory.variants import VARIANTS
 from tests import shim
-from tests.trajectory.test_kernels import VARIANTS
 
 SOURCES = [name for name in kernel_files() if name.endswith(".cu")]
 STORAGE = ["float", "double", "half_t", "bfloat16_t"]

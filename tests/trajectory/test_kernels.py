@@ -13,6 +13,7 @@ import pytest
 
 from gradlib.trajectory import bspline, central, chain, kernels, smoothness
 from gradlib.trajectory.rows import rows_adjoint
+from gradlib.trajectory.variants import VARIANTS
 from tests import shim
 from tests.trajectory import oracle
 
@@ -69,30 +70,6 @@ class Gpu:
 @pytest.fixture(params=EXECUTORS)
 def executor(request):
     return Shim() if request.param == "shim" else Gpu()
-
-
-def _options(**names: list[Any]) -> list[tuple[tuple[str, str], ...]]:
-    """Every combination of the given values, with each storage type."""
-    made: list[tuple[tuple[str, str], ...]] = [()]
-    ctypes = {"float32": "float", "float64": "double", "float16": "half_t", "bfloat16": "bfloat16_t"}
-    for name, values in {"STORAGE": [ctypes[s] for s in STORAGE], "INDEX": ["int", LONG], **names}.items():
-        made = [(*o, (name, str(int(v) if isinstance(v, bool) else v))) for o in made for v in values]
-    return made
-
-
-VARIANTS = {
-    "chain.cu": [
-        o
-        for o in _options(ORDER=[0, 1, 2, 3], EXACT=[False, True], SOURCES=[False, True])
-        if (dict(o)["ORDER"] in "23" or dict(o)["EXACT"] == "0")
-        and (dict(o)["INDEX"] == "int" or dict(o)["ORDER"] + dict(o)["EXACT"] == "20")
-    ],
-    "central.cu": _options(),
-    "bspline.cu": _options(DEGREE=[3, 4, 5]),
-    "rows.cu": _options(),
-    "smoothness.cu": _options(LIMITS=[False, True]),
-}
-"""Every set of options that exists; of 64-bit indices one control order (they change no formula)."""
 
 
 def storage_type(name: str) -> Any:

@@ -1,0 +1,30 @@
+"""Every set of compile-time options that the trajectory kernels are launched with: what there is to compile, and to test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from gradlib.cuda.launch import C_TYPES, Options
+
+_STORAGE = [ctype for ctype, dtype in C_TYPES.items() if not dtype.startswith("int")]
+
+
+def _combinations(index: Sequence[str] = ("int", "long long"), **values: Sequence[int]) -> tuple[Options, ...]:
+    """Every storage type with every combination of the values, in the order in which `kernels.options` writes them."""
+    names = ("STORAGE", "INDEX", *values)
+    return tuple(tuple(zip(names, map(str, chosen), strict=True)) for chosen in product(_STORAGE, index, *values.values()))
+
+
+VARIANTS: dict[str, tuple[Options, ...]] = {
+    "bspline.cu": _combinations(DEGREE=(3, 4, 5)),
+    "central.cu": _combinations(),
+    "chain.cu": (  # the exact form differs for acceleration and jerk; of 64-bit indices one control order, they change no formula
+        *_combinations(["int"], ORDER=(0, 1), EXACT=(0,), SOURCES=(0, 1)),
+        *_combinations(["int"], ORDER=(2, 3), EXACT=(0, 1), SOURCES=(0, 1)),
+        *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1)),
+    ),
+    "rows.cu": _combinations(),
+    "smoothness.cu": _combinations(LIMITS=(0, 1)),
+}
+"""The sets of options of each source."""
