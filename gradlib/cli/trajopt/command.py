@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gradlib.cli.progress import Progress
 from gradlib.cli.trajopt import limits, motion, output, plot, problems, report, robot, solve, urdf
 from gradlib.cli.trajopt.check import Trajectories, faults
 from gradlib.cli.trajopt.errors import InputError
@@ -118,7 +119,7 @@ def _plan(args: argparse.Namespace, machine: robot.Robot, asked: problems.Proble
     """Trajectories for all problems, NaN for those that are not solved, and the reasons why they are not."""
     rows = np.array([not reason for reason in asked.reasons])
     start, goal = asked.start[rows], asked.goal[rows]
-    bar = report.Progress(f"planning {len(start)} problems")
+    bar = Progress(f"planning {len(start)} problems")
     found = solve.plan(start, goal, machine, args.horizon, np.dtype(args.dtype), args.device, bar)
     bar.finish()
     reasons = np.array(asked.reasons, dtype=object)

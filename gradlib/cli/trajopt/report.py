@@ -1,54 +1,13 @@
-"""What a person sees: the progress bar and the table at the end."""
+"""What a person sees at the end: the table, and why problems are unsolved."""
 
 from __future__ import annotations
-
-import sys
-import time
-from typing import TextIO
 
 import numpy as np
 
 from gradlib.cli.trajopt.check import Trajectories, fractions
 from gradlib.cli.trajopt.robot import Robot
 
-_WIDTH = 32
 _SHOWN = 8
-
-
-class Progress:
-    """A bar that fills up on one line of a terminal. Where the output is no terminal, only the finished bar is printed.
-
-    Args:
-        label: what is going on; stream: where to draw, standard error by default.
-    """
-
-    def __init__(self, label: str, stream: TextIO | None = None) -> None:
-        self.label = label
-        self.stream = sys.stderr if stream is None else stream
-        self.live = self.stream.isatty()
-        self.fraction = 0.0
-        self.drawn = -1.0
-        self.began = time.perf_counter()
-
-    def __call__(self, fraction: float) -> None:
-        """Say how much of the work is done, from 0 to 1. The bar never goes back."""
-        self.fraction = max(self.fraction, min(1.0, fraction))
-        now = time.perf_counter()
-        if self.live and now - self.drawn > 0.05:
-            self.drawn = now
-            self._draw("\r", "")
-
-    def finish(self) -> None:
-        """Draw the full bar and end its line."""
-        self.fraction = 1.0
-        self._draw("\r" if self.live else "", "\n")
-
-    def _draw(self, before: str, after: str) -> None:
-        filled = round(self.fraction * _WIDTH)
-        bar = "#" * filled + "." * (_WIDTH - filled)
-        spent = time.perf_counter() - self.began
-        self.stream.write(f"{before}{self.label} [{bar}] {self.fraction:4.0%} {spent:5.1f} s{after}")
-        self.stream.flush()
 
 
 def table(motion: Trajectories, solved: np.ndarray, robot: Robot, seconds: float) -> str:
