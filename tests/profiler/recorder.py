@@ -98,10 +98,15 @@ class Recording:
         return lines(self.outermost, 0)
 
 
-def record(program: str, tmp_path: Path) -> Recording:
-    """Run a program in a fresh Python with the recorder injected; every push must have its pop on the same thread."""
+def record(program: str, tmp_path: Path, refuses: bool = False) -> Recording:
+    """Run a program in a fresh Python with the recorder injected; every push must have its pop on the same thread.
+
+    refuses: be a profiler that knows no extension of NVTX.
+    """
     log = tmp_path / "nvtx.log"
     environment = {**os.environ, "NVTX_INJECTION64_PATH": str(library()), "NVTX_RECORD": str(log), "PYTHONPATH": str(ROOT)}
+    if refuses:
+        environment["NVTX_RECORD_REFUSES"] = "1"
     code = PRELUDE + textwrap.dedent(program)
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

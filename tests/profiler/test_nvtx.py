@@ -310,6 +310,24 @@ def test_nothing_is_emitted_when_disabled_or_left(tmp_path: Path) -> None:
     assert got.threads == {}
 
 
+def test_profiler_that_knows_no_extension_records_too(tmp_path: Path) -> None:
+    """Nsight Systems up to 2023: the nvtx package believes that nobody listens."""
+    got = record(
+        """
+        import nvtx
+        print(type(nvtx.get_domain("gradlib")).__name__)
+        x = gradlib.ones(2, requires_grad=True)
+        with emit_nvtx(), record_function("step"):
+            (x * 2).sum().backward()
+        """,
+        tmp_path,
+        refuses=True,
+    )
+    assert got.printed == "DummyDomain\n"
+    assert got.shape() == ["step", "  mul", "  sum", "  SumBackward0", "  MulBackward0", "  AccumulateGrad"]
+    paired(got)
+
+
 def test_without_a_profiler_nothing_stays_behind() -> None:
     context = emit_nvtx()
     x = gradlib.ones(2, requires_grad=True)
