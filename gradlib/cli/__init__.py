@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from gradlib import __version__
-from gradlib.cli import profile, trajopt
+from gradlib.cli import info, profile, trajopt
 
-COMMANDS = (trajopt, profile)
+COMMANDS = (trajopt, profile, info)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlib.cuda.launch import compile_options
+from gradlib.cuda import nvrtc
 from gradlib.cuda.source import kernel_files, kernel_folder, read_source
 from gradlib.trajectory.variants import VARIANTS
 from tests import shim
@@ -22,31 +21,13 @@ STORAGE = ["float", "double", "half_t", "bfloat16_t"]
 
 def architectures() -> list[int]:
     """What this NVRTC compiles for and CuPy 14 runs on: compute capability 5.0 and up."""
-    if importlib.util.find_spec("cupy_backends") is None:
-        return []
     try:
-        from cupy_backends.cuda.libs import nvrtc
-
-        return [a for a in nvrtc.getSupportedArchs() if a >= 50]
-    except Exception:  # the wheel is there but the NVRTC library is not
+        return [a for a in nvrtc.architectures() if a >= 50]
+    except Exception:  # no CuPy, or its wheel is there but the NVRTC library is not
         return []
 
 
 ARCHITECTURES = architectures()
-
-
-def compile_with_nvrtc(source: str, options: tuple[tuple[str, str], ...], architecture: int) -> str:
-    """PTX of a source, as CuPy's run-time compilation makes it. Raises: AssertionError with the compiler's log."""
-    from cupy_backends.cuda.libs import nvrtc
-
-    program = nvrtc.createProgram(read_source(source), source, (), ())
-    try:
-        nvrtc.compileProgram(program, (*compile_options(options), f"--gpu-architecture=compute_{architecture}"))
-        return nvrtc.getPTX(program).decode()
-    except nvrtc.NVRTCError:
-        pytest.fail(nvrtc.getProgramLog(program))
-    finally:
-        nvrtc.destroyProgram(program)
 
 
 def test_every_source_has_variants():
@@ -59,15 +40,15 @@ def test_nvrtc_compiles_every_source(architecture):
     storage = STORAGE[ARCHITECTURES.index(architecture) % 4]
     for source in SOURCES:
         options = [o for o in VARIANTS[source] if dict(o)["STORAGE"] == storage][-1]
-        ptx = compile_with_nvrtc(source, options, architecture)
+        ptx = nvrtc.ptx(source, options, architecture)
         for kernel in shim.kernel_names(source):
             assert re.search(rf"\.entry {kernel}\b", ptx)
 
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
 def test_nvrtc_reports_an_error():
-    with pytest.raises(pytest.fail.Exception, match="STORAGE"):
-        compile_with_nvrtc("rows.cu", (), ARCHITECTURES[0])
+    with pytest.raises(nvrtc.CompileError, match="STORAGE"):
+        nvrtc.ptx("rows.cu", (), ARCHITECTURES[0])
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
