@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,8 +87,8 @@ def nsys(path: Path, work: Iterable[Work] = STEP, leave_out: str = "") -> Path:
     return _finished(connection, path, leave_out)
 
 
-def nvprof(path: Path, work: Iterable[Work] = STEP, leave_out: str = "") -> Path:
-    """A file of nvprof."""
+def nvprof(path: Path, work: Iterable[Work] = STEP, leave_out: str = "", driver: Container[str] = ()) -> Path:
+    """A file of nvprof; kernels named in ``driver`` are launched by a call of the driver, the others by the runtime, which calls it too."""
     connection = sqlite3.connect(path)
     connection.executescript(
         """
@@ -96,6 +96,8 @@ def nvprof(path: Path, work: Iterable[Work] = STEP, leave_out: str = "") -> Path
         CREATE TABLE CUPTI_ACTIVITY_KIND_MARKER (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, flags INT NOT NULL, timestamp INT NOT NULL,
             id INT NOT NULL, objectKind INT NOT NULL, objectId BLOB NOT NULL, name INT NOT NULL, domain INT NOT NULL);
         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, cbid INT NOT NULL, start INT NOT NULL,
+            end INT NOT NULL, processId INT NOT NULL, threadId INT NOT NULL, correlationId INT NOT NULL, returnValue INT NOT NULL);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_DRIVER (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, cbid INT NOT NULL, start INT NOT NULL,
             end INT NOT NULL, processId INT NOT NULL, threadId INT NOT NULL, correlationId INT NOT NULL, returnValue INT NOT NULL);
         CREATE TABLE CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (_id_ INTEGER PRIMARY KEY AUTOINCREMENT, start INT NOT NULL, end INT NOT NULL,
             deviceId INT NOT NULL, contextId INT NOT NULL, streamId INT NOT NULL, correlationId INT NOT NULL, name INT NOT NULL);
@@ -116,11 +118,12 @@ def nvprof(path: Path, work: Iterable[Work] = STEP, leave_out: str = "") -> Path
         for name, duration in each.kernels:
             correlation += 1
             free = max(free, each.start + 500)
-            connection.execute(
-                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (cbid, start, end, processId, threadId, correlationId, returnValue) "
-                "VALUES (211, ?, ?, 4711, ?, ?, 0)",
-                (each.start + 10, each.start + 20, each.thread & 0xFFFFFF, correlation),
-            )
+            for table in ("DRIVER",) if name in driver else ("RUNTIME", "DRIVER"):
+                connection.execute(
+                    f"INSERT INTO CUPTI_ACTIVITY_KIND_{table} (cbid, start, end, processId, threadId, correlationId, returnValue) "
+                    "VALUES (211, ?, ?, 4711, ?, ?, 0)",
+                    (each.start + 10, each.start + 20, each.thread & 0xFFFFFF, correlation),
+                )
             connection.execute(
                 "INSERT INTO CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL (start, end, deviceId, contextId, streamId, correlationId, name) "
                 "VALUES (?, ?, 0, 1, 7, ?, ?)",

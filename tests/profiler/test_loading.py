@@ -13,7 +13,7 @@ from gradlib.autograd.profiler import EventList, load_nsys, load_nvprof
 from gradlib.autograd.profiler.loading import OUTSIDE
 from gradlib.autograd.profiler.table import sides
 from tests.profiler import files
-from tests.profiler.files import STEP, THREAD, Work
+from tests.profiler.files import PROCESS, STEP, THREAD, Work
 
 Load = Callable[[Path], EventList]
 KINDS = pytest.mark.parametrize(("make", "load"), [(files.nsys, load_nsys), (files.nvprof, load_nvprof)], ids=["nsys", "nvprof"])
@@ -65,6 +65,34 @@ def same(events: EventList) -> list[tuple]:
 
 def test_both_give_the_same_list(tmp_path: Path) -> None:
     assert same(load_nsys(files.nsys(tmp_path / "a"))) == same(load_nvprof(files.nvprof(tmp_path / "b")))
+
+
+def test_nvprof_launches_of_the_driver(tmp_path: Path) -> None:
+    """CuPy launches its kernels so, NVIDIA's libraries theirs by the runtime; each kernel counts once."""
+    mixed = load_nvprof(files.nvprof(tmp_path / "a", driver=("multiply", "spread")))
+    assert same(mixed) == same(load_nvprof(files.nvprof(tmp_path / "b", leave_out="CUPTI_ACTIVITY_KIND_DRIVER")))
+    assert sum(len(e.kernels or ()) for e in mixed) == sum(len(w.kernels) for w in STEP)
+
+
+def test_nsys_graph_that_was_recorded_as_a_whole(tmp_path: Path) -> None:
+    """Its kernels are not in the file then, and of a program that launches nothing else there is no table of kernels."""
+    made = files.nsys(tmp_path / "file", (Work("solve", 0, 9_000, (("part", 100),)), Work("mul, seq = 1", 10_000, 19_000)))
+    connection = sqlite3.connect(made)
+    connection.executescript(
+        f"""
+        CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+            contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+            graphId INTEGER NOT NULL, graphExecId INTEGER NOT NULL);
+        INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, nameId, returnValue)
+            VALUES (11000, 11500, 0, {THREAD}, 90, 1, 0);
+        INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (12000, 15000, 0, 1, NULL, 7, 90, {PROCESS}, 4, 5);
+        """
+    )
+    both = load_nsys(made)
+    assert [[k[:3] for k in e.kernels] for e in both] == [[("part", 0.5, 0.1)], [("CUDA graph 4", 12.0, 3.0)]]
+    connection.execute("DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL")
+    connection.close()
+    assert [len(e.kernels or ()) for e in load_nsys(made)] == [0, 1]
 
 
 @KINDS

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gradlib.autograd.profiler.events import EventList, FunctionEvent, Kernel
@@ -45,11 +46,14 @@ class Launch(NamedTuple):
     stream: int
 
 
-def open_tables(path: str | Path, tables: Mapping[str, Sequence[str]], program: str, remedy: str) -> sqlite3.Connection:
+def open_tables(
+    path: str | Path, tables: Mapping[str, Sequence[str]], program: str, remedy: str, instead: Mapping[str, str] = MappingProxyType({})
+) -> sqlite3.Connection:
     """Open a profiler's file for reading.
 
     Args:
         path: the file; tables: the columns needed of each table; program: whose file it should be; remedy: how to get such a file.
+        instead: for some of the tables another that will do.
     Raises: FileNotFoundError; ValueError for a file that is no SQLite database, or lacks a table or a column, saying which.
     """
     import sqlite3
@@ -60,12 +64,12 @@ def open_tables(path: str | Path, tables: Mapping[str, Sequence[str]], program: 
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
         found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
-        missing = [name for name in tables if name not in found]
+        missing = [name for name in tables if name not in found and instead.get(name) not in found]
         if missing:
             raise ValueError(f"{path} is no {program} file with kernels and ranges: it has no table {', '.join(missing)}. {remedy}")
         for table, columns in tables.items():
             lacking = [name for name in columns if name not in columns_of(connection, table)]
-            if lacking:
+            if lacking and table in found:
                 raise ValueError(f"{path}: table {table} has no column {', '.join(lacking)}, as a file of {program} should. {remedy}")
     except sqlite3.DatabaseError as error:
         connection.close()

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradlib.autograd.profiler.events import EventList
 from gradlib.autograd.profiler.loading import Launch, Range, assemble, columns_of, no_collection, open_tables, own_domain, strings
 
+if TYPE_CHECKING:
+    import sqlite3
+
+_KERNEL, _GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 TABLES = {
     "NVTX_EVENTS": ("start", "end", "eventType", "text", "globalTid"),
     "StringIds": ("id", "value"),
     "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId"),
-    "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end", "streamId", "correlationId", "shortName"),
+    _KERNEL: ("start", "end", "streamId", "correlationId", "shortName"),
 }
 REMEDY = (
     "Record with `nsys profile --trace=cuda,nvtx -o run python program.py`, the program inside `with emit_nvtx():`, and export with "
-    "`nsys export --type=sqlite -o run.sqlite run.nsys-rep`."
+    "`nsys export --type=sqlite -o run.sqlite run.nsys-rep`. A table is there only if something was recorded for it: of a program that "
+    "launches no kernel, take the times with `gradlib.autograd.profiler.profile`."
 )
 _PUSH_POP, _DOMAIN_CREATE = 59, 75  # eventType
 _PROCESS = ~0xFFFFFF  # of a globalTid: its globalPid; the system's own numbers take 24 bits each
@@ -33,40 +39,47 @@ def load_nsys(path: str | Path) -> EventList:
         ``caused_device_time_total``). Kernels launched outside every range are on events named ``(outside ranges)``.
     Raises: FileNotFoundError; ValueError for a file that is no such export, saying what it lacks.
     """
-    connection = open_tables(path, TABLES, "Nsight Systems", REMEDY)
+    connection = open_tables(path, TABLES, "Nsight Systems", REMEDY, {_KERNEL: _GRAPH})
     try:
         texts = strings(connection, "StringIds", "id")
-        known = columns_of(connection, "NVTX_EVENTS")
-        text_id = "textId" if "textId" in known else "NULL"
-        domain = "domainId" if "domainId" in known else "NULL"
-        named = connection.execute(f"SELECT {domain}, text, {text_id} FROM NVTX_EVENTS WHERE eventType = {_DOMAIN_CREATE}")
-        own = own_domain({key: text if text is not None else texts.get(number) for key, text, number in named})
-        (last,) = connection.execute("SELECT max(max(start), max(coalesce(end, start))) FROM NVTX_EVENTS").fetchone()
-        found = connection.execute(
-            f"SELECT text, {text_id}, start, end, globalTid, {domain} FROM NVTX_EVENTS WHERE eventType = {_PUSH_POP}"
-        )
-        ranges = [
-            Range(
-                text if text is not None else texts.get(number, ""),
-                start,
-                last if end is None else end,
-                thread & _NUMBER,
-                thread >> 24 & _NUMBER,
-            )
-            for text, number, start, end, thread, where in found
-            if own is None or where in own
-        ]
-        same = ""
-        if "globalPid" in columns_of(connection, "CUPTI_ACTIVITY_KIND_KERNEL"):
-            same = f"AND (kernel.globalPid IS NULL OR kernel.globalPid = (runtime.globalTid & {_PROCESS}))"
-        launches = [
-            Launch(thread & _NUMBER, thread >> 24 & _NUMBER, start, end, texts.get(name, str(name)), kernel_start, kernel_end, stream)
-            for thread, start, end, name, kernel_start, kernel_end, stream in connection.execute(
-                "SELECT runtime.globalTid, runtime.start, runtime.end, kernel.shortName, kernel.start, kernel.end, kernel.streamId "
-                "FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS runtime "
-                f"ON kernel.correlationId = runtime.correlationId {same}"
-            )
-        ]
+        ranges, launches = _ranges(connection, texts), _launches(connection, texts)
     finally:
         connection.close()
     return assemble(ranges, launches)
+
+
+def _ranges(connection: sqlite3.Connection, texts: dict[int, str]) -> list[Range]:
+    """The ranges of gradlib's domain; one that was open at the end of the recording ends there."""
+    known = columns_of(connection, "NVTX_EVENTS")
+    text_id = "textId" if "textId" in known else "NULL"
+    domain = "domainId" if "domainId" in known else "NULL"
+    named = connection.execute(f"SELECT {domain}, text, {text_id} FROM NVTX_EVENTS WHERE eventType = {_DOMAIN_CREATE}")
+    own = own_domain({key: text if text is not None else texts.get(number) for key, text, number in named})
+    (last,) = connection.execute("SELECT max(max(start), max(coalesce(end, start))) FROM NVTX_EVENTS").fetchone()
+    found = connection.execute(f"SELECT text, {text_id}, start, end, globalTid, {domain} FROM NVTX_EVENTS WHERE eventType = {_PUSH_POP}")
+    return [
+        Range(
+            text if text is not None else texts.get(number, ""), start, last if end is None else end, thread & _NUMBER, thread >> 24 & _NUMBER
+        )
+        for text, number, start, end, thread, where in found
+        if own is None or where in own
+    ]
+
+
+def _launches(connection: sqlite3.Connection, texts: dict[int, str]) -> list[Launch]:
+    """The kernels, and the CUDA graphs where each was recorded as a whole (``--cuda-graph-trace=graph``, which is the default)."""
+    launches = []
+    for table, name in ((_KERNEL, "shortName"), (_GRAPH, "'CUDA graph ' || done.graphId")):
+        known = columns_of(connection, table)
+        if not known:
+            continue
+        same = f"AND (done.globalPid IS NULL OR done.globalPid = (api.globalTid & {_PROCESS}))" if "globalPid" in known else ""
+        found = connection.execute(
+            f"SELECT api.globalTid, api.start, api.end, {name}, done.start, done.end, done.streamId FROM {table} AS done "
+            f"JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS api ON done.correlationId = api.correlationId {same}"
+        )
+        launches += [
+            Launch(thread & _NUMBER, thread >> 24 & _NUMBER, start, end, texts.get(label, str(label)), done_start, done_end, stream)
+            for thread, start, end, label, done_start, done_end, stream in found
+        ]
+    return launches
