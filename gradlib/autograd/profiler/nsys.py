@@ -58,10 +58,8 @@ def _ranges(connection: sqlite3.Connection, texts: dict[int, str]) -> list[Range
     (last,) = connection.execute("SELECT max(max(start), max(coalesce(end, start))) FROM NVTX_EVENTS").fetchone()
     found = connection.execute(f"SELECT text, {text_id}, start, end, globalTid, {domain} FROM NVTX_EVENTS WHERE eventType = {_PUSH_POP}")
     return [
-        Range(
-            text if text is not None else texts.get(number, ""), start, last if end is None else end, thread & _NUMBER, thread >> 24 & _NUMBER
-        )
-        for text, number, start, end, thread, where in found
+        Range(texts.get(number, "") if text is None else text, start, last if end is None else end, tid & _NUMBER, tid >> 24 & _NUMBER)
+        for text, number, start, end, tid, where in found
         if own is None or where in own
     ]
 
