@@ -23,8 +23,8 @@ Exit status: 0, also when something is missing; 1 when something that is install
 that is too old for it, a kernel that does not compile). Keys of the JSON object: gradlib, python and platform are texts; packages holds a
 part for each name; driver (the newest CUDA that it runs), cupy, cuda_runtime and nvrtc are parts: version (null when it cannot be used),
 purpose, problem, fix, broken, package; gpus is a list of index, name, compute_capability, total_memory and free_memory in bytes, problem;
-kernels has architecture, problem, broken and files, a list of name, variants, seconds, error; broken lists the names of what does not
-work. Null means none or not known."""
+kernels has architecture, problem, broken and files, a list of name, variants, failed, seconds, error; broken lists the names of what does
+not work. Null means none or not known."""
 
 
 def add_parser(commands: Any) -> None:

@@ -154,19 +154,20 @@ def compile_kernels(gpus: Sequence[Gpu], bar: Progress | None) -> Kernels:
     """
     try:
         sources = [name for name in kernel_files() if name.endswith(".cu")]
-    except FileNotFoundError as error:
-        return Kernels(None, [], first_line(error), broken=True)
+    except FileNotFoundError as missing:
+        return Kernels(None, [], first_line(missing), broken=True)
     architecture = _architecture(gpus)
     total, done, files = sum(len(VARIANTS[name]) for name in sources), 0, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # NVRTC compiles outside the interpreter's lock
         for name in sources:
             began, errors = time.perf_counter(), []
-            for said in pool.map(partial(_compile_error, name, architecture), VARIANTS[name]):
-                errors += [said] if said else []
+            for error in pool.map(partial(_compile_error, name, architecture), VARIANTS[name]):
+                errors += [] if error is None else [error]
                 done += 1
                 if bar is not None:
                     bar(done / total)
-            files.append(KernelFile(name, len(VARIANTS[name]), round(time.perf_counter() - began, 3), errors[0] if errors else None))
+            seconds = round(time.perf_counter() - began, 3)
+            files.append(KernelFile(name, len(VARIANTS[name]), len(errors), seconds, errors[0] if errors else None))
     if bar is not None:
         bar.finish()
     return Kernels(f"compute_{architecture}", files)

@@ -39,10 +39,11 @@ class Gpu:
 
 @dataclass(frozen=True)
 class KernelFile:
-    """How a CUDA source compiled: in how many sets of options, for how many seconds, and the head of the first error."""
+    """How a CUDA source compiled: in how many sets of options, how many of them failed, the seconds, and the head of the first error."""
 
     name: str
     variants: int
+    failed: int
     seconds: float
     error: str | None
 

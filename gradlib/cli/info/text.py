@@ -62,7 +62,8 @@ def _gpu(gpu: Gpu) -> str:
 
 
 def _kernel(file: KernelFile, architecture: str | None) -> Iterator[str]:
-    state = "compiles" if file.error is None else "DOES NOT COMPILE"
-    yield _row(file.name, f"{state} for {architecture}: {file.variants} sets of options, {file.seconds:.1f} s")
+    state = "DOES NOT COMPILE" if file.failed else "compiles"
+    number = f"{file.failed} of {file.variants}" if file.failed else str(file.variants)
+    yield _row(file.name, f"{state} for {architecture}: {number} sets of options, {file.seconds:.1f} s")
     for line in (file.error or "").splitlines():
         yield _row("", line)
