@@ -6,6 +6,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,12 @@ ARCHITECTURES = architectures()
 
 def test_every_source_has_variants():
     assert set(VARIANTS) >= set(SOURCES)
+
+
+def test_nvrtc_is_found_where_it_is_installed():
+    """Otherwise the tests below would skip, and nobody would know that the kernels went unchecked."""
+    installed = {distribution.name for distribution in metadata.distributions()}
+    assert ARCHITECTURES or not installed >= {"cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"}
 
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
