@@ -66,6 +66,20 @@ def test_page_joins_the_passes_and_holds_any_name(tmp_path: Path) -> None:
     assert "<title>&lt;i&gt;</title>" in text
 
 
+def test_page_joins_an_operation_with_the_first_run_of_its_node() -> None:
+    x = gradlib.ones(2, requires_grad=True)
+    with profile() as found:
+        y = x * 2
+        y.sum().backward(retain_graph=True)
+        y.sum().backward()
+    data = page_data(found.function_events)
+    (lane,) = data["lanes"]
+    named = [(data["names"][item[2]], place, item[4]) for place, item in enumerate(lane["items"])]
+    runs = [place for name, place, _ in named if name == "MulBackward0"]
+    assert [partner for name, _, partner in named if name == "mul"] == [[0, runs[0]]]
+    assert [partner for name, _, partner in named if name == "MulBackward0"] == [[0, 0], [0, 0]]
+
+
 @pytest.mark.parametrize(("name", "says"), [("none", "no file"), ("run.nsys-rep", "export it first"), ("text", "no SQLite file")])
 def test_unusable_input_is_status_2(name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text").write_text("words " * 500)

@@ -27,7 +27,7 @@ def write_page(events: EventList, path: str | Path, title: str) -> None:
 def page_data(events: EventList) -> dict[str, Any]:
     """What the page shows: rows of the table; lanes (a thread's nesting depths, the streams) of ``[start, duration, name, kind, partner]``.
 
-    ``partner`` is where the other pass of an item lies, as ``[lane, place]``, or 0.
+    ``partner`` is where the other pass of an item lies (of an operation the first run of its node), as ``[lane, place]``, or 0.
     """
     names: dict[str, int] = {}
     lanes: dict[tuple[int, int, int, int], list[list[Any]]] = {}
@@ -46,7 +46,7 @@ def page_data(events: EventList) -> dict[str, Any]:
         if source is not None:
             (lane, place), (other, there) = places[id(event)], places[id(source)]
             lanes[lane][place][4] = [numbers[other], there]
-            lanes[other][there][4] = [numbers[lane], place]
+            lanes[other][there][4] = lanes[other][there][4] or [numbers[lane], place]
     for key in keys:
         if key[0] == 1:
             lanes[key].sort(key=lambda item: item[0])
