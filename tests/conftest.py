@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
+import ctypes
+import inspect
 import random
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,32 +20,39 @@ settings.load_profile("gradlib")
 
 
 def _has_gpu() -> bool:
-    if importlib.util.find_spec("cupy") is None:
-        return False
-    import cupy
-
+    """Whether the CUDA driver finds a device; asked without CuPy, which may have to be the stand-in."""
     try:
-        return cupy.cuda.runtime.getDeviceCount() > 0
-    except cupy.cuda.runtime.CUDARuntimeError:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
         return False
+    count = ctypes.c_int()
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
 
 
 HAS_GPU = _has_gpu()
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)] if HAS_GPU else ["cpu"]
+TESTS = Path(__file__).parent
+if not HAS_GPU:
+    sys.path.insert(0, str(TESTS / "standin"))  # `import cupy` is the stand-in from here on
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `cuda` skip where there is no GPU."""
-    if not HAS_GPU:
-        for item in items:
-            if item.get_closest_marker("cuda"):
-                item.add_marker(pytest.mark.skip(reason="no CUDA GPU with CuPy here"))
+HOST_ROOMS = ("cli", "cuda", "profiler")  # their subject is the host: commands, files, compilers
+NOT_YET = ("autograd", "backend", "core", "func", "ops", "optim", "trajectory", "utils")
 
 
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    """The name of the device to run on; a test that takes it runs once for each."""
-    return request.param
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test runs on both devices, except those whose subject is the host: the rooms above, those marked `host`, tests of the house."""
+    folder = Path(metafunc.module.__file__ or "").parent
+    host = folder == TESTS or folder.name in (*HOST_ROOMS, *NOT_YET) or metafunc.definition.get_closest_marker("host")
+    asked = "device" in inspect.signature(metafunc.function).parameters
+    metafunc.parametrize("device", ["cpu"] if host and not asked else ["cpu", "cuda"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of the device that a test runs on, where new tensors are made by default; "cuda" is the stand-in where there is no GPU."""
+    gradlib.set_default_device(request.param)
+    yield request.param
+    gradlib.set_default_device(None)
 
 
 @pytest.fixture
@@ -52,7 +62,7 @@ def rng() -> np.random.Generator:
 
 
 @pytest.fixture(autouse=True)
-def fixed_seeds() -> None:
+def fixed_seeds(device: str) -> None:
     """Every global source of random numbers starts from the same place in every test."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  (some library under test may draw from it)
@@ -78,7 +88,7 @@ def _modes() -> dict[str, object]:
 
 
 @pytest.fixture(autouse=True)
-def modes_sealed() -> Iterator[None]:
+def modes_sealed(device: str) -> Iterator[None]:
     """A test that leaves a global mode changed fails, and the next one starts clean."""
     before = _modes()
     yield

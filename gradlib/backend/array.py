@@ -158,6 +158,11 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
     return np.ndarray(shape, kind, owner, address(array) - address(owner) + start, strides)
 
 
+def is_writeable(array: Array) -> bool:
+    """Whether an array may be written; a CuPy array always may."""
+    return not isinstance(array, np.ndarray) or array.flags.writeable
+
+
 def address(array: Array) -> int:
     """Where the first element lies in memory."""
     return array.data.ptr if is_cupy(array) else array.__array_interface__["data"][0]

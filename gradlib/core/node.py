@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gradlib.backend.array import Array, copy, is_dense, namespace
+from gradlib.backend.array import Array, copy, is_dense, is_writeable, namespace
 from gradlib.core.modes import next_seq
 
 making = threading.RLock()
@@ -324,7 +324,7 @@ class AccumulateGrad(Node):
                 raise TypeError(f"a post accumulate grad hook returns nothing, got {type(answer).__name__}")
 
     def _fits(self, g: Array) -> bool:
-        if not hasattr(g, "base") or g.base is not None or not g.flags.writeable:
+        if not hasattr(g, "base") or g.base is not None or not is_writeable(g):
             return False
         return g.strides == self.array.strides if is_dense(self.array) else g.flags.c_contiguous
 

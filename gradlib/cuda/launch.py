@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import cupy, device_index
+from gradlib.backend.array import cupy, device_index, is_writeable
 from gradlib.core.modes import observing
 from gradlib.cuda.source import kernel_folder, read_source
 
@@ -115,7 +115,7 @@ def _checked(kernel: str, parameter: Parameter, value: Any, device: int | None) 
         raise ValueError(f"{where} is C-contiguous, got strides {value.strides} for shape {value.shape}; copy it with ascontiguousarray")
     if device_index(value) != device:
         raise ValueError(f"{where} lives on device {device_index(value)}, the first array on {device}; move them to one device")
-    if parameter.written and not getattr(value.flags, "writeable", True):
+    if parameter.written and not is_writeable(value):
         raise ValueError(f"{where} is written by the kernel, but the array is read-only")
     return value
 

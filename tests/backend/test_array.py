@@ -1,4 +1,4 @@
-"""Views on raw arrays of either library. CuPy's arrays carry sizes and strides without a GPU, so those are checked everywhere."""
+"""Views on raw arrays of either library."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ def host(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def cupy_array(shape: tuple[int, ...], dtype: str) -> Any:
-    """A CuPy array around an address that is never read."""
-    cupy = pytest.importorskip("cupy")
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = cupy.cuda.UnownedMemory(1 << 20, size, None, 0)
-    return cupy.ndarray(shape, dtype, memptr=cupy.cuda.MemoryPointer(memory, 0))
+    import cupy
+
+    return cupy.zeros(shape, dtype)
 
 
 either = pytest.mark.parametrize("make", [host, cupy_array], ids=["numpy", "cupy"])

@@ -1,6 +1,7 @@
 // Enough of CUDA for g++ to compile the kernels as they stand: qualifiers, thread numbers, shared memory, barriers and the few device
-// functions they use. The threads of a block are real threads, so a missing barrier is a race that the thread sanitizer sees, and
-// address and undefined-behaviour sanitizers see every access. Blocks run one after another.
+// functions they use. The threads of a block are real threads (runner.h), so a missing barrier is a race that the thread sanitizer
+// sees, and address and undefined-behaviour sanitizers see every access; or, with SHIM_FIBRES, fibres of one thread (library.h).
+// Blocks run one after another.
 #pragma once
 #include <barrier>
 #include <cstdint>
@@ -22,7 +23,12 @@ inline thread_local Dim3 threadIdx, blockIdx;
 inline Dim3 blockDim, gridDim;
 inline std::barrier<>* block_barrier;
 
+#ifdef SHIM_FIBRES
+inline void fibre_barrier();
+inline void __syncthreads() { fibre_barrier(); }
+#else
 inline void __syncthreads() { block_barrier->arrive_and_wait(); }
+#endif
 
 struct alignas(16) uint4 {
     unsigned int x, y, z, w;

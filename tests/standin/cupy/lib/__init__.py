@@ -1,0 +1,1 @@
+from cupy.lib import stride_tricks as stride_tricks

@@ -1,0 +1,1 @@
+from cupyx.scipy import special as special
