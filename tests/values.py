@@ -1,0 +1,15 @@
+"""Values as the tests compare them: on the host, whatever device computed them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import move
+from gradlib.core.tensor import Tensor, as_array
+
+
+def host(value: Any) -> np.ndarray:
+    """A NumPy array of what a Tensor (requiring a gradient or not), an array of either library or a number holds."""
+    return move(as_array(value._array if isinstance(value, Tensor) else value), None)
