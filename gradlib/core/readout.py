@@ -116,6 +116,19 @@ class Readout:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """How CuPy, Numba and PyTorch share this memory: ``cupy.asarray(tensor)`` copies nothing.
+
+        Raises: AttributeError for a tensor in host memory, RuntimeError for one that requires a gradient.
+        Source: torch.Tensor.__cuda_array_interface__; version 3 of the CUDA array interface.
+        """
+        if not self.is_cuda:
+            raise AttributeError(f"Can't get __cuda_array_interface__ of a tensor on {self.device}. Use Tensor.cuda() to move it first.")
+        if self.requires_grad:
+            raise RuntimeError("Can't get __cuda_array_interface__ of a Tensor that requires grad. Use tensor.detach() first.")
+        return self._array.__cuda_array_interface__
+
     def item(self) -> Any:
         """The only element as a Python number. Raises: RuntimeError when there is not exactly one."""
         if self._array.size != 1:

@@ -127,7 +127,7 @@ class ndarray:
 
     # ---- to the host -----------------------------------------------------------------------------------------------------------
 
-    def __array__(self, dtype: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError(_ADVICE)
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:

@@ -58,6 +58,9 @@ def array(
 ) -> ndarray:
     if isinstance(obj, (list, tuple)) and any(isinstance(part, ndarray) for part in obj):
         obj = stack([array(part) for part in obj])
+    if not isinstance(obj, ndarray) and hasattr(obj, "__cuda_array_interface__"):
+        told = obj.__cuda_array_interface__
+        obj = ndarray(told["shape"], told["typestr"], _memory.pointer_to(told["data"][0]), told["strides"])
     if not isinstance(obj, ndarray):
         host = np.array(obj, dtype=dtype)
         _door.supported(host.dtype)

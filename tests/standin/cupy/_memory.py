@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,17 @@ class MemoryPool:
         self._free.clear()
 
 
+_live: weakref.WeakValueDictionary[int, Memory] = weakref.WeakValueDictionary()
+
+
+def pointer_to(address: int) -> MemoryPointer:
+    """The allocation that an address lies in. Raises: Hazard for one that lies in none."""
+    for memory in list(_live.values()):
+        if memory.ptr <= address < memory.ptr + memory.size:
+            return MemoryPointer(memory, address - memory.ptr)
+    raise Hazard(f"address {address:#x} lies in no allocation; was its owner freed?")
+
+
 class Memory:
     """One allocation, and who used it last."""
 
@@ -154,6 +166,7 @@ class Memory:
         self.device_id = _order.here.device
         self.write: Stamp | None = None
         self.reads: dict[int, int] = {}
+        _live[self.ptr] = self
 
     @property
     def device(self) -> Device:

@@ -131,6 +131,10 @@ class RawKernel:
         values = []
         for number, (code, value) in enumerate(zip(declared, args, strict=True)):
             if isinstance(value, ndarray):
+                if not value.flags.c_contiguous:
+                    raise _order.Hazard(
+                        f"{self.name}: argument {number} has strides {value.strides} for shape {value.shape}; a kernel sees a pointer"
+                    )
                 given, data = f"*{_code_of(value.dtype)}", np.uintp(value.data.ptr)
                 if value.data.device_id != _order.here.device:
                     raise _order.Hazard(
