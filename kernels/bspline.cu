@@ -2,86 +2,132 @@
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where the sizes need it
 //           DEGREE   3, 4 or 5
-// Shapes    points (B, N, D), N > DEGREE; p, v, a, j (B, (N - DEGREE) * samples + 1, D); t = dt[b * dt_b] seconds between samples.
-//           weights (4, samples + 1, DEGREE + 1): derivative k by the sample number, of basis function m, at sample `phase` of a
-//           segment. With `time_last` points are (B, D, N) and the outputs (B, D, H).
+// Shapes    points (B, N, D), N > DEGREE; p, v, a, j (B, H, D), H = (N - DEGREE) * samples + 1; t = dt[b / group * dt_b] seconds between
+//           samples, or `seconds` where dt is null. weights (samples + 1, DEGREE + 1, 4): at sample `phase` of a segment, of basis
+//           function m, derivative k by the sample number. (B, D, N) and (B, D, H) arrays are B * D trajectories of one joint, group = D.
 // Formulas  sample h lies in segment s = min(h / samples, N - DEGREE - 1) at phase h - s * samples;
-//           derivative k = sum over m of weights[k][phase][m] * points[s + m] / t^k
-// Threads   forward: one a sample and joint; adjoint: one a control point and joint, which gathers from its DEGREE + 1 segments.
-//           Neighbours in memory lie in neighbouring threads; a thread takes every (grid * block)-th element.
-// Bytes     forward reads N and writes 4 H, adjoint reads 4 H and writes N, times B D elements (the re-reads come from the cache).
-// Every result is summed by one thread in a fixed order: runs are bitwise repeatable.
+//           derivative k = sum over m of weights[phase][m][k] * points[s + m] / t^k
+// Threads   as chain.cu: one thread a series, chunks of `steps` samples staged through shared memory (tile.cuh), with the DEGREE + 1 points
+//           of its segment, or their gradients, in registers.
+// Bytes     forward reads N and writes 4 H, adjoint reads 4 H and writes N, times B D elements. Only the samples are staged, 16 bytes at a
+//           time: a point moves once in 4 * samples elements, in runs of D.
+// Shared    4 * tile_batch * row elements.
+// Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
 #include "common.cuh"
+#include "tile.cuh"
 
 typedef Arithmetic<STORAGE>::type real;
+typedef StepTimes<real, INDEX> Times;
 
-// Splits an element of (B, n, D), or with `time_last` of (B, D, n), into (b, i, d).
-__device__ __forceinline__ void split(INDEX element, INDEX n, INDEX joints, bool time_last, INDEX& b, INDEX& i, INDEX& d) {
-    const INDEX inner = time_last ? n : joints, middle = time_last ? joints : n;
-    const INDEX outer = element / inner;
-    b = outer / middle;
-    i = time_last ? element - outer * inner : outer - b * middle;
-    d = time_last ? outer - b * middle : element - outer * inner;
-}
+// What one basis function counts in the value and the first three derivatives; read 16 bytes at a time.
+struct __align__(16) Weight {
+    real of[4];
+};
 
-__device__ __forceinline__ INDEX join(INDEX n, INDEX joints, bool time_last, INDEX b, INDEX i, INDEX d) {
-    return time_last ? (b * joints + d) * n + i : (b * n + i) * joints + d;
-}
+// Where a walk over the samples stands: the weights at its phase, and the number of its segment.
+struct Place {
+    INDEX segment;
+    int phase;
 
-extern "C" __global__ void __launch_bounds__(256)
-    bspline_forward(const STORAGE* points, const real* weights, const real* dt, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j,
-                    INDEX batch, INDEX number, INDEX joints, int samples, INDEX dt_b, int time_last) {
-    const INDEX segments = number - DEGREE;
-    const INDEX horizon = segments * samples + 1;
-    const INDEX count = batch * horizon * joints;
-    const int table = (samples + 1) * (DEGREE + 1);
-    for (INDEX e = (INDEX)blockIdx.x * blockDim.x + threadIdx.x; e < count; e += (INDEX)gridDim.x * blockDim.x) {
-        INDEX b, h, d;
-        split(e, horizon, joints, time_last != 0, b, h, d);
-        const INDEX segment = h / samples < segments ? h / samples : segments - 1;
-        const real* row = weights + (h - segment * samples) * (DEGREE + 1);
-        real sum[4] = {0, 0, 0, 0};
+    // One sample on; true when that begins a segment. The last segment holds the last sample too.
+    __device__ __forceinline__ bool advance(int samples, INDEX segments) {
+        if (++phase < samples || segment == segments - 1) return false;
+        phase = 0;
+        ++segment;
+        return true;
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(128, 4)
+    bspline_forward(const STORAGE* points, const real* weights, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
+                    STORAGE* j, INDEX batch, INDEX number, int samples, INDEX horizon, int joints, INDEX group, INDEX dt_b,
+                    int tile_batch, int tile_joints, int steps, int row, int vector) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const int area = tile_batch * row;
+    STORAGE* const outputs[4] = {p, v, a, j};
+    const Weight* table = reinterpret_cast<const Weight*>(weights);
+
+    const real rate = Times(dt, seconds, tile.trajectory / group * dt_b, 0).per_second;
+    const STORAGE* next = points + tile.trajectory * (number - 1) * joints + tile.series;  // b * number * joints + d
+    real x[DEGREE + 1];
 #pragma unroll
-        for (int m = 0; m <= DEGREE; ++m) {
-            const real x = load(points[join(number, joints, time_last != 0, b, segment + m, d)]);
+    for (int m = 0; m <= DEGREE; ++m, next += joints) x[m] = load(*next);
+    Place place = {0, 0};
+    for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
+        const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
+        if (tile.active) {
+            STORAGE* at = shared + tile.place;
+            for (int k = 0; k < n; ++k, at += tile.joints) {
+                real sum[4] = {0, 0, 0, 0};
 #pragma unroll
-            for (int k = 0; k < 4; ++k) sum[k] += row[k * table + m] * x;
+                for (int m = 0; m <= DEGREE; ++m) {
+                    const Weight weight = table[place.phase * (DEGREE + 1) + m];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) sum[i] += weight.of[i] * x[m];
+                }
+                store(at[0], sum[0]);
+                store(at[area], sum[1] * rate);
+                store(at[2 * area], sum[2] * (rate * rate));
+                store(at[3 * area], sum[3] * (rate * rate * rate));
+                if (place.advance(samples, number - DEGREE)) {
+#pragma unroll
+                    for (int m = 0; m < DEGREE; ++m) x[m] = x[m + 1];
+                    x[DEGREE] = load(*next);
+                    next += joints;
+                }
+            }
         }
-        const real rate = 1 / dt[b * dt_b];
-        if (p) store(p[e], sum[0]);
-        if (v) store(v[e], sum[1] * rate);
-        if (a) store(a[e], sum[2] * (rate * rate));
-        if (j) store(j[e], sum[3] * (rate * rate * rate));
+        __syncthreads();
+        tile_write<4>(tile, outputs, h0, 0, n, shared, area);
+        __syncthreads();
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128, 4)
     bspline_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* weights,
-                    const real* dt, STORAGE* grad_points, INDEX batch, INDEX number, INDEX joints, int samples, INDEX dt_b,
-                    int time_last) {
-    const INDEX segments = number - DEGREE;
-    const INDEX horizon = segments * samples + 1;
-    const INDEX count = batch * number * joints;
-    const int table = (samples + 1) * (DEGREE + 1);
-    for (INDEX e = (INDEX)blockIdx.x * blockDim.x + threadIdx.x; e < count; e += (INDEX)gridDim.x * blockDim.x) {
-        INDEX b, i, d;
-        split(e, number, joints, time_last != 0, b, i, d);
-        real sum[4] = {0, 0, 0, 0};
+                    const real* dt, real seconds, STORAGE* grad_points, INDEX batch, INDEX number, int samples, INDEX horizon,
+                    int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector) {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const int area = tile_batch * row;
+    const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
+    const Weight* table = reinterpret_cast<const Weight*>(weights);
+
+    const real rate = Times(dt, seconds, tile.trajectory / group * dt_b, 0).per_second;
+    STORAGE* next = grad_points + tile.trajectory * (number - 1) * joints + tile.series;  // b * number * joints + d
+    real x[DEGREE + 1] = {};
+    Place place = {0, 0};
+    for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
+        const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
+        tile_read<4>(tile, inputs, h0, 0, n, shared, area);
+        __syncthreads();
+        if (tile.active) {
+            const STORAGE* at = shared + tile.place;
+            for (int k = 0; k < n; ++k, at += tile.joints) {
+                const real grad[4] = {load(at[0]), rate * load(at[area]), rate * rate * load(at[2 * area]),
+                                      rate * rate * rate * load(at[3 * area])};
 #pragma unroll
-        for (int m = 0; m <= DEGREE; ++m) {
-            const INDEX segment = i - m;
-            if (segment < 0 || segment >= segments) continue;
-            const int phases = segment == segments - 1 ? samples + 1 : samples;
-            for (int phase = 0; phase < phases; ++phase) {
-                const real* row = weights + phase * (DEGREE + 1) + m;
-                const INDEX at = join(horizon, joints, time_last != 0, b, segment * samples + phase, d);
-                sum[0] += row[0] * load_or_zero(grad_p, at);
-                sum[1] += row[table] * load_or_zero(grad_v, at);
-                sum[2] += row[2 * table] * load_or_zero(grad_a, at);
-                sum[3] += row[3 * table] * load_or_zero(grad_j, at);
+                for (int m = 0; m <= DEGREE; ++m) {
+                    const Weight weight = table[place.phase * (DEGREE + 1) + m];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) x[m] += weight.of[i] * grad[i];
+                }
+                if (place.advance(samples, number - DEGREE)) {
+                    store(*next, x[0]);  // no later segment holds this point
+                    next += joints;
+#pragma unroll
+                    for (int m = 0; m < DEGREE; ++m) x[m] = x[m + 1];
+                    x[DEGREE] = 0;
+                }
             }
         }
-        const real rate = 1 / dt[b * dt_b];
-        store(grad_points[e], sum[0] + rate * (sum[1] + rate * (sum[2] + rate * sum[3])));
+        __syncthreads();
+    }
+    if (tile.active) {
+#pragma unroll
+        for (int m = 0; m <= DEGREE; ++m, next += joints) store(*next, x[m]);
     }
 }

@@ -19,18 +19,13 @@
 #include "tile.cuh"
 
 typedef Arithmetic<STORAGE>::type real;
-
-// The step times of one series.
-struct StepTimes {
-    const real* series;
-    INDEX stride;
-    __device__ __forceinline__ real operator[](INDEX h) const { return series[h * stride]; }
-};
+typedef StepTimes<real, INDEX> Times;
 
 // State after a step of t seconds, from the state before it and the sources; next[ORDER] holds the control.
-__device__ __forceinline__ void chain_step(const real (&before)[4], const real (&source)[3], real t, real (&next)[4]) {
+__device__ __forceinline__ void chain_step(const real (&before)[4], const real (&source)[3], const Times& times, real (&next)[4]) {
+    const real t = times.t;
 #pragma unroll
-    for (int i = ORDER; i < 3; ++i) next[i + 1] = (next[i] - before[i] - source[i]) * (1 / t);
+    for (int i = ORDER; i < 3; ++i) next[i + 1] = (next[i] - before[i] - source[i]) * times.per_second;
 #pragma unroll
     for (int i = ORDER - 1; i >= 0; --i) {
         real growth = next[EXACT ? ORDER : i + 1] * (EXACT ? t * (real(1) / (ORDER - i)) : t);
@@ -47,18 +42,14 @@ __device__ __forceinline__ constexpr int source_area(int i) { return i < ORDER ?
 
 extern "C" __global__ void __launch_bounds__(128, 8)
     chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* source_p,
-                  const STORAGE* source_v, const STORAGE* source_a, const real* dt, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j,
-                  INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints,
-                  int steps, int row, int vector) {
+                  const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
+                  STORAGE* j, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch,
+                  int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
     const int area = tile_batch * row;
-    const bool active = (int)threadIdx.x < tile.trajectories * tile.joints;
-    const int trajectory = (int)threadIdx.x / tile.joints;
-    const int joint = (int)threadIdx.x - trajectory * tile.joints;
-    const INDEX series = (tile.first_trajectory + trajectory) * joints + tile.first_joint + joint;
-    const StepTimes times = {dt + (active ? (tile.first_trajectory + trajectory) / group * dt_b : 0), dt_h};
+    Times times(dt, seconds, tile.trajectory / group * dt_b, dt_h);
 
     const STORAGE* inputs[4] = {0, 0, 0, 0};
     inputs[ORDER] = u;
@@ -70,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     const STORAGE* const control_only[1] = {u};
     STORAGE* const outputs[4] = {p, v, a, j};
 
-    real state[4] = {0, 0, 0, 0};
+    real state[4] = {load_or_zero(start_p, tile.series), load_or_zero(start_v, tile.series), load_or_zero(start_a, tile.series), 0};
     real control = 0;
     for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
@@ -79,30 +70,25 @@ extern "C" __global__ void __launch_bounds__(128, 8)
         else
             tile_read<1>(tile, control_only, h0, 0, n, shared + ORDER * area, area);
         __syncthreads();
-        if (active) {
-            STORAGE* at = shared + trajectory * tile.row + joint;
+        if (tile.active) {
+            STORAGE* at = shared + tile.place;
 #pragma unroll 4
             for (int k = 0; k < n; ++k, at += tile.joints) {
                 const real following = load(at[ORDER * area]);
-                real next[4] = {0, 0, 0, 0};
-                if (h0 + k == 0) {
-                    next[0] = load_or_zero(start_p, series);
-                    next[1] = load_or_zero(start_v, series);
-                    next[2] = load_or_zero(start_a, series);
-                } else {
-                    real source[3] = {0, 0, 0};
+                if (h0 + k > 0) {
+                    real source[3] = {0, 0, 0}, next[4] = {0, 0, 0, 0};
                     if (SOURCES) {
 #pragma unroll
                         for (int i = 0; i < 3; ++i) source[i] = load(at[source_area(i) * area]);
                     }
+                    times.go_to(h0 + k);
                     next[ORDER] = control;
-                    chain_step(state, source, times[h0 + k], next);
+                    chain_step(state, source, times, next);
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) state[i] = next[i];
                 }
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    state[i] = next[i];
-                    store(at[i * area], next[i]);
-                }
+                for (int i = 0; i < 4; ++i) store(at[i * area], state[i]);
                 control = following;
             }
         }
@@ -129,8 +115,10 @@ __device__ __forceinline__ real driven(const real (&bar)[4], int upto, real t) {
 }
 
 // Total gradients at one step from its own and from what the step after it handed over. `first` says that it is step 0.
-__device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const Carried& after, bool first, real t, Carried& now) {
-    now.t = t;
+__device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const Carried& after, bool first, const Times& times,
+                                                   Carried& now) {
+    const real t = now.t = first ? real(0) : times.t;
+    const real per_second = first ? real(0) : times.per_second;
 #pragma unroll
     for (int i = 0; i < ORDER; ++i) {
         now.bar[i] = grad[i] + after.bar[i];
@@ -141,7 +129,6 @@ __device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const 
                 now.bar[i] += driven(now.bar, i, t);
         }
     }
-    const real per_second = first ? real(0) : 1 / t;
 #pragma unroll
     for (int i = 3; i >= ORDER; --i) {
         real bar = i == 3 && first ? real(0) : grad[i];
@@ -154,18 +141,14 @@ __device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const 
 
 extern "C" __global__ void __launch_bounds__(128, 8)
     chain_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
-                  STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a, STORAGE* grad_source_p,
-                  STORAGE* grad_source_v, STORAGE* grad_source_a, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b,
-                  INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
+                  real seconds, STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
+                  STORAGE* grad_source_p, STORAGE* grad_source_v, STORAGE* grad_source_a, INDEX batch, INDEX horizon, int joints,
+                  INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
     const int area = tile_batch * row;
-    const bool active = (int)threadIdx.x < tile.trajectories * tile.joints;
-    const int trajectory = (int)threadIdx.x / tile.joints;
-    const int joint = (int)threadIdx.x - trajectory * tile.joints;
-    const INDEX series = (tile.first_trajectory + trajectory) * joints + tile.first_joint + joint;
-    const StepTimes times = {dt + (active ? (tile.first_trajectory + trajectory) / group * dt_b : 0), dt_h};
+    Times times(dt, seconds, tile.trajectory / group * dt_b, dt_h);
 
     const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
     STORAGE* outputs[4] = {0, 0, 0, 0};
@@ -180,8 +163,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
         tile_read<4>(tile, inputs, h0, 0, n, shared, area);
         __syncthreads();
-        if (active) {
-            STORAGE* at = shared + trajectory * tile.row + (n - 1) * tile.joints + joint;
+        if (tile.active) {
+            STORAGE* at = shared + tile.place + (n - 1) * tile.joints;
 #pragma unroll 2
             for (int k = n - 1; k >= 0; --k, at -= tile.joints) {
                 const bool first = h0 + k == 0;
@@ -189,7 +172,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
 #pragma unroll
                 for (int i = 0; i < 4; ++i) grad[i] = load(at[i * area]);
                 Carried now = {{0, 0, 0, 0}, {0, 0, 0, 0}, 0};
-                chain_step_adjoint(grad, after, first, first ? real(0) : times[h0 + k], now);
+                times.go_to(h0 + k);
+                chain_step_adjoint(grad, after, first, times, now);
                 store(at[ORDER * area], after.bar[ORDER]);  // u_h drives step h + 1; after the last step nothing
                 if (SOURCES) {
 #pragma unroll
@@ -206,9 +190,9 @@ extern "C" __global__ void __launch_bounds__(128, 8)
             tile_write<1>(tile, control_only, h0, 0, n, shared + ORDER * area, area);
         __syncthreads();
     }
-    if (active) {
-        if (grad_start_p) store(grad_start_p[series], after.bar[0]);
-        if (grad_start_v) store(grad_start_v[series], after.bar[1]);
-        if (grad_start_a) store(grad_start_a[series], after.bar[2]);
+    if (tile.active) {
+        if (grad_start_p) store(grad_start_p[tile.series], after.bar[0]);
+        if (grad_start_v) store(grad_start_v[tile.series], after.bar[1]);
+        if (grad_start_a) store(grad_start_a[tile.series], after.bar[2]);
     }
 }

@@ -2,11 +2,14 @@
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where the sizes need it
 // Shapes    rows (S, D), index (B,), out (B, D). For the transpose: order (B,) lists the b sorted by their row (stable), and those of
-//           row s stand at order[bounds[s]] .. order[bounds[s + 1] - 1].
-// Threads   gather: one an element. Scatter: a block a (row, joint) pair, whose 64 threads each sum every 64th of the row's entries,
-//           then add up in pairs in shared memory: no atomics, so runs are bitwise repeatable.
-// Shared    scatter: 64 of real.
-// Bytes     gather reads and writes B D elements; scatter reads B D and writes S D.
+//           row s stand at order[bounds[s]] .. order[bounds[s + 1] - 1]; partial (S, parts, D) are sums of every parts-th of them.
+// Threads   gather: one an element. Scatter: a block a row (grid x) and part (grid y); its threads stand `width` side by side at the
+//           joints of one entry, and as many entries as then fit; each sums its own, and these are added up in pairs in shared memory.
+//           No atomics, so runs are bitwise repeatable.
+// Shared    scatter: a real for each thread.
+// Bytes     gather reads and writes B D elements; scatter reads B D and writes S * parts * D of real.
+// Neighbouring threads touch neighbouring joints. 16 bytes at a time would bring nothing: a row is D elements at any place, so its reads
+// would stay single, and all of it is 1/H of what the integration after it moves.
 #include "common.cuh"
 
 typedef Arithmetic<STORAGE>::type real;
@@ -20,21 +23,29 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(64)
-    rows_scatter(const STORAGE* grad, const long long* order, const long long* bounds, STORAGE* grad_rows, INDEX joints) {
+extern "C" __global__ void __launch_bounds__(128)
+    rows_scatter(const STORAGE* grad, const long long* order, const long long* bounds, real* partial, INDEX joints, int width) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
-    real* partial = reinterpret_cast<real*>(shared_bytes);
-    const INDEX row = blockIdx.x;
-    for (INDEX d = blockIdx.y; d < joints; d += gridDim.y) {
+    real* sums = reinterpret_cast<real*>(shared_bytes);
+    const int entries = (int)blockDim.x / width;
+    const int entry = (int)threadIdx.x / width;
+    const int joint = (int)threadIdx.x - entry * width;
+    const long long stop = bounds[blockIdx.x + 1];
+    for (INDEX first = 0; first < joints; first += width) {
+        const INDEX d = first + joint;
+        const bool active = entry < entries && d < joints;
         real sum = 0;
-        for (long long k = bounds[row] + threadIdx.x; k < bounds[row + 1]; k += 64) sum += load(grad[(INDEX)order[k] * joints + d]);
-        partial[threadIdx.x] = sum;
+        if (active) {
+            for (long long k = bounds[blockIdx.x] + (long long)blockIdx.y * entries + entry; k < stop; k += (long long)gridDim.y * entries)
+                sum += load(grad[(INDEX)order[k] * joints + d]);
+        }
+        sums[threadIdx.x] = sum;
         __syncthreads();
-        for (unsigned int width = 32; width > 0; width /= 2) {
-            if (threadIdx.x < width) partial[threadIdx.x] += partial[threadIdx.x + width];
+        for (int left = entries; left > 1; left = (left + 1) / 2) {
+            if (entry < left / 2) sums[threadIdx.x] += sums[threadIdx.x + (left + 1) / 2 * width];
             __syncthreads();
         }
-        if (threadIdx.x == 0) store(grad_rows[row * joints + d], partial[0]);
+        if (active && entry == 0) partial[((INDEX)blockIdx.x * gridDim.y + blockIdx.y) * joints + d] = sums[joint];
         __syncthreads();
     }
 }

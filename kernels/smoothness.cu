@@ -1,23 +1,26 @@
 // Smoothness cost of position trajectories with its gradient, in one pass: no p, v, a, j in memory.
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
-//           LIMITS   1: with the soft penalty on limits
-// Shapes    u (B, H, D), its gradient likewise; start parts and their gradients (B, D); dt[b / group * dt_b + h * dt_h] in seconds;
-//           weights (3, D) of v, a, j; limits (8, D): lower and upper of p, v, a, j, infinite where there is none.
-//           cost (grid y, B): the sum over a block's joints, one row for each tile of joints. Null start parts count as zeros; null
-//           gradients are not written. (B, D, H) arrays are B * D trajectories of one joint, group = D; joint b % group.
+//           LIMITS   1: with the soft penalty on limits         TIMED    1: with the gradient by dt
+// Shapes    u (B, H, D), its gradient likewise; start parts and their gradients (B, D); weights (3, D) of v, a, j; limits (8, D): lower
+//           and upper of p, v, a, j, infinite where there is none; dt[b / group * dt_b + h * dt_h], or `seconds` where dt is null.
+//           cost (grid y, B) and grad_dt (grid y, B, H) are summed over a block's joints: one row for each tile of joints. Null start
+//           parts count as zeros; null gradients are not written. (B, D, H) arrays are B * D trajectories of one joint, group = D;
+//           their joint is b % group.
 // Formulas  v, a, j of p_h = u_{h-1} by backward differences (chain.cu, ORDER 0);
 //           cost = sum over h and d of w_v v^2 + w_a a^2 + w_j j^2 + limit_weight * sum of squared excesses over the limits.
 //           Its gradient runs through the transposed differences as soon as their three steps are known, so the gradient by u_{h-4}
-//           leaves while u_h enters and takes its place in shared memory.
+//           leaves while u_h enters and takes its place in shared memory. A bar is the total gradient, and that by t_h is
+//           -(j_h jbar_h + a_h abar_h + v_h vbar_h) / t_h, known at step h + 2.
 // Threads   as chain.cu: one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh).
-// Bytes     reads u, writes its gradient: 2 B H D elements.
-// Shared    tile_batch * row elements of STORAGE, then the block's threads of real.
+// Bytes     reads u, writes its gradient: 2 B H D elements; TIMED writes B H more of real.
+// Shared    tile_batch * row elements of STORAGE, and as many of real when TIMED; at least as many of real as the block has threads.
 // Sums run in a fixed order: results are bitwise repeatable.
 #include "common.cuh"
 #include "tile.cuh"
 
 typedef Arithmetic<STORAGE>::type real;
+typedef StepTimes<real, INDEX> Times;
 
 // The weights and limits of one joint.
 struct Penalty {
@@ -45,46 +48,51 @@ __device__ __forceinline__ real penalise(const Penalty& penalty, real x, real& c
     return slope;
 }
 
-// What the last three steps left open, newest first.
+__device__ __forceinline__ real sum_over_joints(const real* first, int joints) {
+    real sum = 0;
+    for (int d = 0; d < joints; ++d) sum += first[d];
+    return sum;
+}
+
+// What the last steps left open, newest first.
 struct Pending {
     real slope_p[3], slope_v[2], slope_a;  // own derivatives of steps h-1, h-2, h-3
     real rate_a, rate_v, rate_p;           // total gradient over t: of j at h-1, of a at h-2, of v at h-3
     real per_second[2];                    // 1/t of steps h-1 and h-2
+    real v;                                // v of step h-2
+    real by_t[2];                          // what is known of the gradients by t of steps h-1 and h-2
 };
 
+__device__ __forceinline__ Penalty penalty_of_joint(const real* weights, const real* limits, real limit_weight, INDEX all, INDEX joint) {
+    Penalty penalty = {};
+#pragma unroll
+    for (int k = 0; k < 3; ++k) penalty.weight[k] = weights[k * all + joint];
+    if (LIMITS) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            penalty.lower[k] = limits[2 * k * all + joint];
+            penalty.upper[k] = limits[(2 * k + 1) * all + joint];
+        }
+        penalty.limit_weight = limit_weight;
+    }
+    return penalty;
+}
+
 extern "C" __global__ void __launch_bounds__(128, 4)
-    smoothness(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const real* dt,
+    smoothness(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const real* dt, real seconds,
                const real* weights, const real* limits, real limit_weight, real* cost, STORAGE* grad_u, STORAGE* grad_start_p,
-               STORAGE* grad_start_v, STORAGE* grad_start_a, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b,
-               INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
+               STORAGE* grad_start_v, STORAGE* grad_start_a, real* grad_dt, INDEX batch, INDEX horizon, int joints, INDEX group,
+               INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    real* sums = reinterpret_cast<real*>(shared_bytes + (tile_batch * row * sizeof(STORAGE) + 15) / 16 * 16);
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
-    const bool active = (int)threadIdx.x < tile.trajectories * tile.joints;
-    const int trajectory = (int)threadIdx.x / tile.joints;
-    const int joint = (int)threadIdx.x - trajectory * tile.joints;
-    const INDEX b = tile.first_trajectory + (active ? trajectory : 0);
-    const INDEX series = b * joints + tile.first_joint + joint;
+    real* by_t = reinterpret_cast<real*>(shared_bytes + tile_batch * row * sizeof(STORAGE));  // rows hold whole 16 bytes
     const STORAGE* const inputs[1] = {u};
     STORAGE* const outputs[1] = {grad_u};
-
-    Penalty penalty = {};
-    if (active) {
-        const INDEX all = group > 1 ? group : joints;
-        const INDEX column = group > 1 ? b % group : tile.first_joint + joint;
-#pragma unroll
-        for (int k = 0; k < 3; ++k) penalty.weight[k] = weights[k * all + column];
-        if (LIMITS) {
-#pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                penalty.lower[k] = limits[2 * k * all + column];
-                penalty.upper[k] = limits[(2 * k + 1) * all + column];
-            }
-            penalty.limit_weight = limit_weight;
-        }
-    }
-    const real* times = dt + b / group * dt_b;
+    const Penalty penalty = group > 1 ? penalty_of_joint(weights, limits, limit_weight, group, tile.trajectory % group)
+                                      : penalty_of_joint(weights, limits, limit_weight, joints, tile.series % joints);
+    Times times(dt, seconds, tile.trajectory / group * dt_b, dt_h);
+    const real begin[4] = {load_or_zero(start_p, tile.series), load_or_zero(start_v, tile.series), load_or_zero(start_a, tile.series), 0};
 
     real state[3] = {0, 0, 0};  // p, v, a of the step before
     real control = 0, total = 0;
@@ -95,43 +103,49 @@ extern "C" __global__ void __launch_bounds__(128, 4)
         const int inside = h0 >= horizon ? 0 : horizon - h0 < n ? (int)(horizon - h0) : n;
         tile_read<1>(tile, inputs, h0, 0, inside, shared, 0);
         __syncthreads();
-        if (active) {
-            STORAGE* at = shared + trajectory * tile.row + joint;
+        if (tile.active) {
             real part = 0;
-            for (int k = 0; k < n; ++k, at += tile.joints) {
+            for (int k = 0, at = tile.place; k < n; ++k, at += tile.joints) {
                 const INDEX h = h0 + k;
-                real per_second = 0, slope_p = 0, slope_v = 0, slope_a = 0, rate_j = 0;
+                const real v_before = state[1], a_before = state[2];
+                real per_second = 0, slope_p = 0, slope_v = 0, slope_a = 0, rate_j = 0, jerk = 0;
                 if (k < inside) {
-                    const real following = load(*at);
+                    const real following = load(shared[at]);
                     real now[4] = {control, 0, 0, 0};
                     if (h == 0) {
-                        now[0] = load_or_zero(start_p, series);
-                        now[1] = load_or_zero(start_v, series);
-                        now[2] = load_or_zero(start_a, series);
+#pragma unroll
+                        for (int i = 0; i < 3; ++i) now[i] = begin[i];
                     } else {
-                        per_second = 1 / times[h * dt_h];
+                        times.go_to(h);
+                        per_second = times.per_second;
 #pragma unroll
                         for (int i = 0; i < 3; ++i) now[i + 1] = (now[i] - state[i]) * per_second;
                     }
                     slope_p = penalise<0>(penalty, now[0], part);
                     slope_v = penalise<1>(penalty, now[1], part);
                     slope_a = penalise<2>(penalty, now[2], part);
-                    const real slope_j = penalise<3>(penalty, now[3], part);
-                    if (h > 0) rate_j = slope_j * per_second;
+                    rate_j = penalise<3>(penalty, now[3], part) * per_second;
+                    jerk = now[3];
 #pragma unroll
                     for (int i = 0; i < 3; ++i) state[i] = now[i];
                     control = following;
                 }
                 // a at h-1, v at h-2 and p at h-3 are settled by the jerk of step h
                 const real bar_a = open.slope_a + open.rate_a - rate_j;
-                const real rate_a = h > 1 ? bar_a * open.per_second[0] : real(0);
+                const real rate_a = bar_a * open.per_second[0];
                 const real bar_v = open.slope_v[1] + open.rate_v - rate_a;
-                const real rate_v = h > 2 ? bar_v * open.per_second[1] : real(0);
+                const real rate_v = bar_v * open.per_second[1];
                 const real bar_p = open.slope_p[2] + open.rate_p - rate_v;
-                if (h == 1 && grad_start_a) store(grad_start_a[series], bar_a);
-                if (h == 2 && grad_start_v) store(grad_start_v[series], bar_v);
-                if (h == 3 && grad_start_p) store(grad_start_p[series], bar_p);
-                store(*at, h < end - 1 ? bar_p : real(0));  // the gradient by u_{h-4}; the last action drives nothing
+                if (h == 1 && grad_start_a) store(grad_start_a[tile.series], bar_a);
+                if (h == 2 && grad_start_v) store(grad_start_v[tile.series], bar_v);
+                if (h == 3 && grad_start_p) store(grad_start_p[tile.series], bar_p);
+                store(shared[at], h < end - 1 ? bar_p : real(0));  // the gradient by u_{h-4}; the last action drives nothing
+                if (TIMED) {
+                    by_t[at] = open.by_t[1] - rate_v * open.v;  // that by t_{h-2}
+                    open.by_t[1] = open.by_t[0] - rate_a * a_before;
+                    open.by_t[0] = -rate_j * jerk;
+                    open.v = v_before;
+                }
                 open.slope_p[2] = open.slope_p[1];
                 open.slope_p[1] = open.slope_p[0];
                 open.slope_p[0] = slope_p;
@@ -149,13 +163,20 @@ extern "C" __global__ void __launch_bounds__(128, 4)
         __syncthreads();
         const int skip = h0 == 0 ? 4 : 0;
         if (grad_u && n > skip) tile_write<1>(tile, outputs, h0 + skip - 4, skip, n - skip, shared, 0);
+        if (TIMED) {
+            for (int i = threadIdx.x; i < tile.trajectories * n; i += blockDim.x) {
+                const int trajectory = i / n, k = i - trajectory * n;
+                const INDEX h = h0 + k - 2;
+                if (h < 0 || h >= horizon) continue;
+                const INDEX b = (INDEX)blockIdx.y * batch + tile.first_trajectory + trajectory;
+                grad_dt[b * horizon + h] = sum_over_joints(by_t + trajectory * tile.row + k * tile.joints, tile.joints);
+            }
+        }
         __syncthreads();
     }
-    sums[threadIdx.x] = active ? total : real(0);
+    real* sums = reinterpret_cast<real*>(shared_bytes);
+    if (tile.active) sums[threadIdx.x] = total;
     __syncthreads();
-    if ((int)threadIdx.x < tile.trajectories) {
-        real sum = 0;
-        for (int d = 0; d < tile.joints; ++d) sum += sums[threadIdx.x * tile.joints + d];
-        cost[blockIdx.y * batch + tile.first_trajectory + threadIdx.x] = sum;
-    }
+    if ((int)threadIdx.x < tile.trajectories)
+        cost[blockIdx.y * batch + tile.first_trajectory + threadIdx.x] = sum_over_joints(sums + threadIdx.x * tile.joints, tile.joints);
 }

@@ -1,8 +1,8 @@
-// A block's share of (B, H, D) arrays, staged through shared memory so that global memory is read and written coalesced while one
-// thread walks the steps of one (trajectory, joint).
+// A block's share of (B, H, D) arrays, staged through shared memory so that global memory is read and written coalesced while each
+// thread walks the steps of one series, a (trajectory, joint) pair.
 //
-// A tile holds `trajectories` x `joints` series. A chunk of n steps of it lies in shared memory at
-//     slot(trajectory, step, joint) = trajectory * row + step * joints + joint
+// A chunk of n steps of the block's `trajectories` x `joints` series lies in shared memory at
+//     trajectory * row + step * joints + joint
 // where the host pads `row` so that the series of a warp fall into different banks and vectors stay aligned.
 // Trajectories are contiguous runs of n * D elements; when a tile holds only some of the joints, the runs are its joints of one step.
 // With `vector` (the host has checked that every run starts and ends on 16 bytes) a thread moves 16 bytes at a time.
@@ -10,14 +10,15 @@
 
 template <typename I>
 struct Tile {
-    I first_trajectory;
-    I horizon;
-    int all_joints;
-    int first_joint;
-    int trajectories;
-    int joints;
+    I first_trajectory, horizon;
+    int all_joints, first_joint;
+    int trajectories, joints;
     int row;
     bool vector;
+    // this thread's series; a thread that has none stands at the block's first, to read but not to write
+    bool active;
+    I trajectory, series;  // b and b * D + d
+    int place;             // of its first step in shared memory
 };
 
 template <typename I>
@@ -33,6 +34,13 @@ __device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints,
     tile.joints = joints_left < tile_joints ? joints_left : tile_joints;
     tile.row = row;
     tile.vector = vector != 0;
+    tile.active = (int)threadIdx.x < tile.trajectories * tile.joints;
+    const int thread = tile.active ? (int)threadIdx.x : 0;
+    const int trajectory = thread / tile.joints;
+    const int joint = thread - trajectory * tile.joints;
+    tile.trajectory = tile.first_trajectory + trajectory;
+    tile.series = tile.trajectory * joints + tile.first_joint + joint;
+    tile.place = trajectory * row + joint;
     return tile;
 }
 
@@ -53,77 +61,62 @@ __device__ __forceinline__ void for_each_piece(const Tile<I>& tile, I h, int slo
     }
 }
 
-template <typename S, int N>
-struct ReadPiece {
-    const S* const* arrays;
-    S* shared;
-    int area;
-    template <typename I>
-    __device__ __forceinline__ void operator()(I from, int to) const {
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-            if (arrays[k])
-                shared[k * area + to] = arrays[k][from];
-            else
-                store(shared[k * area + to], 0);
-        }
-    }
-};
-
-template <typename S, int N>
-struct ReadVector {
-    const S* const* arrays;
-    S* shared;
-    int area;
-    template <typename I>
-    __device__ __forceinline__ void operator()(I from, int to) const {
+// Steps [h, h + n) of N arrays, in pieces of type V, into the slots from `slot` on. All loads of a piece are under way before the first
+// store, as the compiler knows shared memory from global.
+template <typename V, int N, typename S, typename I>
+__device__ __forceinline__ void read_pieces(const Tile<I>& tile, const S* const (&arrays)[N], I h, int slot, int n, S* shared, int area) {
+    for_each_piece<sizeof(V) / sizeof(S)>(tile, h, slot, n, [&](I from, int to) {
 #pragma unroll
         for (int k = 0; k < N; ++k)
-            *reinterpret_cast<uint4*>(shared + k * area + to) =
-                arrays[k] ? *reinterpret_cast<const uint4*>(arrays[k] + from) : make_uint4(0, 0, 0, 0);
-    }
-};
+            *reinterpret_cast<V*>(shared + k * area + to) = arrays[k] ? *reinterpret_cast<const V*>(arrays[k] + from) : V();
+    });
+}
 
-template <typename S, int N>
-struct WritePiece {
-    S* const* arrays;
-    const S* shared;
-    int area;
-    template <typename I>
-    __device__ __forceinline__ void operator()(I to, int from) const {
+template <typename V, int N, typename S, typename I>
+__device__ __forceinline__ void write_pieces(const Tile<I>& tile, S* const (&arrays)[N], I h, int slot, int n, const S* shared, int area) {
+    for_each_piece<sizeof(V) / sizeof(S)>(tile, h, slot, n, [&](I to, int from) {
+        V held[N];
+#pragma unroll
+        for (int k = 0; k < N; ++k) held[k] = *reinterpret_cast<const V*>(shared + k * area + from);
 #pragma unroll
         for (int k = 0; k < N; ++k)
-            if (arrays[k]) arrays[k][to] = shared[k * area + from];
-    }
-};
-
-template <typename S, int N>
-struct WriteVector {
-    S* const* arrays;
-    const S* shared;
-    int area;
-    template <typename I>
-    __device__ __forceinline__ void operator()(I to, int from) const {
-#pragma unroll
-        for (int k = 0; k < N; ++k)
-            if (arrays[k]) *reinterpret_cast<uint4*>(arrays[k] + to) = *reinterpret_cast<const uint4*>(shared + k * area + from);
-    }
-};
+            if (arrays[k]) *reinterpret_cast<V*>(arrays[k] + to) = held[k];
+    });
+}
 
 // Global steps [h, h + n) of N arrays into the slots from `slot` on; array k at shared + k * area. An absent array reads as zeros.
 template <int N, typename S, typename I>
 __device__ __forceinline__ void tile_read(const Tile<I>& tile, const S* const (&arrays)[N], I h, int slot, int n, S* shared, int area) {
     if (tile.vector)
-        for_each_piece<16 / sizeof(S)>(tile, h, slot, n, ReadVector<S, N>{arrays, shared, area});
+        read_pieces<uint4>(tile, arrays, h, slot, n, shared, area);
     else
-        for_each_piece<1>(tile, h, slot, n, ReadPiece<S, N>{arrays, shared, area});
+        read_pieces<S>(tile, arrays, h, slot, n, shared, area);
 }
 
 // The reverse: the slots from `slot` on into global steps [h, h + n). An absent array is not written.
 template <int N, typename S, typename I>
 __device__ __forceinline__ void tile_write(const Tile<I>& tile, S* const (&arrays)[N], I h, int slot, int n, const S* shared, int area) {
     if (tile.vector)
-        for_each_piece<16 / sizeof(S)>(tile, h, slot, n, WriteVector<S, N>{arrays, shared, area});
+        write_pieces<uint4>(tile, arrays, h, slot, n, shared, area);
     else
-        for_each_piece<1>(tile, h, slot, n, WritePiece<S, N>{arrays, shared, area});
+        write_pieces<S>(tile, arrays, h, slot, n, shared, area);
 }
+
+// The step times of a trajectory in seconds: dt[b / group * dt_b + h * dt_h], or `seconds` for all where dt is null. Where a trajectory
+// has one step length its reciprocal is taken once.
+template <typename R, typename I>
+struct StepTimes {
+    const R* series;
+    I stride;
+    R t, per_second;  // of the step that `go_to` was told last
+
+    __device__ __forceinline__ StepTimes(const R* dt, R seconds, I first, I dt_h)
+        : series(dt + first), stride(dt ? dt_h : 0), t(dt ? dt[first] : seconds), per_second(1 / t) {}
+
+    __device__ __forceinline__ void go_to(I h) {
+        if (stride) {
+            t = series[h * stride];
+            per_second = 1 / t;
+        }
+    }
+};

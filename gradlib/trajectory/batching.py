@@ -9,6 +9,7 @@ from gradlib.core.op import Op
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import RULES, Level
 from gradlib.ops.data import as_tensor
+from gradlib.trajectory.cost import wanted_of
 
 _MAPS = ("trajectory_chain", "trajectory_central", "trajectory_bspline")
 
@@ -49,7 +50,7 @@ def unfolded(level: Level, made: Any) -> tuple[Tensor, ...]:
 
 
 def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """A map, or its transpose, of `closed_pair`, once for all rows."""
+    """A map, or its transpose, of `closed_pair`, or the smoothness cost, once for all rows."""
     given = dict(zip(op.params, args, strict=True))
     if given.get("out") is not None:
         raise ValueError("vmap: out= holds one row's results and cannot be given inside; leave it out")
@@ -64,6 +65,8 @@ def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         given["dt"] = folded_times(level, given["dt"], batch)
         given[op.sequence] = []  # type: ignore[index]
     given[op.sequence] += [folded_part(level, x, static) for x in values]  # type: ignore[index]
+    if op.name == "trajectory_smoothness":
+        given["wanted"] = wanted_of(given["inputs"])  # of the whole values: recording may be on beneath the level alone
     return unfolded(level, dispatch(op, tuple(given.values())))
 
 
@@ -91,4 +94,5 @@ def folded_turn(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 for _name in _MAPS:
     RULES.update({_name + suffix: folded_map for suffix in ("", "_timed", "_adjoint", "_adjoint_timed")})
+RULES["trajectory_smoothness"] = folded_map
 RULES.update({"trajectory_rows": folded_rows, "trajectory_rows_adjoint": folded_rows, "trajectory_turn": folded_turn})

@@ -10,7 +10,7 @@ from gradlib.backend.array import Array
 from gradlib.trajectory import bspline as host, check as checks, kernels as device
 from gradlib.trajectory.blocks import compute_dtype
 from gradlib.trajectory.calling import apply, delivered
-from gradlib.trajectory.maps import Static, batch_and_joints, each, step_times
+from gradlib.trajectory.maps import Static, batch_and_joints, each, launch_times, series, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
 
@@ -66,9 +66,9 @@ def _forward(xp: Any, dt: Any, static: Static, parts: list[Any], out: Any) -> tu
     if xp is np:
         host.forward(points, times, degree, samples, [_order(x, time_last) for x in made])
     else:
-        weights = xp.asarray(host.sample_weights(degree, samples)).astype(times.dtype)
-        stored = xp.ascontiguousarray(_order(points, time_last), dtype=dtype)
-        device.bspline_forward(xp, stored, weights, times, made, degree, samples, time_last)
+        stored = series(xp.ascontiguousarray(_order(points, time_last), dtype=dtype), time_last)
+        targets = [series(x, time_last) for x in made]
+        device.bspline_forward(xp, stored, launch_times(xp, dt), targets, degree, samples, joints if time_last else 1)
     return made
 
 
@@ -80,9 +80,9 @@ def _adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: Places)
     if xp is np:
         points = host.adjoint([_order(g, time_last) for g in grads], times, (batch, number, joints), degree, samples)
     else:
-        weights = xp.asarray(host.sample_weights(degree, samples)).astype(times.dtype)
-        shape = (batch, joints, number) if time_last else (batch, number, joints)
-        points = _order(device.bspline_adjoint(xp, grads, weights, times, shape, degree, samples, time_last), time_last)
+        given = [series(g, time_last) for g in grads]
+        by_points = device.bspline_adjoint(xp, given, launch_times(xp, dt), number, degree, samples, joints if time_last else 1)
+        points = _order(by_points.reshape(batch, joints, number) if time_last else by_points, time_last)
     made: dict[int, Array] = {0: xp.ascontiguousarray(_order(points[:, degree : degree + knots], time_last))}
     for first, end in _STATES:
         fixed = points[:, -degree:] if end else points[:, :degree]

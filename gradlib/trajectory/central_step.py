@@ -9,7 +9,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.trajectory import central as host, check as checks, kernels as device
 from gradlib.trajectory.calling import apply, delivered, start_parts
-from gradlib.trajectory.maps import Static, batch_and_joints, each, step_times
+from gradlib.trajectory.maps import Static, batch_and_joints, each, launch_times, series, series_rows, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
 
@@ -31,26 +31,28 @@ def _forward(xp: Any, dt: Any, static: Static, parts: list[Any], out: Any) -> tu
     if has_goal and goal is None:
         goal = xp.zeros((batch, joints), control.dtype)
     made = tuple(xp.empty(shape, control.dtype) for _ in range(4)) if out is None else tuple(out)
-    times = step_times(xp, dt)
     if xp is np:
         targets = [_steps_first(x, time_last) for x in made]
-        host.forward(_steps_first(control, time_last), start, goal, times, targets)
+        host.forward(_steps_first(control, time_last), start, goal, step_times(xp, dt), targets)
     else:
-        device.central_forward(xp, control, start, goal, times, made, time_last)
+        begin, end = [series_rows(x, time_last) for x in start], series_rows(goal, time_last)
+        targets = [series(x, time_last) for x in made]
+        group = joints if time_last else 1
+        device.central_forward(xp, series(control, time_last), begin, end, launch_times(xp, dt), targets, group)
     return made
 
 
 def _adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: Places) -> tuple[Array, ...]:
     has_goal, shape, time_last = static
     batch, joints = batch_and_joints(shape, time_last)
-    times = step_times(xp, dt)
     if xp is np:
         horizon = shape[2 if time_last else 1]
-        made = host.adjoint([_steps_first(g, time_last) for g in grads], times, (batch, horizon, joints), has_goal)
+        made = host.adjoint([_steps_first(g, time_last) for g in grads], step_times(xp, dt), (batch, horizon, joints), has_goal)
         by_u = np.ascontiguousarray(_steps_first(made[0], time_last))
         return tuple(by_u if i == 0 else made[i] for i in wanted)
-    full = device.central_adjoint(xp, grads, times, shape, has_goal, time_last)
-    return tuple(full[i] for i in wanted)
+    given = [series(g, time_last) for g in grads]
+    full = device.central_adjoint(xp, given, launch_times(xp, dt), has_goal, joints if time_last else 1)
+    return tuple(full[i].reshape((batch, joints) if i else shape) for i in wanted)
 
 
 def _by_time(dt: Any, static: Static, parts: Any, outputs: Any, grads: Any, by_parts: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, device_index, is_array, namespace
+from gradlib.backend.array import Array, device_index, is_array, is_writeable, namespace
 from gradlib.core.tensor import Tensor
 
 LAYOUTS = ("bhd", "bdh")
@@ -121,7 +121,8 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
     """
     array = raw(dt)
     if not is_array(array):
-        array = dt = np.asarray(array, dtype=np.float64)
+        array = np.asarray(array, dtype=np.float64)
+        dt = array if array.ndim else float(array)
     if not dtypes.is_floating_point(array.dtype):
         raise TypeError(f"{name}: dt is seconds in a floating dtype, got {describe(dt)}; convert it with .to(dtype)")
     target = (sizes.batch, 1 if one else sizes.horizon)
@@ -159,7 +160,7 @@ def outputs(name: str, out: Any, u: Any, sizes: Sizes) -> list[Array] | None:
         if array.shape != sizes.shape or array.dtype != like.dtype or device_index(array) != device_index(like):
             raise ValueError(f"{name}: out's {part} has u's shape, dtype and device, {describe(u)}, got {describe(array)}")
         flags = array.flags
-        if not flags.c_contiguous or not getattr(flags, "aligned", True) or not getattr(flags, "writeable", True):
+        if not flags.c_contiguous or not getattr(flags, "aligned", True) or not is_writeable(array):
             raise ValueError(
                 f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
                 "give a fresh array from empty_like"

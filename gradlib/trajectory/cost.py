@@ -1,8 +1,7 @@
-"""The smoothness cost as a differentiable operation: value and gradient in one pass, higher derivatives from the composed form."""
+"""The smoothness cost as a differentiable operation: value and gradient in one pass, higher derivatives from the chain."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,20 @@ from gradlib.core import modes
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor
 from gradlib.trajectory import check as checks, kernels as device, smoothness as host
-from gradlib.trajectory.calling import apply, start_parts
+from gradlib.trajectory.calling import apply, differentiated, start_parts
 from gradlib.trajectory.check import raw
-from gradlib.trajectory.maps import Static, batch_and_joints, chain, each, step_times
+from gradlib.trajectory.maps import (
+    SOURCES,
+    Static,
+    batch_and_joints,
+    chain,
+    chain_by_time,
+    each,
+    launch_times,
+    series,
+    series_rows,
+    step_times,
+)
 from gradlib.trajectory.pair import Places, slots
 from gradlib.trajectory.state import JointLimits
 
@@ -29,7 +39,7 @@ def smoothness_cost(
 
     With p, v, a, j as `step_position` gives them, the sum over all steps and joints of w_v v^2 + w_a a^2 + w_j j^2, plus
     limit_weight times the squares of what exceeds the limits. Value and gradient are computed together, and neither p, v, a nor j is
-    stored. Differentiable to any order by u, each part of start and dt; by dt, and beyond first order, through the composed form.
+    stored. Differentiable to any order by u, each part of start and dt; beyond first order, and in forward mode, through `step_position`.
 
     Args:
         u: (B, H, D) positions, H at least 2; float16, bfloat16, float32 or float64.
@@ -48,13 +58,8 @@ def smoothness_cost(
     table = _weights(name, weights, u, sizes)
     bounds = None if limits is None else _bounds(name, limits, u, sizes)
     which = (0, *(i + 1 for i, x in enumerate(begin) if x is not None))
-    parts = [u, *(x for x in begin if x is not None)]
-    by_time = isinstance(times, Tensor) and times._node is not None
-    if by_time or modes.watch.active:
-        return _composed((sizes.shape, sizes.time_last), which, times, table, bounds, limit_weight, parts)
-    wanted = modes.is_grad_enabled() and any(isinstance(x, Tensor) and x._node is not None for x in parts)
-    static = (sizes.shape, sizes.time_last)
-    return smoothness(times, static, which, table, bounds, float(limit_weight), wanted, parts)[0]
+    inputs = [times, u, *(x for x in begin if x is not None)]
+    return smoothness(which, table, bounds, float(limit_weight), wanted_of(inputs), (sizes.shape, sizes.time_last), inputs)[0]
 
 
 # ---- constants --------------------------------------------------------------------------------------------------------------------
@@ -111,23 +116,10 @@ def _bounds(name: str, limits: Any, u: Any, sizes: checks.Sizes) -> Array:
 # ---- the operation ------------------------------------------------------------------------------------------------------------------
 
 
-def _composed(static: Static, which: Places, dt: Any, weights: Array, bounds: Array | None, limit_weight: float, parts: Any) -> Any:
-    """The same cost from the chain and pointwise operations: (B,)."""
-    made = apply(chain, dt, (0, False, *static), which, None, list(parts))
-    return _over_states(made, static, weights, bounds, limit_weight, lambda weight, x: weight * x * x)
-
-
-def _over_states(
-    states: Any, static: Static, weights: Array, bounds: Array | None, limit_weight: float, of: Callable[[Any, Any], Any]
-) -> Any:
-    """The sum over steps, joints and terms of ``of(weight, value or excess)``."""
-    total: Any = 0
-    for k, x in enumerate(states):
-        if k:
-            total = total + of(_row(weights[k - 1], static, x.dtype), x).sum((1, 2))
-        if bounds is not None:
-            total = total + of(limit_weight, _excess(x, bounds, k, static)).sum((1, 2))
-    return total
+def wanted_of(inputs: list[Any]) -> tuple[bool, bool]:
+    """Whether gradients by the parts, and by dt, may be asked for; inputs are dt and the parts."""
+    recorded = [modes.is_grad_enabled() and isinstance(x, Tensor) and x._node is not None for x in inputs]
+    return any(recorded[1:]), recorded[0]
 
 
 def _row(row: Array, static: Static, dtype: Any) -> Array:
@@ -140,57 +132,66 @@ def _excess(x: Any, bounds: Array, k: int, static: Static) -> Any:
     return x - x.clip(lower, upper)
 
 
-def _gradient(g: Any, dt: Any, static: Static, which: Places, weights: Array, bounds: Array | None, limit_weight: float, parts: Any) -> Any:
-    """The gradient by the parts, from the chain and its transpose: what is differentiated again."""
+def _recorded_rule(
+    g: Any, which: Places, weights: Array, bounds: Array | None, limit_weight: float, static: Static, inputs: Any
+) -> list[Any]:
+    """The gradients by dt and the parts from the chain and its transpose: what is differentiated again."""
+    dt, *parts = inputs
     whole = (0, False, *static)
+    states = apply(chain, dt, whole, which, None, parts)
     each_one = g.reshape(-1, 1, 1)
     slopes = []
-    for k, x in enumerate(chain.forward(dt, whole, which, None, list(parts))):
+    for k, x in enumerate(states):
         slope = 2 * _row(weights[k - 1], static, x.dtype) * x if k else None
         if bounds is not None:
             push = 2 * limit_weight * _excess(x, bounds, k, static)
             slope = push if slope is None else slope + push
         slopes.append(None if slope is None else each_one * slope)
     given = tuple(i for i, s in enumerate(slopes) if s is not None)
-    return list(chain.adjoint(dt, whole, given, which, [slopes[i] for i in given]))
+    grads = [slopes[i] for i in given]
+    if not differentiated(dt):
+        return [None, *chain.adjoint(dt, whole, given, which, grads)]
+    by_parts = slots((*which, *SOURCES), chain.adjoint_timed(whole, given, (*which, *SOURCES), [dt, *grads]), _PLACES + len(SOURCES))
+    return [chain_by_time(dt, whole, parts, states, slopes, by_parts), *(by_parts[i] for i in which)]
 
 
 def _rule(
-    g: Any, dt: Any, static: Static, which: Places, weights: Array, bounds: Array | None, limit_weight: float, parts: Any, by_u: Any,
-    by_p: Any, by_v: Any, by_a: Any,
-) -> Any:  # fmt: skip
+    g: Any, which: Places, weights: Array, bounds: Array | None, limit_weight: float, wanted: tuple[bool, bool], static: Static,
+    inputs: Any, by_u: Any, by_p: Any, by_v: Any, by_a: Any, by_dt: Any,
+) -> list[Any]:  # fmt: skip
     cotangent = g[0]
     if isinstance(cotangent, Tensor):
-        return _gradient(cotangent, dt, static, which, weights, bounds, limit_weight, parts)
-    made = (by_u, by_p, by_v, by_a)
+        return _recorded_rule(cotangent, which, weights, bounds, limit_weight, static, inputs)
+    made = [(by_u, by_p, by_v, by_a)[i] if wanted[0] else None for i in which]
+    made.insert(0, by_dt if wanted[1] else None)
     if isinstance(cotangent, np.ndarray) and cotangent.size and (cotangent == cotangent[0]).all():
         if cotangent[0] == 1:  # the cost was summed: the gradient stands as it was computed
-            return [made[i] for i in which]
-        return [made[i] * cotangent[0] for i in which]
-    return [cotangent.reshape(-1, *(1,) * (made[i].ndim - 1)) * made[i] for i in which]
+            return made
+        return [x if x is None else x * cotangent[0] for x in made]
+    return [x if x is None else cotangent.reshape(-1, *(1,) * (x.ndim - 1)) * x for x in made]
 
 
-@op("other", name="trajectory_smoothness", also=("dt",), sequence="parts", outputs=("cost", "by_u", "by_p", "by_v", "by_a"),
-    differentiable=(0,), method=False, complex="none", parts=_rule)  # fmt: skip
+@op("other", name="trajectory_smoothness", sequence="inputs", outputs=("cost", "by_u", "by_p", "by_v", "by_a", "by_dt"),
+    differentiable=(0,), method=False, complex="none", inputs=_rule)  # fmt: skip
 def smoothness(
-    xp: Any, dt: Any, static: Static, which: Places, weights: Any, bounds: Any, limit_weight: float, wanted: bool, parts: Any
+    xp: Any, which: Places, weights: Any, bounds: Any, limit_weight: float, wanted: tuple[bool, bool], static: Static, inputs: Any
 ) -> Any:
-    """Cost (B,) and, where wanted, its gradients by the positions and by the start parts."""
+    """Cost (B,) and, where wanted, its gradients by the positions, by the start parts and by dt. Inputs are dt and the parts."""
     shape, time_last = static
     batch, joints = batch_and_joints(shape, time_last)
+    dt, *parts = inputs
     u, *start = slots(which, parts, _PLACES)
     begin = [each(xp, x, batch, joints) for x in start]
-    times = step_times(xp, dt)
+    constants = (weights, bounds, limit_weight, *wanted)
+    made: Any
     if xp is np:
-        control = np.ascontiguousarray(u.swapaxes(1, 2)) if time_last else u
-        cost, by_u, *by_start = host.cost_and_gradient(control, begin, times, weights, bounds, limit_weight, wanted)
-        by_u = np.ascontiguousarray(by_u.swapaxes(1, 2)) if time_last and by_u is not None else by_u
+        made = host.cost_and_gradient(np.ascontiguousarray(u.swapaxes(1, 2)) if time_last else u, begin, step_times(xp, dt), *constants)
     else:
-        series = u.reshape(batch * joints, -1, 1) if time_last else u
-        rows = [None if x is None else x.reshape(series.shape[0], -1) for x in begin]
-        group = joints if time_last else 1
-        cost, by_u, *by_start = device.smoothness(xp, series, rows, times, weights, bounds, limit_weight, wanted, group)
-        by_u = by_u.reshape(shape) if by_u is not None else None
-        by_start = [None if x is None else x.reshape(batch, joints) for x in by_start]
+        rows, group = [series_rows(x, time_last) for x in begin], joints if time_last else 1
+        made = device.smoothness(xp, series(u, time_last), rows, launch_times(xp, dt), *constants, group)
+    cost, by_u, *by_start, by_dt = made
+    if by_u is not None:
+        by_u = np.ascontiguousarray(by_u.swapaxes(1, 2)) if xp is np and time_last else by_u.reshape(shape)
+        by_start = [x.reshape(batch, joints) for x in by_start]
     nothing = xp.empty(0, u.dtype)
-    return (cost, *(nothing if x is None else x for x in (by_u, *by_start)))
+    return (cost, *(nothing if x is None else x for x in (by_u, *by_start, by_dt)))

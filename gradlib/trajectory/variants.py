@@ -25,6 +25,6 @@ VARIANTS: dict[str, tuple[Options, ...]] = {
         *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1)),
     ),
     "rows.cu": _combinations(),
-    "smoothness.cu": _combinations(LIMITS=(0, 1)),
+    "smoothness.cu": _combinations(LIMITS=(0, 1), TIMED=(0, 1)),
 }
 """The sets of options of each source."""

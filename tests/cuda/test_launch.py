@@ -34,8 +34,9 @@ def test_parameters_are_read_from_the_source():
         Parameter("grad", "double", True, False),
         Parameter("order", "long long", True, False),
         Parameter("bounds", "long long", True, False),
-        Parameter("grad_rows", "double", True, True),
+        Parameter("partial", "double", True, True),
         Parameter("joints", "long long", False, False),
+        Parameter("width", "int", False, False),
     )
     reals = {p.name: p.ctype for p in parameters("smoothness.cu", "smoothness", (("STORAGE", "half_t"), ("INDEX", "int"), ("LIMITS", "1")))}
     assert (reals["u"], reals["dt"], reals["limit_weight"]) == ("half_t", "float", "float")
@@ -58,8 +59,9 @@ def test_numbers_take_the_declared_type_and_none_is_a_null_pointer():
     assert rows.dtype == np.uintp
     assert rows == 0
     assert type(batch) is type(joints) is np.int32
-    call = Call("smoothness.cu", "smoothness", (*FLOAT, ("LIMITS", "0")), (1, 1), 128, (None,) * 7 + (1,) + (None,) * 5 + (1,) * 11)
-    assert type(checked_args(call)[7]) is np.float32
+    given = [None if p.pointer else 1 for p in parameters("smoothness.cu", "smoothness", FLOAT)]
+    cast = checked_args(Call("smoothness.cu", "smoothness", FLOAT, (1, 1), 128, tuple(given)))
+    assert [type(x) for x in cast if x] == [np.float32] * 2 + [np.int32] * 11
 
 
 @pytest.mark.parametrize(

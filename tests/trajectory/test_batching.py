@@ -11,7 +11,16 @@ import gradlib
 import gradlib.func
 from gradlib.core.batched import Batched
 from gradlib.func.level import Level
-from gradlib.trajectory import JointLimits, smoothness_cost, step_acceleration, step_bspline, step_jerk, step_position, step_velocity
+from gradlib.trajectory import (
+    JointLimits,
+    smoothness as host_form,
+    smoothness_cost,
+    step_acceleration,
+    step_bspline,
+    step_jerk,
+    step_position,
+    step_velocity,
+)
 from tests.trajectory.helpers import host
 
 V, B, H, D = 3, 2, 7, 2
@@ -92,6 +101,46 @@ def test_gradients_are_those_of_the_rows(rng):
 def _by_row(loss, u, dt, start, i):
     leaves = [gradlib.tensor(x[i], requires_grad=True) for x in (u, dt, start)]
     return [host(g) for g in gradlib.autograd.grad(loss(*leaves), leaves)]
+
+
+@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+def test_the_cost_and_its_gradients_are_one_call(rng, monkeypatch, layout):
+    calls = []
+    inner = host_form.cost_and_gradient
+    monkeypatch.setattr(host_form, "cost_and_gradient", lambda *args: calls.append(args[0].shape) or inner(*args))
+    u, dt, start = rng.standard_normal((V, B, H, D)), rng.uniform(0.5, 1.5, (V, H)), rng.standard_normal((V, D))
+    u = np.ascontiguousarray(u.swapaxes(2, 3)) if layout == "bdh" else u
+
+    def loss(u, dt, start):
+        cost = smoothness_cost(u, (start,), dt, (1.0, 0.5, 0.1), JointLimits(velocity=1.0), layout=layout)
+        return (cost * gradlib.tensor(np.array([1.0, -2.0]))).sum()
+
+    whole = [gradlib.tensor(x, requires_grad=True) for x in (u, dt, start)]
+    with Level(V) as level:
+        total = loss(*(Batched(level, x) for x in whole)).value
+    found = gradlib.autograd.grad(total.sum(), whole)
+    assert calls == [(V * B, H, D)]
+    for value, expected in zip(found, zip(*(_by_row(loss, u, dt, start, i) for i in range(V)), strict=True), strict=True):
+        np.testing.assert_allclose(host(value), np.stack(expected), rtol=1e-9, atol=1e-9)
+
+
+def test_transforms_of_the_cost(rng):
+    """grad beneath vmap and above it, and second derivatives in every nesting: the same numbers."""
+    u, dt = gradlib.tensor(rng.standard_normal((V, B, H, D))), gradlib.tensor(rng.uniform(0.5, 1.5, ()))
+    func = gradlib.func
+
+    def loss(x, t):
+        return smoothness_cost(x, None, t, (1.0, 0.5, 0.1), JointLimits(position=0.5)).sum()
+
+    for argnums in (0, 1):
+        rows = func.vmap(func.grad(loss, argnums), in_dims=(0, None))(u, dt)
+        for i in range(V):
+            np.testing.assert_allclose(host(rows[i]), host(func.grad(loss, argnums)(u[i], dt)), rtol=1e-9, atol=1e-9)
+        ways = [outer(inner(loss, argnums), argnums) for outer in (func.jacfwd, func.jacrev) for inner in (func.jacfwd, func.jacrev)]
+        first, *others = (host(way(u[0], dt)) for way in ways)
+        assert np.abs(first).max() > 1
+        for other in others:
+            np.testing.assert_allclose(other, first, rtol=1e-8, atol=1e-8)
 
 
 def test_out_is_refused(rng):

@@ -7,7 +7,8 @@ import pytest
 
 import gradlib
 from gradlib.autograd import grad, gradcheck, gradgradcheck
-from gradlib.trajectory import JointLimits, smoothness_cost, step_position
+from gradlib.autograd.profiler import profile
+from gradlib.trajectory import JointLimits, chain, kernels, smoothness_cost, step_position
 from tests.trajectory.helpers import host
 
 B, H, D = 2, 5, 2
@@ -64,13 +65,32 @@ def test_derivatives(make, shape, limits, layout, timed):
     assert gradgradcheck(function, inputs)
 
 
-def test_the_fused_gradient_is_the_recorded_one(make):
-    """First-order backward uses the gradient of the one pass, create_graph the composed one: the same numbers."""
-    u, start = make(B, 9, D), [make(B, D) for _ in range(3)]
-    cost = smoothness_cost(u, start, 0.3, WEIGHTS, LIMITS[1]).sum()
-    fused = grad(cost, (u, *start), retain_graph=True)
-    for found, expected in zip(fused, grad(cost, (u, *start), create_graph=True), strict=True):
+@pytest.mark.parametrize("limits", LIMITS, ids=["none", "some", "acceleration"])
+@pytest.mark.parametrize("shape", [(), (1, 9), (B, 1), (B, 9)], ids=str)
+def test_the_fused_gradient_is_the_recorded_one(make, shape, limits):
+    """First-order backward uses the gradients of the one pass, create_graph the chain's: the same numbers."""
+    u, start, dt = make(B, 9, D), [make(B, D) for _ in range(3)], make.times(*shape)
+    cost = smoothness_cost(u, start, dt, WEIGHTS, limits).sum()
+    fused = grad(cost, (u, *start, dt), retain_graph=True)
+    for found, expected in zip(fused, grad(cost, (u, *start, dt), create_graph=True), strict=True):
         np.testing.assert_allclose(host(found), host(expected), rtol=1e-10, atol=1e-10)
+
+
+def test_one_pass_gives_every_gradient(make, monkeypatch):
+    """First-order backward integrates nothing, whatever requires a gradient and whoever looks on."""
+
+    def refused(*args):
+        raise AssertionError("the chain was run")
+
+    for module, names in ((chain, ("forward", "adjoint")), (kernels, ("chain_forward", "chain_adjoint"))):
+        for name in names:
+            monkeypatch.setattr(module, name, refused)
+    u, dt = make(B, H, D), make.times(B, H)
+    with profile():
+        smoothness_cost(u, None, dt, WEIGHTS, LIMITS[1]).sum().backward()
+    assert dt.grad.shape == (B, H)
+    np.testing.assert_array_equal(host(dt.grad)[:, 0], 0)
+    assert u.grad.shape == (B, H, D)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

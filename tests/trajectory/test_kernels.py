@@ -203,88 +203,133 @@ def test_chain_with_time_last(executor, rng, kind):
         close(executor.host(found).reshape(batch, joints, horizon).swapaxes(1, 2), expected, "float64")
 
 
+def as_series(array: Any) -> Any:
+    """(B, H, D) as the kernels take it with time last: B * D series of one joint."""
+    return np.ascontiguousarray(array.swapaxes(1, 2)).reshape(-1, array.shape[1], 1)
+
+
+def from_series(array: Any, shape: tuple[int, ...]) -> Any:
+    """The reverse."""
+    batch, _, joints = shape
+    return array.reshape(batch, joints, -1).swapaxes(1, 2)
+
+
+def laid_out(time_last: bool, joints: int) -> tuple[Any, Any, Any, int]:
+    """What brings large arrays and start rows into a layout, what brings results back, and the group."""
+    if time_last:
+        return as_series, lambda x: x.reshape(-1, 1), from_series, joints
+    return lambda x: x, lambda x: x, lambda x, shape: x, 1
+
+
+CENTRAL_SHAPES = {**{name: SHAPES[name] for name in ("aligned", "seven joints", "chunks", "many joints")}, "shortest": (3, 6, 2)}
+
+
 @pytest.mark.parametrize("time_last", [False, True])
 @pytest.mark.parametrize("with_goal", [False, True])
-@pytest.mark.parametrize("index", ["int", LONG])
+@pytest.mark.parametrize("shape", CENTRAL_SHAPES.values(), ids=CENTRAL_SHAPES)
 @pytest.mark.parametrize("storage", STORAGE)
-def test_central(executor, rng, storage, index, with_goal, time_last):
+def test_central(executor, rng, storage, shape, with_goal, time_last):
+    run_central(executor, rng, storage, "int", shape, with_goal, time_last)
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_central_with_long_indices(executor, rng, storage):
+    run_central(executor, rng, storage, LONG, (3, 20, 7), True, False)
+
+
+def run_central(executor, rng, storage, index, shape, with_goal, time_last, numbers=False):
     dtype, put = storage_type(storage), executor.put
-    turn = (lambda x: np.ascontiguousarray(x.swapaxes(1, 2))) if time_last else (lambda x: x)
-    for shape in ((3, 6, 2), (40, 11, 7)):
-        batch, _, joints = shape
-        u, start = draw(rng, shape, dtype), [draw(rng, (batch, joints), dtype) for _ in range(3)]
-        goal = draw(rng, (batch, joints), dtype) if with_goal else None
-        dt = rng.uniform(0.8, 1.5, (batch, 1))
-        out = [put(poisoned(turn(u).shape, dtype)) for _ in range(4)]
-        executor.run(
-            with_index(
-                kernels.central_forward_call(executor.xp, put(turn(u)), [put(x) for x in start], put(goal), put(dt), out, time_last), index
-            )
-        )
-        for found, expected in zip(out, central.forward(u, start, goal, dt), strict=True):
-            close(turn(executor.host(found)), expected, storage)
-        grads = [draw(rng, shape, dtype) for _ in range(4)]
-        made = [
-            put(poisoned(turn(u).shape, dtype)),
-            *(put(poisoned((batch, joints), dtype)) for _ in range(3)),
-            put(np.zeros((batch, joints), dtype)),
-        ]
-        executor.run(
-            with_index(kernels.central_adjoint_call(executor.xp, [put(turn(g)) for g in grads], put(dt), made, with_goal, time_last), index)
-        )
-        found = [executor.host(x) for x in made]
-        for value, expected in zip([turn(found[0]), *found[1:]], central.adjoint(grads, dt, shape, with_goal), strict=True):
-            close(value, expected, storage)
+    large, rows, back, group = laid_out(time_last, shape[2])
+    u, start = draw(rng, shape, dtype), [draw(rng, shape[::2], dtype) for _ in range(3)]
+    goal = draw(rng, shape[::2], dtype) if with_goal else None
+    dt = rng.uniform(0.8, 1.5, (shape[0], 1))
+    if numbers:
+        dt[:] = dt[0]
+    given = dt[0, 0] if numbers else put(dt)
+    out = [put(poisoned(large(u).shape, dtype)) for _ in range(4)]
+    begin, end = [put(rows(x)) for x in start], put(rows(goal)) if with_goal else None
+    executor.run(with_index(kernels.central_forward_call(executor.xp, put(large(u)), begin, end, given, out, group), index))
+    for found, expected in zip(out, central.forward(u, start, goal, dt), strict=True):
+        close(back(executor.host(found), shape), expected, storage)
+    grads = [draw(rng, shape, dtype) for _ in range(4)]
+    made = [put(poisoned(large(u).shape, dtype)), *(put(poisoned(rows(start[0]).shape, dtype)) for _ in range(4))]
+    call = kernels.central_adjoint_call(executor.xp, [put(large(g)) for g in grads], given, made, with_goal, group)
+    executor.run(with_index(call, index))
+    found = [executor.host(x) for x in made]
+    expected = central.adjoint(grads, dt, shape, with_goal)
+    close(back(found[0], shape), expected[0], storage)
+    for value, right in zip(found[1:], expected[1:], strict=True):
+        close(value.reshape(right.shape), right, storage)
+
+
+BSPLINES = {"aligned": (5, 3, 8), "seven joints": (20, 4, 7), "one sample": (2, 1, 5), "chunks": (2, 25, 7), "many joints": (2, 2, 130)}
 
 
 @pytest.mark.parametrize("time_last", [False, True])
 @pytest.mark.parametrize("degree", bspline.DEGREES)
-@pytest.mark.parametrize("index", ["int", LONG])
+@pytest.mark.parametrize("sizes", BSPLINES.values(), ids=BSPLINES)
 @pytest.mark.parametrize("storage", STORAGE)
-def test_bspline(executor, rng, storage, index, degree, time_last):
-    dtype, put, samples = storage_type(storage), executor.put, 3
-    turn = (lambda x: np.ascontiguousarray(x.swapaxes(1, 2))) if time_last else (lambda x: x)
-    points, dt = draw(rng, (5, degree + 6, 7), dtype), rng.uniform(0.8, 1.5, (5, 1))
-    weights = put(bspline.sample_weights(degree, samples).astype(np.float64 if storage == "float64" else np.float32))
+def test_bspline(executor, rng, storage, sizes, degree, time_last):
+    run_bspline(executor, rng, storage, "int", sizes, degree, time_last)
+
+
+@pytest.mark.parametrize("degree", bspline.DEGREES)
+@pytest.mark.parametrize("storage", STORAGE)
+def test_bspline_with_long_indices(executor, rng, storage, degree):
+    run_bspline(executor, rng, storage, LONG, (3, 3, 7), degree, False)
+
+
+def run_bspline(executor, rng, storage, index, sizes, degree, time_last):
+    batch, samples, joints = sizes
+    dtype, put, shape = storage_type(storage), executor.put, (batch, degree + 6, joints)
+    large, _, back, group = laid_out(time_last, joints)
+    points, dt = draw(rng, shape, dtype), rng.uniform(0.8, 1.5, (batch, 1))
     expected = bspline.forward(points, dt, degree, samples)
-    out = [put(poisoned(turn(expected[0]).shape, dtype)) for _ in range(4)]
-    executor.run(
-        with_index(kernels.bspline_forward_call(executor.xp, put(turn(points)), weights, put(dt), out, degree, samples, time_last), index)
-    )
+    out = [put(poisoned(large(expected[0]).shape, dtype)) for _ in range(4)]
+    call = kernels.bspline_forward_call(executor.xp, put(large(points)), put(dt), out, degree, samples, group)
+    executor.run(with_index(call, index))
     for found, value in zip(out, expected, strict=True):
-        close(turn(executor.host(found)), value, storage)
+        close(back(executor.host(found), shape), value, storage)
     grads = [draw(rng, expected[0].shape, dtype) for _ in range(4)]
-    made = put(poisoned(turn(points).shape, dtype))
-    executor.run(
-        with_index(
-            kernels.bspline_adjoint_call(executor.xp, [put(turn(g)) for g in grads], weights, put(dt), made, degree, samples, time_last),
-            index,
-        )
-    )
-    close(turn(executor.host(made)), bspline.adjoint(grads, dt, points.shape, degree, samples), storage)
+    made = put(poisoned(large(points).shape, dtype))
+    call = kernels.bspline_adjoint_call(executor.xp, [put(large(g)) for g in grads], put(dt), made, degree, samples, group)
+    executor.run(with_index(call, index))
+    close(back(executor.host(made), shape), bspline.adjoint(grads, dt, points.shape, degree, samples), storage)
+
+
+def test_bspline_adjoint_with_absent_gradients(executor, rng):
+    grad, dt = draw(rng, (3, 13, 7), np.float64), np.full((1, 1), 0.7)
+    for k in range(4):
+        grads = [executor.put(grad) if i == k else None for i in range(4)]
+        made = executor.put(poisoned((3, 7, 7), np.float64))
+        executor.run(kernels.bspline_adjoint_call(executor.xp, grads, executor.put(dt), made, 3, 3, 1))
+        close(executor.host(made), bspline.adjoint([grad if i == k else None for i in range(4)], dt, (3, 7, 7), 3, 3), "float64")
 
 
 @pytest.mark.parametrize("index", ["int", LONG])
 @pytest.mark.parametrize("storage", STORAGE)
-def test_rows(executor, rng, storage, index):
+@pytest.mark.parametrize(("number", "entries", "joints"), [(5, 300, 7), (1, 900, 7), (3, 40, 1), (2, 5, 130)])
+def test_rows(executor, rng, storage, index, number, entries, joints):
     dtype, put = storage_type(storage), executor.put
-    values, chosen = draw(rng, (5, 7), dtype), rng.integers(0, 5, 300)
+    values, chosen = draw(rng, (number, joints), dtype), rng.integers(0, number, entries)
     chosen[chosen == 3] = 4  # a row that nothing chooses
-    out = put(poisoned((300, 7), dtype))
+    out = put(poisoned((entries, joints), dtype))
     executor.run(with_index(kernels.rows_gather_call(executor.xp, put(values), put(chosen), out), index))
     np.testing.assert_array_equal(executor.host(out).astype(np.float64), values[chosen].astype(np.float64))
-    grads, made = draw(rng, (300, 7), dtype), put(poisoned((5, 7), dtype))
+    grads = draw(rng, (entries, joints), dtype)
+    partial = put(poisoned((number, kernels.scatter_parts(number, entries), joints), np.float64 if storage == "float64" else np.float32))
     order = np.argsort(chosen, kind="stable")
-    bounds = np.searchsorted(chosen[order], np.arange(6))
-    executor.run(with_index(kernels.rows_scatter_call(executor.xp, put(grads), put(order), put(bounds), made), index))
-    close(executor.host(made), rows_adjoint(grads, chosen, 5), storage)
+    bounds = np.searchsorted(chosen[order], np.arange(number + 1))
+    executor.run(with_index(kernels.rows_scatter_call(executor.xp, put(grads), put(order), put(bounds), partial), index))
+    close(executor.host(partial).sum(axis=1), rows_adjoint(grads, chosen, number), storage)
 
 
 @pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("index", ["int", LONG])
 @pytest.mark.parametrize("shape", [*SHAPES.values(), (2, 4, 3), (3, 60, 7)], ids=str)
 @pytest.mark.parametrize("storage", STORAGE)
-def test_smoothness(executor, rng, storage, shape, index, limited):
+def test_smoothness(executor, rng, storage, shape, index, timed, limited):
     if index == LONG and shape != (3, 60, 7):
         pytest.skip("64-bit indices change no formula: one shape")
     dtype, put = storage_type(storage), executor.put
@@ -294,59 +339,92 @@ def test_smoothness(executor, rng, storage, shape, index, limited):
     weights = rng.uniform(0.5, 1, (3, joints)).astype(real)
     limits = (np.array([[-0.5], [0.4]] * 4) * rng.uniform(0.5, 1, (8, joints))).astype(real) if limited else None
     dt = oracle.step_times(rng, "both", batch, horizon)
-    expected = smoothness.cost_and_gradient(u.astype(real), [x.astype(real) for x in start], dt, weights, limits, 1.7)
-    cost = put(poisoned((kernels.smoothness_cost_rows(joints), batch), real))
+    wide = (u.astype(real), [x.astype(real) for x in start])
+    expected = smoothness.cost_and_gradient(*wide, dt, weights, limits, 1.7, by_dt=timed)
+    rows = kernels.joint_tiles(joints)
+    cost = put(poisoned((rows, batch), real))
     made = [put(poisoned(shape, dtype)), *(put(poisoned((batch, joints), dtype)) for _ in range(3))]
-    given = (put(u), [put(x) for x in start], put(dt), put(weights), put(limits), 1.7, cost, made, 1)
+    over_time = put(poisoned((rows, batch, horizon), real)) if timed else None
+    given = (put(u), [put(x) for x in start], put(dt), put(weights), put(limits), 1.7, cost, [*made, over_time], 1)
     executor.run(with_index(kernels.smoothness_call(executor.xp, *given), index))
     close(executor.host(cost).sum(axis=0), expected[0], storage)
-    for found, value in zip(made, expected[1:], strict=True):
+    for found, value in zip(made, expected[1:5], strict=True):
         close(executor.host(found), value, storage)
+    if timed:
+        close(executor.host(over_time).sum(axis=0), expected[5], storage)
 
 
-def test_smoothness_with_time_last_and_no_gradient(executor, rng):
-    batch, horizon, joints = 3, 20, 5
-    u, weights = draw(rng, (batch, horizon, joints), np.float64), rng.uniform(0.5, 1, (3, joints))
+@pytest.mark.parametrize("timed", [False, True])
+def test_smoothness_with_time_last(executor, rng, timed):
+    """Without the gradient by the positions, alone or with that by dt."""
+    shape = batch, horizon, joints = 3, 20, 5
+    u, weights = draw(rng, shape, np.float64), rng.uniform(0.5, 1, (3, joints))
     dt = oracle.step_times(rng, "both", batch, horizon)
     limits = np.array([[-0.5], [0.4]] * 4) * rng.uniform(0.5, 1, (8, joints))
-    series = np.ascontiguousarray(u.swapaxes(1, 2)).reshape(batch * joints, horizon, 1)
     cost = executor.put(poisoned((1, batch * joints), np.float64))
+    over_time = executor.put(poisoned((1, batch * joints, horizon), np.float64)) if timed else None
     tables = (executor.put(weights), executor.put(limits))
-    executor.run(
-        kernels.smoothness_call(
-            executor.xp, executor.put(series), (None, None, None), executor.put(dt), *tables, 0.3, cost, (None,) * 4, joints
-        )
-    )
-    expected = smoothness.cost_and_gradient(u, (None, None, None), dt, weights, limits, 0.3, gradient=False)[0]
-    close(executor.host(cost).reshape(batch, joints).sum(axis=1), expected, "float64")
+    none, made = (None, None, None), (None, None, None, None, over_time)
+    given = (executor.put(as_series(u)), none, executor.put(dt), *tables, 0.3, cost, made, joints)
+    executor.run(kernels.smoothness_call(executor.xp, *given))
+    expected = smoothness.cost_and_gradient(u, none, dt, weights, limits, 0.3, by_parts=False, by_dt=timed)
+    close(executor.host(cost).reshape(batch, joints).sum(axis=1), expected[0], "float64")
+    if timed:
+        close(executor.host(over_time).reshape(batch, joints, horizon).sum(axis=1), expected[5], "float64")
 
 
 @pytest.mark.skipif(shim.COMPILER is None, reason="no g++")
-@pytest.mark.parametrize("case", ["chain", "smoothness", "rows"])
+@pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "rows"])
 def test_no_barrier_is_missing(rng, case):
     """Under the thread sanitizer, with several blocks and several chunks."""
     executor = Shim("thread")
     if case == "chain":
         run_chain(executor, rng, "float32", 3, True, True, (20, 40, 7), "both")
+    elif case == "central":
+        run_central(executor, rng, "float32", "int", (20, 40, 7), True, False)
+    elif case == "bspline":
+        run_bspline(executor, rng, "float32", "int", (20, 10, 7), 3, False)
     elif case == "rows":
-        test_rows(executor, rng, "float32", "int")
+        test_rows(executor, rng, "float32", "int", 2, 300, 7)
     else:
-        test_smoothness(executor, rng, "float32", (20, 300, 7), "int", True)
+        test_smoothness(executor, rng, "float32", (20, 300, 7), "int", True, True)
 
 
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
-@pytest.mark.parametrize("areas", [1, 4])
+@pytest.mark.parametrize("areas", [1, 2, 4])
 def test_tiles_fit_and_spread_over_the_banks(itemsize, areas):
     for joints in (1, 2, 6, 7, 8, 16, 31, 130, 1000):
         for batch in (1, 5, 10000):
             for horizon in (2, 12, 32, 100, 10**6):
-                tile_batch, tile_joints, steps, row = kernels.tile_sizes(batch, horizon, joints, itemsize, areas)
+                tile_batch, tile_joints, steps, row = kernels.tile_sizes(batch, horizon, joints, itemsize, areas * itemsize)
                 assert tile_batch * tile_joints <= 128
                 assert steps >= min(horizon, 8)
                 assert row >= steps * tile_joints
                 assert row * itemsize % 16 == 0
-                assert areas * tile_batch * row * itemsize + 128 * 8 <= 48 * 1024
-    assert kernels._conflicts(kernels.tile_sizes(10000, 32, 7, 4, 4)[3], 7, 4) <= 2
+                assert areas * tile_batch * row * itemsize <= 48 * 1024
+    assert kernels._conflicts(kernels.tile_sizes(10000, 32, 7, 4, 16)[3], 7, 4) <= 2
+
+
+@pytest.mark.parametrize(("joints", "layout"), [(7, "joints last"), (1, "time last")])
+def test_blocks_are_small_and_runs_long(joints, layout):
+    """Of a large float32 integration: many blocks a multiprocessor, and no run below a 64-byte transfer of memory."""
+    tiles = kernels.plan((16384 * 7 // joints, 32, joints), 4, 16, [])
+    assert tiles.vector
+    assert tiles.steps * joints * 4 >= 64
+    assert tiles.shared <= (20 if joints == 7 else 40) * 1024
+
+
+def test_a_number_travels_as_an_argument(executor, rng):
+    """dt that is one number in host memory: the same results, and no array."""
+    shape, storage = (3, 20, 7), "float64"
+    run_central(executor, rng, storage, "int", shape, True, False, numbers=True)
+    u, start = draw(rng, shape, np.float64), [draw(rng, shape[::2], np.float64) for _ in range(3)]
+    out = [executor.put(poisoned(shape, np.float64)) for _ in range(4)]
+    call = kernels.chain_forward_call(executor.xp, executor.put(u), [executor.put(x) for x in start], 0.3, 2, False, None, out, 1)
+    assert call.args[7:9] == (None, 0.3)
+    executor.run(call)
+    for found, expected in zip(out, chain.forward(u, start, np.full((1, 1), 0.3), 2), strict=True):
+        close(executor.host(found), expected, storage)
 
 
 def test_large_arrays_take_long_indices():
