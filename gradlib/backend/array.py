@@ -222,10 +222,9 @@ def multiply_runs(library: Namespace, target: Array, index: Any, values: Array) 
     while step < places.size:
         values[:-step] *= library.where(places[:-step] == places[step:], values[step:], 1)
         step *= 2
-    first = library.ones(places.shape, bool)
-    first[1:] = places[1:] != places[:-1]
+    whole = values[library.searchsorted(places, places)]  # of each run its first product; written once for each element, all alike
     flat = target.reshape(-1).copy()
-    flat[places[first]] *= values[first]
+    flat[places] = flat[places] * whole
     target[...] = flat.reshape(target.shape)
 
 

@@ -85,7 +85,7 @@ def angle(xp: Any, input: Any) -> Any:
     if input.dtype.kind == "c":
         return xp.arctan2(input.imag, input.real)
     result = xp.where(input < 0, math.pi, 0.0).astype(input.dtype)
-    result[input != input] = math.nan
+    xp.copyto(result, math.nan, where=input != input)
     return result
 
 

@@ -337,9 +337,8 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
     largest = float(np.finfo(input.dtype).max) if input.dtype.kind == "f" else 255 * 2.0**120  # bfloat16
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     result = xp.array(input, order="K", copy=True)
-    result[xp.isnan(input)] = 0.0 if nan is None else nan
-    result[input == math.inf] = high
-    result[input == -math.inf] = low
+    for found, value in ((xp.isnan(input), 0.0 if nan is None else nan), (input == math.inf, high), (input == -math.inf, low)):
+        xp.copyto(result, result.dtype.type(value), where=found)  # not by a mask, whose size a CUDA device must report to the host
     return result
 
 

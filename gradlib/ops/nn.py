@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, namespace
+from gradlib.backend.array import Namespace, namespace, scatter_add
 from gradlib.core.modes import no_grad
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -83,9 +83,11 @@ def gradient_share(xp: Namespace, indices: Any, size: int, padding_idx: int | No
     """How much of the gradient of each look-up counts: nothing for the padding row, one over the row's frequency where asked."""
     share = xp.ones(indices.shape, dtype)
     if by_frequency:
-        share /= xp.bincount(indices.reshape(-1), minlength=size)[indices]
+        counts = xp.zeros(size, dtypes.float32)
+        scatter_add(counts, indices, 1)
+        share /= counts[indices].astype(dtype, copy=False)
     if padding_idx is not None:
-        share[indices == padding_idx] = 0
+        xp.copyto(share, 0, where=indices == padding_idx)
     return xp.expand_dims(share, -1)
 
 

@@ -246,6 +246,10 @@ def tril(m, k=0): ...
 def triu(m, k=0): ...
 
 
+def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None) -> None:
+    run(lambda into, value, mask, out: np.copyto(out, value, casting, where=True if mask is None else mask), dst, src, where, out=dst)
+
+
 # ---- choosing -------------------------------------------------------------------------------------------------------------------
 
 
