@@ -59,16 +59,18 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         events = load(args.file)
-        print(sides_table(sides(events), args.rows), end="")
-        kernels = sum(len(event.kernels or ()) for event in events)
-        print(f"{len(events)} ranges, {kernels} kernels, CUDA time {time_text(sum(e.self_device_time_total for e in events))}")
         if args.trace is not None:
             events.export_chrome_trace(args.trace)
-            print(f"{args.trace}: open it at https://ui.perfetto.dev")
         if args.html is not None:
             write_page(events, args.html, args.file.name)
-            print(f"{args.html}: open it in a browser")
     except (ValueError, OSError) as error:
         print(f"gradlib profile: {error}", file=sys.stderr)
         return 2
+    print(sides_table(sides(events), args.rows), end="")
+    kernels = sum(len(event.kernels or ()) for event in events)
+    print(f"{len(events)} ranges, {kernels} kernels, CUDA time {time_text(sum(e.self_device_time_total for e in events))}")
+    if args.trace is not None:
+        print(f"{args.trace}: open it at https://ui.perfetto.dev")
+    if args.html is not None:
+        print(f"{args.html}: open it in a browser")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -218,7 +219,7 @@ def test_an_interrupt_leaves_nothing_behind(run, tmp_path, monkeypatch):
     status, _, err = run("--samples", 3)
     assert status == 130
     assert "nothing was written" in err
-    assert names(tmp_path / "out") == []
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -246,22 +247,33 @@ def test_version_and_help(capsys):
     assert stop.value.code == 2
 
 
+def in_a_process(tmp_path, stdout):
+    """Start `python -m gradlib.cli trajopt` on two small problems."""
+    command = [sys.executable, "-W", "error", "-m", "gradlib.cli", "trajopt", "--samples", "2", "--horizon", "8"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([*command, "--out", tmp_path / "o"], stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_output_that_cannot_be_written_is_said(tmp_path):
+    with Path("/dev/full").open("w") as full:
+        process = in_a_process(tmp_path, full)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert err.splitlines()[1:] == ["gradlib: [Errno 28] No space left on device"], "after the bar"
+
+
+def test_a_reader_that_goes_away_is_no_fault(tmp_path):
+    process = in_a_process(tmp_path, subprocess.PIPE)
+    process.stdout.close()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert len(err.splitlines()) == 1, "the bar alone"
+
+
 def test_as_a_module_in_a_process_of_its_own(tmp_path):
-    command = [
-        sys.executable,
-        "-W",
-        "error",
-        "-m",
-        "gradlib.cli",
-        "trajopt",
-        "--samples",
-        "2",
-        "--horizon",
-        "8",
-        "--out",
-        str(tmp_path / "o"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "2 of 2" in done.stdout
+    process = in_a_process(tmp_path, subprocess.PIPE)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "2 of 2" in out
     assert names(tmp_path / "o") == ["trajectories.csv", "trajectories.npz", "trajectories.png"]

@@ -84,14 +84,27 @@ def test_success_replaces_all_and_removes_what_is_not_of_this_run(tmp_path):
 
 
 def test_folders_that_cannot_be_written(tmp_path):
-    assert output.prepare(tmp_path / "new" / "deep").is_dir()
     (tmp_path / "file").write_text("x")
     for bad in (tmp_path / "file", tmp_path / "file" / "below", "/proc/nothing/here"):
-        with pytest.raises(InputError, match="cannot write into the output folder"):
-            output.prepare(bad)
+        with pytest.raises(InputError, match="cannot write into the output folder"), output.prepared(bad):
+            pass
     (tmp_path / "trajectories.csv").mkdir()
-    with pytest.raises(InputError, match=r"trajectories.csv: a folder has that name"):
-        output.prepare(tmp_path)
+    with pytest.raises(InputError, match=r"trajectories.csv: a folder has that name"), output.prepared(tmp_path):
+        pass
+
+
+def test_folders_made_for_the_results_stay_or_go_with_them(tmp_path):
+    with output.prepared(tmp_path / "new" / "deep") as folder:
+        assert folder.is_dir()
+    assert (tmp_path / "new" / "deep").is_dir()
+    for made, left in ((tmp_path / "other" / "deep", tmp_path / "other"), (tmp_path / "new" / "deeper", tmp_path / "new" / "deeper")):
+        with pytest.raises(KeyboardInterrupt), output.prepared(made):
+            raise KeyboardInterrupt
+        assert not left.exists()
+    assert (tmp_path / "new" / "deep").is_dir(), "it was there before"
+    with pytest.raises(FileNotFoundError), output.prepared(tmp_path / "mine") as folder:
+        (folder / "notes.txt").write_text("mine") and (folder / "gone").unlink()
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine", "not for us to remove"
 
 
 def test_a_folder_without_permission(tmp_path, monkeypatch):
@@ -99,8 +112,8 @@ def test_a_folder_without_permission(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "touch", refuse)  # the superuser, who may run this, can write anywhere
-    with pytest.raises(InputError, match="Permission denied; choose another with --out DIR"):
-        output.prepare(tmp_path)
+    with pytest.raises(InputError, match="Permission denied; choose another with --out DIR"), output.prepared(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("columns", [1, 2, 20])
@@ -137,8 +150,8 @@ def test_table_and_reasons():
 
 
 def test_a_folder_without_a_name_is_refused() -> None:
-    with pytest.raises(InputError, match="no name"):
-        output.prepare("")
+    with pytest.raises(InputError, match="no name"), output.prepared(""):
+        pass
 
 
 def test_names_with_commas_are_quoted(tmp_path: Path) -> None:

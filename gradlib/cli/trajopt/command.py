@@ -32,7 +32,7 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     who.add_argument("--urdf", metavar="FILE", help="the robot; position and velocity limits are in it (default: Franka Emika Panda)")
     who.add_argument("--acceleration", nargs="+", metavar="A", help="acceleration limit, one number or one per joint")
     who.add_argument("--jerk", nargs="+", metavar="J", help="jerk limit, one number or one per joint")
-    who.add_argument("--limits", metavar="FILE.yaml", help="limits of any kind, put over those of the robot")
+    who.add_argument("--limits", metavar="FILE.yaml", help="limits of any kind, put over those of the robot (needs PyYAML)")
     what = parser.add_argument_group("problems")
     what.add_argument("--problems", metavar="FILE", help="CSV with columns start_<joint>, goal_<joint>; or NPZ with start, goal (N, D)")
     what.add_argument("--samples", type=_whole(1), metavar="N", help="draw N problems within the limits (default: 256)")
@@ -57,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
         machine = _robot(args)
         asked = _problems(args, machine)
         _check_device(args.device)
-        folder = output.prepare(args.out)
-        moves, reasons = _plan(args, machine, asked)
-        solved = np.array([not reason for reason in reasons])
-        drawn = _write(folder, moves, solved, reasons, machine)
+        with output.prepared(args.out) as folder:
+            moves, reasons = _plan(args, machine, asked)
+            solved = np.array([not reason for reason in reasons])
+            drawn = _write(folder, moves, solved, reasons, machine)
     except InputError as error:
         print(f"gradlib trajopt: {error}", file=sys.stderr)
         return 2

@@ -18,8 +18,11 @@ NAMES = ("trajectories.npz", "trajectories.csv", "trajectories.png")
 _PARTS = ("position", "velocity", "acceleration", "jerk")
 
 
-def prepare(folder: str | Path) -> Path:
-    """Make the output folder if need be, and make sure now, before any work, that files can be written into it.
+@contextmanager
+def prepared(folder: str | Path) -> Iterator[Path]:
+    """A context with the output folder, made if need be, into which files can be written: that is seen now, before any work.
+
+    Folders that were made for it go again when the body raises.
 
     Args:
         folder: the path.
@@ -29,6 +32,18 @@ def prepare(folder: str | Path) -> Path:
     if not str(folder):
         raise InputError("the output folder has no name; choose one with --out DIR")
     path = Path(folder)
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    try:
+        _check_writable(path)
+        yield path
+    except BaseException:
+        with contextlib.suppress(OSError):  # there is something in it, from elsewhere
+            for each in made:
+                each.rmdir()
+        raise
+
+
+def _check_writable(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = _temporary(path, "probe")
@@ -39,7 +54,6 @@ def prepare(folder: str | Path) -> Path:
     for name in NAMES:
         if (path / name).is_dir():
             raise InputError(f"cannot write {path / name}: a folder has that name; choose another place with --out DIR")
-    return path
 
 
 @contextmanager
