@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, random as streams
-from gradlib.backend.array import Array, device_index, namespace, on_device_of
+from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.backend.random import Generator, default_generator
 from gradlib.core.batched import drawing, draws
@@ -189,11 +189,17 @@ def normal(
     shape = np.broadcast_shapes(*(x.shape for x in tensors))
     with on_device_of(like):
         if isinstance(std, Tensor):
-            _check_std(float(std._array.min()) if std._array.size else 0.0)
+            if std._array.size and _is_checked(std._array):
+                _check_std(float(std._array.min()))
         else:
             _check_std(std)
         drawn = stream(generator, device_index(like)).normal(shape, like.dtype) * raw(std) + raw(mean)
     return _recorded(drawn.astype(like.dtype, copy=False), mean, std)
+
+
+def _is_checked(parameters: Array) -> bool:
+    """Whether the values of an argument are looked at: not on a CUDA device, for which the host would have to wait."""
+    return isinstance(parameters, np.ndarray)
 
 
 def _check_std(std: Any) -> None:
@@ -205,7 +211,7 @@ def _check_std(std: Any) -> None:
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
 
-    Raises: RuntimeError for probabilities outside [0, 1]. Source: torch.bernoulli.
+    Raises: RuntimeError for probabilities outside [0, 1]; not looked at on a CUDA device. Source: torch.bernoulli.
     """
     array = input._array
     if p is None and dtypes.category(array.dtype) != 2:
@@ -217,8 +223,8 @@ def _bernoulli(like: Array, p: Any, generator: Generator | None) -> Array:
     """0 or 1 in like's shape and dtype; p is a number or an array."""
     xp = namespace(like)
     with on_device_of(like):
-        p = xp.asarray(p, dtype=xp.float64)
-        if p.size and not bool(((p >= 0) & (p <= 1)).all()):
+        p = xp.asarray(p, dtype=xp.float64) if is_array(p) else np.float64(p)
+        if p.size and (not is_array(p) or _is_checked(p)) and not ((p >= 0) & (p <= 1)).all():
             raise RuntimeError(f"bernoulli expects probabilities in [0, 1], got from {float(p.min())} to {float(p.max())}")
         return (stream(generator, device_index(like)).uniform(like.shape, np.dtype(np.float64)) < p).astype(like.dtype)
 
@@ -231,7 +237,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         input: weights, not negative and not all zero, of shape (n,) or (rows, n).
         num_samples: how many positions to draw for each row. replacement: whether one may come more than once.
     Returns: int64 positions of shape (num_samples,) or (rows, num_samples).
-    Raises: RuntimeError for weights or a number of samples that make no sense.
+    Raises: RuntimeError for weights (not looked at on a CUDA device) or a number of samples that make no sense.
     Source: torch.multinomial.
     """
     weights = input._array
@@ -247,9 +253,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     xp = namespace(weights)
     with on_device_of(weights):
         rows = weights.reshape(-1, count).astype(xp.float64)
-        if not bool((xp.isfinite(rows) & (rows >= 0)).all()):
+        if _is_checked(rows) and not (xp.isfinite(rows) & (rows >= 0)).all():
             raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-        if rows.size and not bool((rows.sum(-1) > 0).all()):
+        if _is_checked(rows) and rows.size and not (rows.sum(-1) > 0).all():
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
         source = stream(generator, device_index(weights))
         drawn = _with_replacement(source, rows, num_samples) if replacement else _race(source, rows)[:, :num_samples]
