@@ -1,0 +1,128 @@
+"""On the plain path nothing copies from device to host: the stand-in counts every such copy, over all operations and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import optim
+from gradlib.trajectory import smoothness_cost, step_acceleration, step_bspline, step_jerk, step_position, step_velocity
+from tests.conftest import HAS_GPU
+from tests.ops.case import Case, as_tensors, results
+from tests.ops.test_table import CASES
+
+if HAS_GPU:
+    pytest.skip("counts copies on the stand-in", allow_module_level=True)
+
+from cupy._door import to_host
+
+pytestmark = pytest.mark.cuda
+
+# Rows whose result's size, or a Python number, depends on values: torch waits for the device there as well. And what says so itself.
+WAITS = {
+    "allclose", "argwhere", "distinct", "equal", "index-mask", "index-mask-second", "index-true", "index_put-mask", "masked_select",
+    "masked_select-broadcast", "nonzero", "one_hot", "repeat_interleave-each", "unique", "unique-float", "unique-rows", "where-indices",
+    "to_copy-float32",  # to the host
+    "det", "det-singular", "det-zero", "det-empty",  # backward: whether a matrix is singular to working precision chooses the formula
+    "lstsq-residuals",  # whether there are residuals depends on the rank
+}  # fmt: skip
+
+
+def copies(run: Callable[[], Any]) -> dict[str, int]:
+    """The copies from device to host that a call makes, by what made them."""
+    before = to_host.copy()
+    run()
+    return dict(to_host - before)
+
+
+def forward_and_backward(case: Case, inputs: list[Any]) -> None:
+    live = [y for y in results(case.call(*inputs)) if isinstance(y, gradlib.Tensor) and y.requires_grad]
+    wanted = [x for x in inputs if isinstance(x, gradlib.Tensor) and x.requires_grad]
+    if live and wanted:
+        gradlib.autograd.grad(live, wanted, [gradlib.ones_like(y) for y in live], allow_unused=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_operations(case: Case) -> None:
+    inputs = as_tensors(list(case.inputs(np.random.default_rng(0))), "float32", "cuda", requires_grad=case.differentiable)
+    made = copies(lambda: forward_and_backward(case, inputs))
+    assert bool(made) == (case.id in WAITS), made
+
+
+def weights() -> gradlib.Tensor:
+    return gradlib.randn(4, 3, device="cuda").requires_grad_()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda w: optim.SGD([w], 0.1),
+        lambda w: optim.SGD([w], 0.1, momentum=0.9, weight_decay=0.1, nesterov=True),
+        lambda w: optim.Adam([w], 0.1),
+        lambda w: optim.Adam([w], 0.1, weight_decay=0.1, amsgrad=True),
+    ],
+)
+def test_training_steps(make: Callable[[gradlib.Tensor], Any]) -> None:
+    layer, data = weights(), gradlib.randn(5, 4, device="cuda")
+    optimiser = make(layer)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        hidden = gradlib.nn.functional.dropout((data @ layer).relu(), 0.5)
+        hidden.square().mean().backward()
+        optimiser.step()
+
+    assert not copies(lambda: [step() for _ in range(3)])
+
+
+def test_random_numbers() -> None:
+    p = gradlib.full((4, 3), 0.5, device="cuda")
+
+    def draw() -> None:
+        gradlib.rand(3, device="cuda")
+        gradlib.randn(3, device="cuda")
+        gradlib.randint(0, 5, (3,), device="cuda")
+        gradlib.randperm(5, device="cuda")
+        gradlib.bernoulli(p)
+        gradlib.normal(p, p)
+        gradlib.multinomial(p, 2)
+        gradlib.empty(3, device="cuda").uniform_().exponential_().bernoulli_(0.3)
+
+    assert not copies(draw)
+
+
+@pytest.mark.parametrize("step", [step_position, step_velocity, step_acceleration, step_jerk, step_bspline, "central", "cost"])
+def test_trajectories(step: Any) -> None:
+    u = gradlib.randn(3, 8, 2, device="cuda").requires_grad_()
+    start = [gradlib.randn(3, 2, device="cuda").requires_grad_() for _ in range(3)]
+    dt = gradlib.full((3, 1), 0.1, device="cuda").requires_grad_()
+
+    def run(dt: Any) -> None:
+        if step == "cost":
+            smoothness_cost(u, start, dt, (1.0, 1.0, 1.0)).sum().backward()
+        elif step == "central":
+            sum(x.square().sum() for x in step_position(u, start, dt, scheme="central")).backward()
+        elif step is step_bspline:
+            sum(x.square().sum() for x in step(u, start, dt, samples_per_knot=2)).backward()
+        else:
+            sum(x.square().sum() for x in step(u, start, dt)).backward()
+
+    assert not copies(lambda: run(dt))
+    assert not copies(lambda: run(0.1))
+
+
+def test_transforms_and_hooks() -> None:
+    u = weights()
+    u.register_hook(lambda g: g * 2)
+
+    def run() -> None:
+        gradlib.func.vmap(gradlib.func.grad(lambda row: row.sin().sum()))(u.detach())
+        gradlib.func.jvp(lambda x: x.exp(), (u.detach(),), (gradlib.ones_like(u.detach()),))
+        (g,) = gradlib.autograd.grad((u**3).sum(), u, create_graph=True)
+        g.sum().backward()
+
+    assert not copies(run)
