@@ -138,14 +138,21 @@ def has_gpu() -> bool:
 
 
 def device_seconds(runs: list[Run], repeats: int = 50) -> float:
-    """The median seconds of a run, by device events; the runs (each on buffers of its own, so that no cache holds them) take turns."""
+    """The median seconds that a run keeps the device busy, by its events.
+
+    The runs (each on buffers of its own, so that no cache holds them) take turns. A long copy goes ahead of each, behind which the host
+    queues the whole run: the events then tell the device's time and not how quickly Python launches.
+    """
     import cupy
 
+    source, target = cupy.empty((2, 1 << 28), cupy.float32)  # 2 GB read and written: about a millisecond, longer than any launch here
     for run in runs:
         run()
     samples = []
     for k in range(repeats):
         begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        for _ in range(4):
+            cupy.copyto(target, source)
         begin.record()
         runs[k % len(runs)]()
         end.record()

@@ -1,0 +1,50 @@
+"""ci/gpu_record.py: what a run on a GPU leaves behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import HAS_GPU
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORT = """<?xml version="1.0"?>
+<testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="40" time="1.0"><testcase name="a"/></testsuite></testsuites>
+"""
+
+
+@pytest.fixture
+def recorder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gpu_record", ROOT / "ci" / "gpu_record.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_counts_and_figures(recorder: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "tests.xml").write_text(REPORT)
+    made = recorder.record({"gpu": "NVIDIA H100 80GB HBM3"}, tmp_path, "passed")
+    assert made["tests"] == {"tests": 40, "failures": 2, "errors": 1, "skipped": 3}
+    assert made["compute_sanitizer"] == "passed"
+    assert "core" not in made
+    (tmp_path / "figures.json").write_text(json.dumps({"machine": {"cpu": "x"}, "core": [{"ratio": 0.5}]}))
+    made = recorder.record({"gpu": "NVIDIA H100 80GB HBM3"}, tmp_path, "passed")
+    assert made["core"] == [{"ratio": 0.5}]
+    assert recorder.file_name(made) == f"nvidia-h100-80gb-hbm3-{made['date']}.json"
+
+
+@pytest.mark.skipif(HAS_GPU, reason="asks the stand-in, and a driver made for the test")
+def test_facts_of_a_machine(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 580.65.06\necho 580.65.06\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    facts = recorder.facts()
+    assert (facts["gpu"], facts["driver"], facts["cuda"]) == ("NumPy stand-in", "580.65.06", 12090)
+    assert len(facts["commit"].split()[0]) == 40
