@@ -43,7 +43,7 @@ def test_trace_and_page_are_written(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not re.search(r"(src|href)\s*=|https?://|@import", text), "the page needs nothing from elsewhere"
     data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)[1])
     assert [row[0] for row in data["rows"]] == ["mul", "sum", "AccumulateGrad"]
-    assert [lane["label"] for lane in data["lanes"]] == ["thread 17", "", "", "stream 7"]
+    assert [lane["label"] for lane in data["lanes"]] == ["thread 17", "", "", "stream 7, GPU 0"]
     assert sum(len(lane["items"]) for lane in data["lanes"]) == 8 + 7
     for lane in data["lanes"]:
         starts = [item[0] for item in lane["items"]]

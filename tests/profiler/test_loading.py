@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from gradlib.autograd.profiler import EventList, load_nsys, load_nvprof
+from gradlib.autograd.profiler.html import page_data
 from gradlib.autograd.profiler.loading import OUTSIDE
 from gradlib.autograd.profiler.table import sides
+from gradlib.autograd.profiler.trace import trace_events
 from tests.profiler import files
 from tests.profiler.files import PROCESS, STEP, THREAD, Work
 
@@ -162,6 +164,25 @@ def test_nsys_of_two_processes_and_an_unclosed_range(tmp_path: Path) -> None:
     events = load_nsys(made)
     pairs = {(e.name, run.name) for e in events for run in e.backward}
     assert pairs == {("mul", "MulBackward0"), ("add", "AddBackward0")}
+
+
+def test_streams_of_devices_and_processes_lie_apart(tmp_path: Path) -> None:
+    """They have the same numbers, and their kernels overlap in time."""
+    other = THREAD + 0x0100_0000
+    work = (Work("mul, seq = 1", 0, 9_000, (("a", 500), ("b", 500))), Work("mul, seq = 1", 0, 9_000, (("c", 500),), other))
+    made = files.nsys(tmp_path / "file", work)
+    connection = sqlite3.connect(made)
+    connection.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 1, start = 700, end = 900 WHERE correlationId = 2")
+    connection.commit()
+    connection.close()
+    events = load_nsys(made)
+    assert sorted(k[0] + str(k.device) for e in events for k in e.kernels) == ["a0", "b1", "c0"]
+    kernels = {e["name"]: e for e in trace_events(events) if e.get("cat") == "kernel"}
+    named = {e["pid"]: e["args"]["name"] for e in trace_events(events) if e["ph"] == "M" and e["name"] == "process_name"}
+    assert [named[kernels[name]["pid"]] for name in "abc"] == ["CUDA device 0", "CUDA device 1", "CUDA device 0"]
+    assert len({kernels[name]["pid"] for name in "abc"}) == 3
+    lanes = [lane["label"] for lane in page_data(events)["lanes"]]
+    assert lanes[2:] == ["stream 7, GPU 0", "stream 7, GPU 1", "stream 7, GPU 0"]
 
 
 def test_averages_table_and_trace_of_a_loaded_file(tmp_path: Path) -> None:

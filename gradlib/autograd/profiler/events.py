@@ -14,6 +14,7 @@ class Kernel(NamedTuple):
     start: float
     duration: float
     stream: int = 0
+    device: int = 0
 
 
 class Interval(NamedTuple):

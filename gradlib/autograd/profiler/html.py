@@ -37,7 +37,7 @@ def page_data(events: EventList) -> dict[str, Any]:
         _place(lanes, key, event.start, event.end - event.start, event.name, event.kind, names)
         places[id(event)] = (key, len(lanes[key]) - 1)
         for kernel in event.kernels or ():
-            _place(lanes, (1, 0, kernel.stream, 0), kernel.start, kernel.duration, kernel.name, "kernel", names)
+            _place(lanes, (1, event.process, kernel.device, kernel.stream), kernel.start, kernel.duration, kernel.name, "kernel", names)
     keys = sorted(lanes)
     numbers = {key: number for number, key in enumerate(keys)}
     forward = forward_by_seq(events)
@@ -73,7 +73,7 @@ def _depth(event: FunctionEvent) -> int:
 
 
 def _label(key: tuple[int, int, int, int]) -> str:
-    device, _, number, depth = key
-    if device:
-        return f"stream {number}"
-    return f"thread {number}" if depth == 0 else ""
+    on_device, _, number, depth_or_stream = key
+    if on_device:
+        return f"stream {depth_or_stream}, GPU {number}"
+    return f"thread {number}" if depth_or_stream == 0 else ""

@@ -44,6 +44,7 @@ class Launch(NamedTuple):
     kernel_start: int
     kernel_end: int
     stream: int
+    device: int
 
 
 def open_tables(
@@ -165,7 +166,8 @@ def _with_kernels(events: list[FunctionEvent], launches: list[Launch], zero: int
             target = FunctionEvent(len(events) + len(outside), OUTSIDE, at, (launch.end - zero) / 1e3, launch.thread, "user")
             target.process = launch.process
             outside.append(target)
-        kernel = Kernel(launch.kernel, (launch.kernel_start - zero) / 1e3, (launch.kernel_end - launch.kernel_start) / 1e3, launch.stream)
+        start, duration = (launch.kernel_start - zero) / 1e3, (launch.kernel_end - launch.kernel_start) / 1e3
+        kernel = Kernel(launch.kernel, start, duration, launch.stream, launch.device)
         if target.kernels is None:
             target.kernels = []
         target.kernels.append(kernel)

@@ -72,12 +72,13 @@ def _launches(connection: sqlite3.Connection, texts: dict[int, str]) -> list[Lau
         if not known:
             continue
         same = f"AND (done.globalPid IS NULL OR done.globalPid = (api.globalTid & {_PROCESS}))" if "globalPid" in known else ""
+        device = "done.deviceId" if "deviceId" in known else "0"
         found = connection.execute(
-            f"SELECT api.globalTid, api.start, api.end, {name}, done.start, done.end, done.streamId FROM {table} AS done "
+            f"SELECT api.globalTid, api.start, api.end, {name}, done.start, done.end, done.streamId, {device} FROM {table} AS done "
             f"JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS api ON done.correlationId = api.correlationId {same}"
         )
         launches += [
-            Launch(thread & _NUMBER, thread >> 24 & _NUMBER, start, end, texts.get(label, str(label)), done_start, done_end, stream)
-            for thread, start, end, label, done_start, done_end, stream in found
+            Launch(thread & _NUMBER, thread >> 24 & _NUMBER, start, end, texts.get(label, str(label)), *work)
+            for thread, start, end, label, *work in found
         ]
     return launches

@@ -68,17 +68,15 @@ def _launches(connection: sqlite3.Connection, texts: dict[int, str], threaded: b
     who = "threadId, processId" if threaded else "0 AS threadId, 0 AS processId"
     calls = f"SELECT start, end, correlationId, {who} FROM CUPTI_ACTIVITY_KIND_RUNTIME"
     if columns_of(connection, _DRIVER):
-        known = "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME"  # the runtime calls the driver itself
-        calls += f" UNION ALL SELECT start, end, correlationId, {who} FROM {_DRIVER} WHERE correlationId NOT IN ({known})"
-    stream = "kernel.streamId" if "streamId" in columns_of(connection, "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL") else "0"
+        counted = "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME"  # the runtime calls the driver itself
+        calls += f" UNION ALL SELECT start, end, correlationId, {who} FROM {_DRIVER} WHERE correlationId NOT IN ({counted})"
+    known = columns_of(connection, "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
+    where = ", ".join(f"kernel.{name}" if name in known else "0" for name in ("streamId", "deviceId"))
     found = connection.execute(
-        f"SELECT api.threadId, api.processId, api.start, api.end, kernel.name, kernel.start, kernel.end, {stream} "
+        f"SELECT api.threadId, api.processId, api.start, api.end, kernel.name, kernel.start, kernel.end, {where} "
         f"FROM CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL AS kernel JOIN ({calls}) AS api ON kernel.correlationId = api.correlationId"
     )
-    return [
-        Launch(thread, process, start, end, texts.get(name, str(name)), kernel_start, kernel_end, number)
-        for thread, process, start, end, name, kernel_start, kernel_end, number in found
-    ]
+    return [Launch(thread, process, start, end, texts.get(name, str(name)), *work) for thread, process, start, end, name, *work in found]
 
 
 def _owner(kind: Any, owner: Any) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from gradlib.autograd.profiler.events import EventList, forward_by_seq
 
 _CATEGORY = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation"}
-_DEVICE = (1 << 22) + 1  # as a process number, above every one that Linux gives
+_DEVICE = (1 << 22) + 1  # as a process number, above every one that Linux gives; the further devices follow
 
 
 def trace_events(events: EventList) -> Iterator[dict[str, Any]]:
@@ -21,11 +21,12 @@ def trace_events(events: EventList) -> Iterator[dict[str, Any]]:
         yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": "python"}}
     for process, thread in sorted({(event.process or own, event.thread) for event in events}):
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": f"thread {thread}"}}
-    streams = sorted({kernel.stream for event in events for kernel in event.kernels or ()})
-    if streams:
-        yield {"ph": "M", "name": "process_name", "pid": _DEVICE, "args": {"name": "CUDA"}}
-    for stream in streams:
-        yield {"ph": "M", "name": "thread_name", "pid": _DEVICE, "tid": stream, "args": {"name": f"stream {stream}"}}
+    streams = sorted({(event.process, kernel.device, kernel.stream) for event in events for kernel in event.kernels or ()})
+    devices = {place: _DEVICE + number for number, place in enumerate(sorted({stream[:2] for stream in streams}))}
+    for (_, device), number in devices.items():
+        yield {"ph": "M", "name": "process_name", "pid": number, "args": {"name": f"CUDA device {device}"}}
+    for process, device, stream in streams:
+        yield {"ph": "M", "name": "thread_name", "pid": devices[process, device], "tid": stream, "args": {"name": f"stream {stream}"}}
     made = forward_by_seq(events)
     arrows = 0
     for event in events:
@@ -40,7 +41,7 @@ def trace_events(events: EventList) -> Iterator[dict[str, Any]]:
         for kernel in event.kernels or ():
             arrows += 1
             arrow = {"cat": "cpu_to_cuda", "name": "launch", "id": arrows}
-            there = {"pid": _DEVICE, "tid": kernel.stream, "ts": kernel.start}
+            there = {"pid": devices[event.process, kernel.device], "tid": kernel.stream, "ts": kernel.start}
             yield {"ph": "X", "cat": "kernel", "name": kernel.name, **there, "dur": kernel.duration, "args": {}}
             yield {"ph": "s", **arrow, **place}
             yield {"ph": "f", "bp": "e", **arrow, **there}
