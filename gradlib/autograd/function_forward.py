@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.autograd.function_node import FunctionNode
-from gradlib.backend.array import namespace
+from gradlib.backend.array import zeros_like
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.forward import Level
 from gradlib.core.modes import beneath
@@ -48,7 +48,7 @@ def carry(level: Level, node: FunctionNode, arguments: tuple[Any, ...], made: An
 def _zeros(value: Any) -> Tensor | None:
     if not isinstance(value, Tensor) or not is_differentiable(value._array.dtype):
         return None
-    return wrap(namespace(value._array).zeros_like(value._array))
+    return wrap(zeros_like(value._array))
 
 
 def _check(says: str, node: FunctionNode, position: int, result: Any, tangent: Tensor, level: Level) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradlib.autograd import numerical
 from gradlib.autograd.batched_check import batched_gradients, batched_tangents
-from gradlib.backend.array import Array, move, namespace
+from gradlib.backend.array import Array, move, zeros_like
 from gradlib.core.backward import as_tuple, grad
 from gradlib.core.modes import enable_grad
 from gradlib.core.tensor import Tensor, wrap
@@ -305,7 +305,7 @@ class _Check:
 
     def _zero_cotangent(self) -> None:
         """A zero cotangent gives zero gradients, of the inputs' shapes and dtypes."""
-        zeros = [wrap(namespace(o._array).zeros_like(o._array)) for o in self.outputs]
+        zeros = [wrap(zeros_like(o._array)) for o in self.outputs]
         found = grad(self.outputs, self.wanted, zeros, retain_graph=True, allow_unused=True)
         for number, x, d in zip(self.numbers, self.wanted, found, strict=True):
             if d is None:
@@ -334,7 +334,7 @@ class _Check:
     def _unused_outputs(self) -> None:
         """Leaving an output out gives what a zero cotangent for it gives."""
         for k, output in enumerate(self.outputs):
-            cotangents = [wrap(namespace(o._array).zeros_like(o._array)) for o in self.outputs]
+            cotangents = [wrap(zeros_like(o._array)) for o in self.outputs]
             cotangents[k] = wrap(numerical.probe(output._array, self.rng, signed=True))
             alone = numerical.gradients(output, self.wanted, cotangents[k])
             together = numerical.gradients(self.outputs, self.wanted, cotangents)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.autograd import forward_ad
-from gradlib.backend.array import Array, copy, namespace, on_device_of
+from gradlib.backend.array import Array, copy, namespace, on_device_of, zeros_like
 from gradlib.core.backward import as_tuple, grad
 from gradlib.core.tensor import Tensor, wrap
 
@@ -90,7 +90,7 @@ def moved_forward(
         given[number] = forward_ad.make_dual(arguments[number], wrap(direction))
         results = as_tuple(function(*given))
         pairs = [(results[place]._array, forward_ad.unpack_dual(results[place]).tangent) for place in places]
-    return [namespace(a).zeros_like(a) if t is None else t._array for a, t in pairs]
+    return [zeros_like(a) if t is None else t._array for a, t in pairs]
 
 
 def forward_jacobian(function: Callable[..., Any], arguments: Sequence[Any], number: int, places: Sequence[int]) -> list[Array]:
@@ -110,7 +110,7 @@ def forward_jacobian(function: Callable[..., Any], arguments: Sequence[Any], num
 def gradients(output: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], g: Any) -> list[Array]:
     """The gradients of one backward pass as raw arrays; zeros for an input that was not used."""
     found = grad(output, inputs, g, retain_graph=True, allow_unused=True)
-    return [namespace(x._array).zeros_like(x._array) if d is None else d._array for d, x in zip(found, inputs, strict=True)]
+    return [zeros_like(x._array) if d is None else d._array for d, x in zip(found, inputs, strict=True)]
 
 
 def analytical_jacobian(output: Tensor, inputs: Sequence[Tensor]) -> list[Array]:

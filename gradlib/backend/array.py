@@ -40,6 +40,11 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or is_cupy(value)
 
 
+def may_leave_host() -> bool:
+    """Whether some array of this program may lie elsewhere than on the host; without CuPy none can."""
+    return "cupy" in sys.modules
+
+
 def namespace(value: object) -> Namespace:
     """The module whose functions take this array. Raises: TypeError for what is no array."""
     if isinstance(value, (np.ndarray, np.generic)):
@@ -56,7 +61,10 @@ def device_index(array: Array) -> int | None:
 
 def on_device_of(array: Array) -> Any:
     """A context in which CuPy allocates and launches on the array's own device; free for host arrays."""
-    return contextlib.nullcontext() if isinstance(array, (np.ndarray, np.generic)) else array.device
+    return _HERE if isinstance(array, (np.ndarray, np.generic)) else array.device
+
+
+_HERE = contextlib.nullcontext()
 
 
 def move(array: Array, index: int | None) -> Array:
@@ -98,7 +106,14 @@ def from_pinned(host: Array, index: int | None) -> Array:
 
 def copy(array: Array) -> Array:
     """A fresh array of the same values and, where it is dense, the same memory order."""
-    return namespace(array).array(array, order="K", copy=True)
+    with on_device_of(array):  # CuPy copies to the current one
+        return namespace(array).array(array, order="K", copy=True)
+
+
+def zeros_like(array: Array) -> Array:
+    """Zeros of the array's shape and dtype, on its device."""
+    with on_device_of(array):
+        return namespace(array).zeros_like(array)
 
 
 def is_view_of(result: Array, source: Array) -> bool:

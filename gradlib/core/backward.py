@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, copy, device_index, is_array, namespace, on_device_of
+from gradlib.backend.array import Array, copy, device_index, is_array, namespace, on_device_of, zeros_like
 from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
@@ -233,8 +233,7 @@ def grad(
     results: list[Tensor | None] = []
     for i, (tensor, g) in enumerate(zip(wanted, found, strict=True)):
         if g is None and materialize_grads:
-            with on_device_of(tensor._array):
-                g = namespace(tensor._array).zeros_like(tensor._array)
+            g = zeros_like(tensor._array)
         if g is None and not (allow_unused or materialize_grads):
             raise RuntimeError(
                 "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import namespace, on_device_of
+from gradlib.backend.array import namespace, on_device_of, zeros_like
 from gradlib.core.backward import _leading_to, grad
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at, levels_of
 from gradlib.core.modes import lifted
@@ -90,5 +90,4 @@ def _present(g: Tensor | None, tensor: Any, number: int, allow_unused: bool | No
 def _zeros(tensor: Tensor) -> Tensor:
     if type(tensor) is Batched:
         return tensor.again(_zeros(tensor.value))
-    with on_device_of(tensor._array):
-        return wrap(namespace(tensor._array).zeros_like(tensor._array))
+    return wrap(zeros_like(tensor._array))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import device_index, is_array, is_view_of, move, namespace, on_device_of
+from gradlib.backend.array import device_index, is_array, is_view_of, may_leave_host, move, namespace, on_device_of
 from gradlib.core.modes import local, made_node, next_seq, observing, watch, writing
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.saved import pack_results
-from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap
+from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, raw, wrap
 
 if TYPE_CHECKING:
     from gradlib.core.op import Op
@@ -32,22 +32,26 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     Returns: a Tensor (a tuple of them for several outputs); raw arrays when no argument is a Tensor.
     Raises: TypeError for arguments that are neither, RuntimeError for a mixture of devices, and what the value raises.
     """
+    inputs = [args[i] for i in op.positions]
+    if op.sequence is not None:
+        inputs[-1:] = inputs[-1]
+    recordable = any(isinstance(x, Tensor) for x in inputs)
+    if recordable and may_leave_host():
+        args, inputs = _in_one_place(op, args, inputs)
     if watch.active and seq is None:
         if local.layers:
             return local.layers[-1].intercept(op, args)
         seen_by = observing()
-        if seen_by is not None and _has_tensor(args):
+        if seen_by is not None and recordable:
             return seen_by.operation(op, args)
-    inputs = [args[i] for i in op.positions]
-    if op.sequence is not None:
-        inputs[-1:] = inputs[-1]
-    if not any(isinstance(x, Tensor) for x in inputs):
+    if not recordable:
         return _on_raw(op, args, inputs)
-    values = _promoted(op, _in_one_place(op.name, [_unwrapped(op.name, x) for x in inputs]))
-    node = _new_node(op, inputs, values, seq)
+    values = [_unwrapped(op.name, x) for x in inputs]
     reference = next(v for v in values if is_array(v))
     try:
         with on_device_of(reference):
+            values = _promoted(op, values)
+            node = _new_node(op, inputs, values, seq)
             made = op.value(namespace(reference), *_arguments(op, args, values))
     except ValueError as error:
         if not any(word in str(error) for word in ("broadcast", "core dimension", "not aligned")):
@@ -68,10 +72,6 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         if watch.active and local.saving:
             node.saved = pack_results(op, node.saved, result)
     return result
-
-
-def _has_tensor(args: tuple[Any, ...]) -> bool:
-    return any(isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and any(isinstance(y, Tensor) for y in x)) for x in args)
 
 
 def _misfit(op: Op, values: list[Any]) -> str:
@@ -110,21 +110,26 @@ def _unwrapped(name: str, value: Any) -> Any:
     raise TypeError(f"{name}: expected a Tensor, an array or a number, got {type(value).__name__}")
 
 
-def _in_one_place(name: str, values: list[Any]) -> list[Any]:
-    """Refuse a mixture of devices; a 0-d host array may join any device, as a number may."""
-    places = [device_index(v) for v in values if is_array(v)]
+def _in_one_place(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> tuple[tuple[Any, ...], list[Any]]:
+    """Refuse a mixture of devices; a 0-d host tensor may join any device, as a number may: by a move that is recorded.
+
+    Returns: the arguments, and the inputs among them.
+    """
+    values = [v for v in map(raw, inputs) if is_array(v)]
+    places = [device_index(v) for v in values]
     if all(place == places[0] for place in places):
-        return values
-    target = next((device_index(v) for v in values if is_array(v) and v.ndim), next(p for p in places if p is not None))
-    for value in values:
-        if is_array(value) and device_index(value) != target and (value.ndim or device_index(value) is not None):
-            here, there = (("cpu" if i is None else f"cuda:{i}") for i in (target, device_index(value)))
-            shapes = ", ".join(f"{list(v.shape)} on {_place(v)}" for v in values if is_array(v))
+        return args, inputs
+    target = next((p for p, v in zip(places, values, strict=True) if v.ndim), next(p for p in places if p is not None))
+    for place, value in zip(places, values, strict=True):
+        if place != target and (value.ndim or place is not None):
+            here, there = (("cpu" if i is None else f"cuda:{i}") for i in (target, place))
+            shapes = ", ".join(f"{list(v.shape)} on {_place(v)}" for v in values)
             raise RuntimeError(
-                f"{name}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
+                f"{op.name}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
                 f"(arguments: {shapes}). Move one with .to('{here}')."
             )
-    return [move(v, target) if is_array(v) else v for v in values]
+    moved = [x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(x, target) if is_array(x) else x for x in inputs]
+    return tuple(_arguments(op, args, moved)), moved
 
 
 def _place(array: Any) -> str:
@@ -346,8 +351,11 @@ def _into(name: str, out: Any, result: Any) -> Any:
         raise RuntimeError(f"{name}: out= has shape {list(out._array.shape)}, the result {list(result._array.shape)}")
     if not dtypes.can_cast(result._array.dtype, out._array.dtype):
         raise RuntimeError(f"result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype}")
+    if device_index(out._array) != device_index(result._array):
+        raise RuntimeError(f"{name}: out= is on {out.device}, the result on {result.device}")
     writing(out)
-    out._array[...] = result._array
+    with on_device_of(out._array):
+        out._array[...] = result._array
     out.version.bump()
     return out
 

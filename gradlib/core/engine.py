@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from gradlib.backend.array import Array, copy
+import numpy as np
+
+from gradlib.backend.array import Array, copy, device_index, may_leave_host, on_device_of
 from gradlib.backend.dtype import float32
 from gradlib.core.modes import AroundNode, around_nodes, observing, watch
 from gradlib.core.node import AccumulateGrad, Node, Output
@@ -21,6 +23,9 @@ from gradlib.core.tensor import Tensor, as_array, wrap
 
 Captures = dict[Node, Any]
 Needed = dict[Node, bool]
+
+_ON_HOST = frozenset((np.ndarray, np.float32, np.float64))
+"""What rules return on the host, where no device has to be made current; NumPy gives scalars for results of no dimension."""
 
 
 def _count_when_unshared() -> int:
@@ -50,6 +55,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
     around = around_nodes() if watch.active else ()
+    elsewhere = may_leave_host()
     while True:
         if following is not None:
             node, g = following, waiting
@@ -75,7 +81,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
             else:
                 node.accumulate(g, unshared)
             continue
-        grads = run_around(around, node, g, node.run) if around else node.run(g)
+        grads = run_around(around, node, g, node.run) if around or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
         if not keep:
             node.saved = None
         grads = (grads,) if node.single else grads
@@ -150,27 +156,40 @@ def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) ->
 
 
 def run_around(around: tuple[AroundNode, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
-    """Run a node inside what wants to stand around it, the last entered outermost."""
+    """Run a node on the device of what arrived, inside what wants to stand around it, the last entered outermost."""
     for wrap_run in around:
         run = functools.partial(wrap_run, node, run=run)
-    return run(g)
+    some = next(x for x in g if x is not None) if isinstance(g, list) else g
+    with on_device_of(some._array if isinstance(some, Tensor) else some):
+        return run(g)
 
 
 def _send(target: Node, d: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:
     if target in pending:
-        pending[target] = pending[target] + d
+        pending[target] = _sum(pending[target], d)
     else:
         pending[target] = d
         heappush(heap, (-target.seq, target))
 
 
+def _sum(a: Any, b: Any) -> Any:
+    """Two gradients of one value added where they lie, which need not be the current device: a graph may cross devices."""
+    if type(b) in _ON_HOST or isinstance(b, Tensor):
+        return a + b
+    with on_device_of(b):
+        return a + b
+
+
 def _add(target: Node, d: Array, pending: dict[Node, Any], owned: set[Node]) -> None:
     """The first gradient was borrowed; the second makes a sum of our own, to which the rest add in place."""
-    if target in owned:
+    if target not in owned:
+        pending[target] = pending[target] + d if type(d) in _ON_HOST else _sum(pending[target], d)
+        owned.add(target)
+    elif type(d) in _ON_HOST:
         pending[target] += d
     else:
-        pending[target] = pending[target] + d
-        owned.add(target)
+        with on_device_of(d):
+            pending[target] += d
 
 
 def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:
@@ -180,7 +199,7 @@ def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[
     if slots is None:
         slots = pending[parent] = [None] * len(parent.shape)
         heappush(heap, (-parent.seq, parent))
-    slots[node.index] = g if slots[node.index] is None else slots[node.index] + g
+    slots[node.index] = g if slots[node.index] is None else _sum(slots[node.index], g)
 
 
 # ---- hooks and captures -------------------------------------------------------------------------------------------------------
@@ -196,7 +215,7 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
             held = wrap(copy(as_array(g))) if not isinstance(g, Tensor) else g.clone()
             rare.retain.grad = held if rare.retain.grad is None else rare.retain.grad + held
     if captures is not None and node in captures:
-        captures[node] = g if captures[node] is None else captures[node] + g
+        captures[node] = g if captures[node] is None else _sum(captures[node], g)
     if rare is not None and rare.pre_hooks and runs:
         several = isinstance(g, list)
         for hook in tuple(rare.pre_hooks.values()):
@@ -248,6 +267,8 @@ def _replaced(answer: Any, g: Any, node: Node, recorded: bool) -> Any:
         raise RuntimeError(f"a hook of {node.name()} changed the gradient's shape from {list(old.shape)} to {list(answer._array.shape)}")
     if old is not None and answer._array.dtype != old.dtype:
         raise RuntimeError(f"a hook of {node.name()} changed the gradient's dtype from {old.dtype} to {answer._array.dtype}")
+    if old is not None and device_index(answer._array) != device_index(old):
+        raise RuntimeError(f"a hook of {node.name()} moved the gradient to {answer.device}; it belongs on {wrap(old).device}")
     return answer if recorded else answer._array
 
 
@@ -260,12 +281,10 @@ def fit(d: Any, target: Node, source: Node) -> Any:
     Works on raw arrays and on Tensors. Raises: RuntimeError naming the node when the shape cannot come from broadcasting.
     """
     array = d._array if isinstance(d, Tensor) else d
-    shape = target.shape
-    if array.shape != shape:
-        d = unbroadcast(d, array.shape, shape, source)
-    dtype = d.dtype
-    if dtype != target.dtype:
-        if dtype.kind == "c" and target.dtype.kind != "c":
+    with on_device_of(array):
+        if array.shape != target.shape:
+            d = unbroadcast(d, array.shape, target.shape, source)
+        if d.dtype.kind == "c" and target.dtype.kind != "c":
             d = d.real
         if d.dtype != target.dtype:
             d = d.to(target.dtype) if isinstance(d, Tensor) else d.astype(target.dtype)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gradlib.backend.array import is_array, namespace
+from gradlib.backend.array import is_array, zeros_like
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import Batched, is_batched_at, levels_of
@@ -123,9 +123,9 @@ def _zero(value: Any) -> Any:
     if type(value) is Batched:
         return value.again(_zero(value.value))
     if isinstance(value, Tensor):
-        return wrap(namespace(value._array).zeros_like(value._array))
+        return wrap(zeros_like(value._array))
     if is_array(value):
-        return namespace(value).zeros_like(value)
+        return zeros_like(value)
     return 0 if isinstance(value, (int, float, complex)) else value
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, copy, namespace
+from gradlib.backend.array import Array, copy, device_index, namespace, on_device_of, zeros_like
 from gradlib.core.batched import Batched, refuse_rows, spread_as, write_rows
 from gradlib.core.dispatch import replay
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
@@ -30,11 +30,16 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     first = op.tensors[0]
     copies_input = first in op.saved_names
     ufunc = op.ufunc if op.rules else None
+    on_host = getattr(np, ufunc) if ufunc is not None else None
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
         if ufunc is not None and not kwargs and _unrecorded(input, args):
-            values = [a._array if type(a) is Tensor else a for a in args]
-            getattr(namespace(input._array), ufunc)(input._array, *values, out=input._array)
+            array, values = input._array, [a._array if type(a) is Tensor else a for a in args]
+            if type(array) is np.ndarray:
+                on_host(array, *values, out=array)
+            else:
+                with on_device_of(array):
+                    getattr(namespace(array), ufunc)(array, *values, out=array)
             input.version.bump()
             return input
         return write(input, lambda shadow: op.call(shadow, *args, **kwargs), f"{op.name}_", copies_input)
@@ -60,6 +65,8 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
             if (recording and arg._node is not None) or other.dtype != array.dtype or type(other) is not type(array):
                 return False
             if other.shape != array.shape and other.shape != ():
+                return False
+            if type(array) is not np.ndarray and device_index(other) != device_index(array):
                 return False
         elif type(arg) is not float and type(arg) is not int:
             return False
@@ -106,7 +113,8 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
     check_fits(target, values, name)
     if values is not target._array:  # else compute has written them there itself
-        target._array[...] = values
+        with on_device_of(target._array):
+            target._array[...] = values
     if recording and isinstance(result, Tensor) and result._node is not None:
         rebase(target, _fitted(result, target))
     else:
@@ -131,7 +139,7 @@ def write_tangents(target: Tensor, result: Any) -> None:
             continue
         with beneath(level):
             held, new = level.tangent(owner), level.tangent(result)
-            tangent = wrap(namespace(owner._array).zeros_like(owner._array)) if held is None else held
+            tangent = wrap(zeros_like(owner._array)) if held is None else held
             tangent = spread_as(tangent, new, every=True).clone()
             region = tangent if view is None else replay(view.path(), tangent)
             if new is None:
@@ -187,6 +195,11 @@ def check_fits(target: Tensor, values: Array, name: str) -> None:
     """Refuse values whose shape or dtype cannot be written into target."""
     if not dtypes.can_cast(values.dtype, target._array.dtype):
         raise RuntimeError(f"{name}: result type {values.dtype.name} can't be cast to the desired output type {target._array.dtype.name}")
+    if device_index(values) != device_index(target._array):
+        raise RuntimeError(
+            f"{name}: expected all tensors to be on the same device, but the result is on {wrap(values).device} and the "
+            f"output on {target.device}"
+        )
     have, want = values.shape, target._array.shape
     padded = (1,) * (len(want) - len(have)) + tuple(have)
     if len(padded) != len(want) or any(h not in (1, w) for h, w in zip(padded, want, strict=True)):

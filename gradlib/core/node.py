@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gradlib.backend.array import Array, copy, is_dense, is_writeable, namespace
+from gradlib.backend.array import Array, copy, is_dense, is_writeable, namespace, on_device_of
 from gradlib.core.modes import next_seq
 
 making = threading.RLock()
@@ -297,10 +297,11 @@ class AccumulateGrad(Node):
                 meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
             else:
                 held = meta.grad
-                if held._array.shape == ():
-                    held._array[...] += g
-                else:
-                    held._array += g
+                with on_device_of(g):
+                    if held._array.shape == ():
+                        held._array[...] += g
+                    else:
+                        held._array += g
                 held.version.bump()
         if meta.accumulated_hooks:
             self._run_hooks()
@@ -331,11 +332,12 @@ class AccumulateGrad(Node):
     def _laid_out(self, g: Array) -> Array:
         """A copy of g with the leaf's strides when the leaf is dense, else row-major."""
         xp = namespace(self.array)
-        if g.shape == () or self.array.flags.c_contiguous or not is_dense(self.array):
-            return xp.array(g, dtype=self.dtype, order="C", copy=True)
-        result = xp.empty_like(self.array, order="K")
-        result[...] = g
-        return copy(result) if result.strides != self.array.strides else result
+        with on_device_of(self.array):
+            if g.shape == () or self.array.flags.c_contiguous or not is_dense(self.array):
+                return xp.array(g, dtype=self.dtype, order="C", copy=True)
+            result = xp.empty_like(self.array, order="K")
+            result[...] = g
+            return copy(result) if result.strides != self.array.strides else result
 
 
 def freed(node: Node) -> RuntimeError:

@@ -104,13 +104,13 @@ class Readout:
 
         Args:
             force: also detach and copy from a CUDA device.
-        Raises: RuntimeError for a tensor that requires a gradient (while recording), TypeError for one on a CUDA device, unless forced.
+        Raises: TypeError for a tensor on a CUDA device, RuntimeError for one that requires a gradient (while recording), unless forced.
         Source: torch.Tensor.numpy.
         """
-        if self._node is not None and local.grad_enabled and not force:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self.is_cuda and not force:
             raise TypeError(f"can't convert {self.device} tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        if self._node is not None and local.grad_enabled and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return arrays.move(self._array, None)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -133,7 +133,7 @@ class Readout:
         """The only element as a Python number. Raises: RuntimeError when there is not exactly one."""
         if self._array.size != 1:
             raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
-        return self._array.item() if self._array.dtype.kind != "V" else float(self._array.reshape(()))
+        return self._array.item() if self._array.dtype.kind != "V" else float(arrays.move(self._array, None).reshape(()))
 
     def tolist(self) -> Any:
         """The values as nested Python lists, or a number for a 0-d tensor."""
@@ -144,7 +144,7 @@ class Readout:
         if self._array.size != 1:
             kind = "no values" if self._array.size == 0 else "more than one value"
             raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
-        return bool(self._array.reshape(()))
+        return bool(self.item())
 
     def __float__(self) -> float:
         return float(self.item())
@@ -163,7 +163,8 @@ class Readout:
     def __contains__(self, value: Any) -> bool:
         if isinstance(value, Readout):
             value = arrays.move(value._array, arrays.device_index(self._array))
-        return bool((self._array == value).any())
+        with arrays.on_device_of(self._array):
+            return bool((self._array == value).any())
 
     def __len__(self) -> int:
         if self._array.ndim == 0:

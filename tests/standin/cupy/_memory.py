@@ -112,10 +112,11 @@ class MemoryPool:
         if waiting is not None:
             block.check_freed()
         stream = _order.current_stream()
-        stream._await()
-        for stamp in block.touched:
-            if not _order.covers(stream.clock, stamp):
-                raise Hazard("memory was freed while another stream was still using it, and is handed out again")
+        with _order.lock:
+            stream._await()
+            for stamp in block.touched:
+                if not _order.covers(stream.clock, stamp):
+                    raise Hazard("memory was freed while another stream was still using it, and is handed out again")
         block.touched = []
         block.guard(size)
         return MemoryPointer(Memory(size, block, self), 0)
@@ -174,15 +175,18 @@ class Memory:
 
     def _touch(self, stream: Stream, stamp: Stamp, write: bool) -> None:
         """A piece of work on a stream reads or writes this memory. Raises: Hazard when it may run beside earlier work that writes it."""
-        earlier = [self.write] if self.write else []
-        for other in (*earlier, *(self.reads.items() if write else ())):
-            if not _order.covers(stream.clock, other):
-                doing = "writes" if write else "reads"
-                raise Hazard(f"stream {stream.number} {doing} memory that stream {other[0]} may still be using; let it wait for an event")
-        if write:
-            self.write, self.reads = stamp, {}
-        else:
-            self.reads[stamp[0]] = stamp[1]
+        with _order.lock:
+            earlier = [self.write] if self.write else []
+            for other in (*earlier, *(self.reads.items() if write else ())):
+                if not _order.covers(stream.clock, other):
+                    doing = "writes" if write else "reads"
+                    raise Hazard(
+                        f"stream {stream.number} {doing} memory that stream {other[0]} may still be using; let it wait for an event"
+                    )
+            if write:
+                self.write, self.reads = stamp, {}
+            else:
+                self.reads[stamp[0]] = stamp[1]
 
     def __del__(self) -> None:
         self._pool._take_back(self)

@@ -44,6 +44,7 @@ here = _Here()
 host: Clock = {}  # what the host has waited for
 _numbers = itertools.count()
 _streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+lock = threading.RLock()  # held while clocks are read or moved on: threads share streams, and those of CUDA may be shared
 _late: list[LateCopy] = []  # asynchronous copies to the host that it has not waited for
 
 
@@ -132,13 +133,15 @@ class Stream:
 
     def _enqueue(self) -> Stamp:
         """One more piece of work."""
-        self._await()
-        self.clock[self.number] = self.clock.get(self.number, 0) + 1
-        return self.number, self.clock[self.number]
+        with lock:
+            self._await()
+            self.clock[self.number] = self.clock.get(self.number, 0) + 1
+            return self.number, self.clock[self.number]
 
     def synchronize(self) -> None:
-        self._await()
-        waited(self.clock)
+        with lock:
+            self._await()
+            waited(self.clock)
 
     @property
     def done(self) -> bool:
@@ -151,7 +154,8 @@ class Stream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        join(self.clock, event.clock or {})
+        with lock:
+            join(self.clock, event.clock or {})
 
 
 class Event:
@@ -166,12 +170,14 @@ class Event:
 
     def record(self, stream: Stream | None = None) -> None:
         stream = current_stream() if stream is None else stream
-        stream._enqueue()
-        self.clock = dict(stream.clock)
-        self.tick = next(self._ticks)
+        with lock:
+            stream._enqueue()
+            self.clock = dict(stream.clock)
+            self.tick = next(self._ticks)
 
     def synchronize(self) -> None:
-        waited(self.clock or {})
+        with lock:
+            waited(self.clock or {})
 
     @property
     def done(self) -> bool:
