@@ -183,6 +183,9 @@ class Batched(Tensor):
     def __index__(self) -> int:
         return self.item()
 
+    def __contains__(self, value: Any) -> bool:
+        raise RuntimeError("vmap: `in` asks for the values of a Tensor that is batched over, which are known only outside vmap")
+
     def numpy(self, *, force: bool = False) -> np.ndarray:
         raise RuntimeError("vmap: .numpy() on a Tensor that is batched over; its values are known only outside vmap")
 

@@ -7,9 +7,8 @@ import gc
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 
 import gradlib
@@ -183,6 +182,32 @@ class TestAfterBackward:
         assert alive == [5, 4, 3, 2, 1]
 
 
+class Bytes(NamedTuple):
+    """How many bytes more than at the beginning are in use, and at the most were at once."""
+
+    now: int
+    peak: int
+
+
+@contextlib.contextmanager
+def traced(x: Tensor) -> Iterator[Callable[[], Bytes]]:
+    """What a program uses of the memory in which a tensor lies: Python's, or CuPy's pool, which grows when nothing in it is free."""
+    if x.is_cuda:
+        import cupy
+
+        pool = cupy.get_default_memory_pool()
+        gc.collect()
+        pool.free_all_blocks()
+        before = pool.used_bytes()
+        yield lambda: Bytes(pool.used_bytes() - before, pool.total_bytes() - before)
+    else:
+        tracemalloc.start()
+        try:
+            yield lambda: Bytes(*tracemalloc.get_traced_memory())
+        finally:
+            tracemalloc.stop()
+
+
 class TestPeak:
     """A chain of operations on large arrays holds what its rules save, and nothing more."""
 
@@ -192,18 +217,15 @@ class TestPeak:
     def measure(self, step: Callable[[Tensor], Tensor]) -> tuple[float, float]:
         """Arrays held by the graph after forward, and at the peak of backward, in units of one array."""
         one = self.SIZE * 8
-        x = gradlib.from_numpy(np.full(self.SIZE, 0.5)).requires_grad_()
-        tracemalloc.start()
-        try:
+        x = gradlib.full((self.SIZE,), 0.5, dtype=gradlib.float64, requires_grad=True)
+        with traced(x) as memory:
             y = x
             for _ in range(self.LENGTH):
                 y = step(y)
-            held = tracemalloc.get_traced_memory()[0] / one
+            held = memory().now / one
             tracemalloc.reset_peak()
-            y.backward(gradlib.from_numpy(np.ones(self.SIZE)))
-            return held, tracemalloc.get_traced_memory()[1] / one
-        finally:
-            tracemalloc.stop()
+            y.backward(gradlib.ones_like(y))
+            return held, memory().peak / one
 
     def test_linear_operations_save_nothing(self) -> None:
         held, peak = self.measure(lambda y: y * 0.5 + 1.0)
@@ -221,12 +243,9 @@ class TestPeak:
 
     def test_nothing_is_held_under_no_grad(self) -> None:
         with gradlib.no_grad():
-            x = gradlib.from_numpy(np.full(self.SIZE, 0.5)).requires_grad_()
-            tracemalloc.start()
-            try:
+            x = gradlib.full((self.SIZE,), 0.5, dtype=gradlib.float64, requires_grad=True)
+            with traced(x) as memory:
                 y = x
                 for _ in range(self.LENGTH):
                     y = y.sin()
-                assert tracemalloc.get_traced_memory()[1] / (self.SIZE * 8) < 2.5
-            finally:
-                tracemalloc.stop()
+                assert memory().peak / (self.SIZE * 8) < 2.5

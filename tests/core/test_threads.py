@@ -30,14 +30,16 @@ def leaf(*values: float) -> Tensor:
 
 
 def at_once(count: int, work: Callable[[int], None]) -> None:
-    """Run work(0), work(1), ... on threads that begin together; the first error comes back."""
+    """Run work(0), work(1), ... on threads that begin together, with this one's default device; the first error comes back."""
     barrier = threading.Barrier(count)
     errors: list[BaseException] = []
+    place = gradlib.get_default_device()
 
     def run(number: int) -> None:
         barrier.wait()
         try:
-            work(number)
+            with place:
+                work(number)
         except BaseException as error:
             errors.append(error)
 
