@@ -103,6 +103,7 @@ def _by_row(loss, u, dt, start, i):
     return [host(g) for g in gradlib.autograd.grad(loss(*leaves), leaves)]
 
 
+@pytest.mark.host  # counts calls of the CPU's form
 @pytest.mark.parametrize("layout", ["bhd", "bdh"])
 def test_the_cost_and_its_gradients_are_one_call(rng, monkeypatch, layout):
     calls = []
