@@ -2,7 +2,8 @@
 
 The plain path is what runs when every input is a Tensor on NumPy of one dtype, float32 or float64 (or a Python number), and nothing
 unusual is active. It does no look-up by name, no loop over inputs and no call but the operation's own. Everything else goes to
-``dispatch``, which does the same in general and is the text to read first. ``print(source_of_call(op))`` shows what was written.
+``dispatch``, where CuPy arrays find a plain path of their own, written when the first of them comes; the rest goes to ``general``, which
+does the same in general and is the text to read first. ``print(source_of_call(op))`` shows what was written.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradlib.backend import array as arrays
 from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
-from gradlib.core.dispatch import conjugate, dispatch, keywords, mark_view, operate
+from gradlib.core.dispatch import conjugate, dispatch, general, keywords, mark_view, operate
 from gradlib.core.node import Node, check_outputs, freed, output_tensor, stale
 from gradlib.core.tensor import Tensor, as_array
 
@@ -67,6 +69,21 @@ def compile_call(op: Op, operator: bool = False) -> Any:
     function.__qualname__ = op.name
     function.op = op
     return function
+
+
+def compile_on_device(op: Op) -> Any:
+    """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``general``."""
+    library = arrays.cupy()
+    named = {"ndarray": library.ndarray, "np": library, "current_device": library.cuda.runtime.getDevice, "dispatch": general}
+    direct = getattr(library, op.direct.__name__, None) if op.direct is not None else None
+    return build(op.name, source_on_device(op), {**named, "op": op, "_value": op.value, "_direct": direct, "Node": op.node})
+
+
+def source_on_device(op: Op) -> str:
+    """The Python text of an operation's plain path on CuPy arrays."""
+    arguments = ", ".join(op.params)
+    path = (_plain_path(op, device=True) + _raw_path(op, device=True)) if _has_plain_path(op) else []
+    return "\n".join([f"def {op.name}({arguments}):", *path, f"    return dispatch(op, ({arguments},))"])
 
 
 def compile_observed(op: Op) -> Any:
@@ -137,8 +154,11 @@ def _has_plain_path(op: Op) -> bool:
     return bool(op.tensors) and op.sequence is None and len(op.outputs) == 1 and (not op.rules or op.tensors[0] in op.rules)
 
 
-def _plain_path(op: Op) -> list[str]:
-    """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``)."""
+def _plain_path(op: Op, device: bool = False) -> list[str]:
+    """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
+
+    ``device``: for CuPy arrays, all of which must lie on the current device.
+    """
     first, *others = op.tensors
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     dispatched = f"return dispatch(op, ({', '.join(op.params)},))"
@@ -146,14 +166,14 @@ def _plain_path(op: Op) -> list[str]:
         f"    if type({first}) is Tensor and not watch.active:",
         f"        a_{first} = {first}._array",
         f"        _dtype = a_{first}.dtype",
-        f"        if (_dtype is F32 or _dtype is F64) and type(a_{first}) is ndarray:",
+        f"        if (_dtype is F32 or _dtype is F64) and {_is_plain(f'a_{first}', device)}:",
         *([f"            n_{first} = {first}._node"] if op.rules else []),
     ]
     for other in others:
         if op.rules and other not in op.rules:
-            lines += _unpacked_also(op, other, dispatched)
+            lines += _unpacked_also(op, other, dispatched, device)
             continue
-        lines += _unpacked_like(other, dispatched, numbers=bool(op.promote))
+        lines += _unpacked_like(other, dispatched, bool(op.promote), device)
     compute = [f"out = {op.begins}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
     if op.rules:
         unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
@@ -189,13 +209,19 @@ def _plain_path(op: Op) -> list[str]:
     return [*lines, "            return _result"]
 
 
-def _unpacked_like(name: str, dispatched: str, numbers: bool) -> list[str]:
+def _is_plain(name: str, device: bool) -> str:
+    """The condition that an array is of the library that the text is for, and on the current device."""
+    return f"type({name}) is ndarray" + (f" and {name}.data.device_id == current_device()" if device else "")
+
+
+def _unpacked_like(name: str, dispatched: str, numbers: bool, device: bool) -> list[str]:
     """A further differentiable input: of the first one's dtype, or (where operands meet in one) a Python number."""
+    elsewhere = f" or not ({_is_plain(f'a_{name}', device)})" if device else ""
     return [
         f"            _kind = type({name})",
         "            if _kind is Tensor:",
         f"                a_{name} = {name}._array",
-        f"                if a_{name}.dtype is not _dtype:",
+        f"                if a_{name}.dtype is not _dtype{elsewhere}:",
         f"                    {dispatched}",
         f"                n_{name} = {name}._node",
         "            elif _kind is float or _kind is int:" if numbers else "            elif False:",
@@ -206,13 +232,13 @@ def _unpacked_like(name: str, dispatched: str, numbers: bool) -> list[str]:
     ]
 
 
-def _unpacked_also(op: Op, name: str, dispatched: str) -> list[str]:
+def _unpacked_also(op: Op, name: str, dispatched: str, device: bool) -> list[str]:
     """A tensor argument without a derivative: of any dtype, unless operands meet in one; or None."""
     unlike = f" or a_{name}.dtype is not _dtype" if op.promote else ""
     return [
         f"            if type({name}) is Tensor:",
         f"                a_{name} = {name}._array",
-        f"                if type(a_{name}) is not ndarray{unlike}:",
+        f"                if not ({_is_plain(f'a_{name}', device)}){unlike}:",
         f"                    {dispatched}",
         f"                n_{name} = {name}._node",
         f"            elif {name} is None:",
@@ -228,10 +254,10 @@ _UNLESS_INTEGER = (
 )
 
 
-def _raw_path(op: Op) -> list[str]:
+def _raw_path(op: Op, device: bool = False) -> list[str]:
     """On arrays the value alone: what rules run on in a first-order backward."""
     first, *others = op.tensors
-    raw = " and ".join([f"type({first}) is ndarray", *(f"not isinstance({other}, Tensor)" for other in others)])
+    raw = " and ".join([_is_plain(first, device), *(f"not isinstance({other}, Tensor)" for other in others)])
     return [f"    if {raw}:", f"        return {op.begins}{', '.join(op.params)})"]
 
 

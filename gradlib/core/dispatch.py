@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import device_index, is_array, is_view_of, may_leave_host, move, namespace, on_device_of
+from gradlib.backend.array import device_index, is_array, is_cupy, is_view_of, may_leave_host, move, namespace, on_device_of
 from gradlib.core.modes import local, made_node, next_seq, observing, watch, writing
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.saved import pack_results
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
+    """What the plain path on NumPy arrays leaves over: on CuPy arrays it has a plain path of its own, else the general one."""
+    if may_leave_host() and seq is None and is_cupy(raw(args[op.positions[0]])):
+        return op.on_device(*args)
+    return general(op, args, seq)
+
+
+def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """Run an operation on any mixture of Tensors, arrays and numbers.
 
     Args:

@@ -30,7 +30,7 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     first = op.tensors[0]
     copies_input = first in op.saved_names
     ufunc = op.ufunc if op.rules else None
-    on_host = getattr(np, ufunc) if ufunc is not None else None
+    on_host: Any = getattr(np, ufunc) if ufunc is not None else None
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
         if ufunc is not None and not kwargs and _unrecorded(input, args):

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.core.compile import compile_call, compile_node, compile_observed, direct_function
+from gradlib.core.compile import compile_call, compile_node, compile_observed, compile_on_device, direct_function
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
 
@@ -84,6 +84,11 @@ class Op:
     def observed(self) -> Callable[..., Any]:
         """The operation as an observer runs it; made when one first does."""
         return compile_observed(self)
+
+    @functools.cached_property
+    def on_device(self) -> Callable[..., Any]:
+        """The operation on CuPy arrays; made when it first meets one."""
+        return compile_on_device(self)
 
     def _check(self) -> None:
         if self.kind not in KINDS:

@@ -125,7 +125,7 @@ class Readout:
         """
         if not self.is_cuda:
             raise AttributeError(f"Can't get __cuda_array_interface__ of a tensor on {self.device}. Use Tensor.cuda() to move it first.")
-        if self.requires_grad:
+        if self._node is not None:
             raise RuntimeError("Can't get __cuda_array_interface__ of a Tensor that requires grad. Use tensor.detach() first.")
         return self._array.__cuda_array_interface__
 
