@@ -110,6 +110,15 @@ def copy(array: Array) -> Array:
         return namespace(array).array(array, order="K", copy=True)
 
 
+def zeros(shape: tuple[int, ...], dtype: np.dtype, index: int | None) -> Array:
+    """Zeros on the CUDA device ``index``, or on the host (None)."""
+    if index is None:
+        return np.zeros(shape, dtype)
+    library = cupy()
+    with library.cuda.Device(index):
+        return library.zeros(shape, dtype)
+
+
 def zeros_like(array: Array) -> Array:
     """Zeros of the array's shape and dtype, on its device."""
     with on_device_of(array):
@@ -183,20 +192,6 @@ def address(array: Array) -> int:
     return array.data.ptr if is_cupy(array) else array.__array_interface__["data"][0]
 
 
-def scatter_add(target: Array, index: Any, values: Array) -> None:
-    """``target[index] += values`` in place, where repeated indices all count."""
-    if isinstance(target, np.ndarray):
-        if target.ndim > 1 and target.flags.c_contiguous and getattr(values, "size", 1) * 6 > target.size:
-            # NumPy has a short path for one index into one dimension, several times faster; it pays unless target is much larger
-            places = np.arange(target.size).reshape(target.shape)[index]
-            target, index, values = target.reshape(-1), places.reshape(-1), np.broadcast_to(values, places.shape).reshape(-1)
-        np.add.at(target, index, values)
-    else:
-        import cupyx
-
-        cupyx.scatter_add(target, index, values)
-
-
 def accumulate(name: str, array: Array, axis: int) -> Array:
     """The running fold of an associative ufunc: ``np.NAME.accumulate(array, axis)``, which CuPy lacks."""
     if isinstance(array, np.ndarray):
@@ -217,30 +212,6 @@ def running_fold(function: Callable[[Array, Array], Array], array: Array, axis: 
         running[..., reach:] = function(running[..., reach:], running[..., :-reach])
         reach *= 2
     return xp.moveaxis(running, -1, axis)
-
-
-def multiply_at(target: Array, index: Any, values: Array) -> None:
-    """``target[index] *= values`` in place, where repeated indices all count."""
-    if isinstance(target, np.ndarray):
-        np.multiply.at(target, index, values)
-    else:
-        multiply_runs(cupy(), target, index, values)
-
-
-def multiply_runs(library: Namespace, target: Array, index: Any, values: Array) -> None:
-    """The same for a library without ``multiply.at``: sort by place, then let the products of equal places grow by doubling."""
-    places = library.arange(target.size).reshape(target.shape)[index]
-    values = library.broadcast_to(values, places.shape).reshape(-1)
-    order = library.argsort(places.reshape(-1))
-    places, values = places.reshape(-1)[order], values[order]
-    step = 1
-    while step < places.size:
-        values[:-step] *= library.where(places[:-step] == places[step:], values[step:], 1)
-        step *= 2
-    whole = values[library.searchsorted(places, places)]  # of each run its first product; written once for each element, all alike
-    flat = target.reshape(-1).copy()
-    flat[places] = flat[places] * whole
-    target[...] = flat.reshape(target.shape)
 
 
 def special(array: Array) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.backend.array import Namespace, scatter_add
+from gradlib.backend.array import Namespace
+from gradlib.backend.scatter import scatter_add
 from gradlib.core.op import op
 
 __all__: list[str] = []

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, device_index, is_array, move, namespace, scatter_add
+from gradlib.backend.array import Array, device_index, is_array, move, namespace
 from gradlib.backend.device import device_of
+from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import is_overlapping, write
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op, publish

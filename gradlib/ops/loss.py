@@ -12,6 +12,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.ops.activation import logsigmoid
 from gradlib.ops.elementwise import sigmoid, sign, square
 from gradlib.ops.gather import inside
+from gradlib.ops.index import index as pick
 from gradlib.ops.kinds import takes
 from gradlib.ops.reduce import back, mean, sum, total
 from gradlib.ops.select import choose
@@ -310,7 +311,7 @@ def _to_all_classes(scores: Any, target: Any, weight: Any, ignore_index: int, re
     if reduction != "mean":
         return _reduced(loss, reduction)
     shares = counts.to(scores.dtype) if isinstance(counts, Tensor) else counts.astype(scores.dtype)
-    return sum(loss) / sum(shares if weight is None else weight[target * counts] * shares)
+    return sum(loss) / sum(shares if weight is None else pick(weight, [target * counts]) * shares)
 
 
 def _of_probabilities(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:

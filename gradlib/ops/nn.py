@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, namespace, scatter_add
+from gradlib.backend.array import Namespace, namespace
+from gradlib.backend.scatter import scatter_add
 from gradlib.core.modes import no_grad
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from gradlib.backend.array import is_array
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.complexes import conj
+from gradlib.ops.convert import fill
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.masked import masked_fill
 from gradlib.ops.shape import expand
 
 __all__ = ["addmm", "addmv", "baddbmm", "bmm", "cross", "dot", "matmul", "mm", "mv", "outer", "vdot"]
@@ -155,7 +153,7 @@ def _scaled(x: Any, factor: Any) -> Any:
     if factor == 1:
         return x
     if factor == 0:
-        return masked_fill(x, np.ones((), bool), 0)
+        return fill(x, 0)
     return x * (int(factor) if x.dtype.kind in "iu" else factor)
 
 

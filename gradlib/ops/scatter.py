@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, multiply_at as multiply_into, namespace, on_device_of
+from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.backend.scatter import extreme_at as extreme_into, multiply_at as multiply_into
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import div
@@ -185,5 +186,5 @@ def _met_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
 def extreme_at(xp: Any, input: Any, src: Any, indices: Any, largest: bool) -> Any:
     """A copy of input in which the elements at ``indices`` are the largest (smallest) of themselves and what src brings there."""
     result = xp.array(input, copy=True)
-    (xp.maximum if largest else xp.minimum).at(result, key_of(indices), src)
+    extreme_into(result, key_of(indices), src, largest)
     return result

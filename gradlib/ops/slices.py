@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, address, is_dense, scatter_add, strided
+from gradlib.backend.array import Array, Namespace, address, is_dense, strided
+from gradlib.backend.scatter import scatter_add
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous, to

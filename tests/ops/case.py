@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.core.tensor import Tensor
+from gradlib.backend.array import device_index, move
+from gradlib.backend.device import resolve
+from gradlib.core.tensor import Tensor, raw
 
 Rng = np.random.Generator
 
@@ -85,6 +87,16 @@ def as_tensors(arrays: Sequence[Any], dtype: str, device: str, requires_grad: bo
             tensor = gradlib.tensor(array, device=device)
         made.append(tensor.requires_grad_() if requires_grad and array.dtype.kind in "fc" else tensor)
     return made
+
+
+def as_arrays(arrays: Sequence[Any], device: str) -> list[Any]:
+    """The drawn arrays on the device; what is no array as it is."""
+    return [move(array, resolve(device)) if isinstance(array, np.ndarray) else array for array in arrays]
+
+
+def beside(x: Any, array: np.ndarray) -> Any:
+    """The array on the device of x, a Tensor or an array."""
+    return move(array, device_index(raw(x)))
 
 
 def results(value: Any) -> list[Tensor]:

@@ -10,7 +10,7 @@ import numpy as np
 import gradlib
 from gradlib.ops.index import index, index_assign, index_backward, slice_backward, slice_view
 from gradlib.ops.scatter import extreme_at, multiply_at
-from tests.ops.case import Case, Rng, normal, spread
+from tests.ops.case import Case, Rng, beside, normal, spread
 
 ALL = ("float64", "float32", "float16", "bfloat16")
 ROWS = np.array([2, 0, 2])
@@ -100,12 +100,12 @@ CASES = [
     Case("index", at(slice(None), np.array([True, False, False, True])), X, lambda x: x[:, [0, 3]], complex=True, label="mask-second"),
     Case("index", at([0, 2], [True, True, False, False], slice(1)), X, lambda x: x[[0, 2], [0, 1], :1], label="lists"),
     Case("index", lambda x: x[True], X, lambda x: x[np.newaxis], label="true"),
-    Case("index", lambda x: index(x, [None, ROWS]), X, lambda x: x[:, [2, 0, 2]], complex=True, label="op"),
-    Case("index_backward", lambda g: index_backward(g, (3, 4), [None, ROWS]), normal((3, 3)),
+    Case("index", lambda x: index(x, [None, beside(x, ROWS)]), X, lambda x: x[:, [2, 0, 2]], complex=True, label="op"),
+    Case("index_backward", lambda g: index_backward(g, (3, 4), [None, beside(g, ROWS)]), normal((3, 3)),
          lambda g: np.stack([g[:, 1], 0 * g[:, 0], g[:, 0] + g[:, 2], 0 * g[:, 0]], 1), complex=True, dtypes=ALL[:3]),
-    Case("index_put", lambda x, v: index_assign(x, v, [None, np.array([1, 3])]), normal((3, 4), (3, 2)), wrote(slice(None), [1, 3]),
-         complex=True, dtypes=ALL, label="op"),
-    Case("index_put", lambda x, v: index_assign(x, v, [ROWS], True), normal((3, 4), (4,)),
+    Case("index_put", lambda x, v: index_assign(x, v, [None, beside(x, np.array([1, 3]))]), normal((3, 4), (3, 2)),
+         wrote(slice(None), [1, 3]), complex=True, dtypes=ALL, label="op"),
+    Case("index_put", lambda x, v: index_assign(x, v, [beside(x, ROWS)], True), normal((3, 4), (4,)),
          lambda x, v: x + np.outer([1, 0, 2], v), complex=True, dtypes=ALL[:3], label="accumulate"),
     Case("index_put", lambda x, v: gradlib.index_put(x, (np.array([0, 1]), np.array([2, 2])), v), normal((3, 4), (1, 2)),
          wrote([0, 1], [2, 2]), complex=True, label="function"),
@@ -148,12 +148,12 @@ CASES = [
     Case("scatter_reduce", reduced("mean"), distinct_pair, mean_of_met, label="mean"),
     Case("scatter_reduce", reduced("prod", False), distinct_pair,
          lambda x, s, i: one_by_one(one_by_one(x, 0, i, s, lambda old, new: 1), 0, i, s, np.multiply), label="prod-of-others"),
-    Case("multiply_at", lambda x, s: multiply_at(x, s, [ROWS]), normal((3, 2), (3, 2)),
+    Case("multiply_at", lambda x, s: multiply_at(x, s, [beside(x, ROWS)]), normal((3, 2), (3, 2)),
          lambda x, s: x * np.stack([s[1], 1 + 0 * s[0], s[0] * s[2]]), complex=True),
-    Case("extreme_at", lambda x, s: extreme_at(x, s, [ROWS], True), spread((3, 2), (3, 2)),
+    Case("extreme_at", lambda x, s: extreme_at(x, s, [beside(x, ROWS)], True), spread((3, 2), (3, 2)),
          lambda x, s: np.stack([np.maximum(x[0], s[1]), x[1], np.max([x[2], s[0], s[2]], 0)])),
-    Case("masked_fill", lambda x, v: gradlib.masked_fill(x, gradlib.tensor(MASK) if isinstance(x, gradlib.Tensor) else MASK, v),
-         normal((2, 3, 4), ()), lambda x, v: x * ~MASK + v * MASK, complex=True),
+    Case("masked_fill", lambda x, v: gradlib.masked_fill(x, beside(x, MASK), v), normal((2, 3, 4), ()),
+         lambda x, v: x * ~MASK + v * MASK, complex=True),
     Case("masked_fill", lambda x, m: gradlib.masked_fill(x, m, -1.5), with_places((4,), places=MASK), lambda x, m: np.where(m, -1.5, x),
          dtypes=ALL, label="broadcast"),
     Case("masked_select", gradlib.masked_select, with_places((2, 3, 4), places=MASK), lambda x, m: x[:, m].ravel(), complex=True),

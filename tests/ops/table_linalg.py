@@ -121,7 +121,7 @@ CASES = [
     Case("qr", lambda a: tuple(linalg.qr(a)), normal((2, 4, 3)), lambda a: tuple(np.linalg.qr(a)), **LOOSE),
     Case("qr", lambda a: tuple(linalg.qr(a)), normal((3, 5)), lambda a: tuple(np.linalg.qr(a)), label="wide", **LOOSE),
     Case("qr", lambda a: size(linalg.qr(a)[0]), normal((3, 2)), lambda a: size(np.linalg.qr(a)[0]), complex=True, label="complex", **LOOSE),
-    Case("qr_complete", lambda a: linalg.qr(a if isinstance(a, np.ndarray) else a.detach(), mode="complete")[0], normal((4, 3)),
+    Case("qr_complete", lambda a: linalg.qr(a.detach() if isinstance(a, gradlib.Tensor) else a, mode="complete")[0], normal((4, 3)),
          lambda a: np.linalg.qr(a, mode="complete")[0], differentiable=False),
     *[
         Case("matrix_norm", lambda a, ord=ord: linalg.matrix_norm(a, ord), normal((2, 3, 4)),

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-import gradlib
 import gradlib.nn.functional as F
 from gradlib.ops import loss
-from tests.ops.case import Case, Rng, spread
+from tests.ops.case import Case, Rng, beside, normal, spread
 
 ALL = ("float64", "float32", "float16", "bfloat16")
 
@@ -34,8 +33,7 @@ def weighted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
     """The loss with fixed weights of three classes, which take no gradient."""
 
     def call(input: Any, target: Any) -> Any:
-        weight = gradlib.tensor(WEIGHTS, dtype=input.dtype, device=input.device) if isinstance(input, gradlib.Tensor) else WEIGHTS
-        return function(input, target, weight, **options)
+        return function(input, target, beside(input, WEIGHTS.astype(input.dtype)), **options)
 
     return call
 
@@ -143,7 +141,7 @@ CASES = [
         lambda a, t: -(a[0, 0] + a[2, 0]) / 2, label="ignore",
     ),
     Case("nll_loss", F.nll_loss, lambda rng: [rng.standard_normal(3), np.array(2)], lambda a, t: -a[2], label="one"),
-    Case("to_classes", lambda a: loss.to_classes(a, PLACES, WEIGHTS, -100, "none", (2, 3)), lambda rng: [rng.standard_normal(2)],
+    Case("to_classes", lambda a: loss.to_classes(a, beside(a, PLACES), beside(a, WEIGHTS), -100, "none", (2, 3)), normal((2,)),
          lambda a: np.array([[-0.5 * a[0], 0, 0], [0, 0, -2 * a[1]]]), differentiable=False),
     Case("cross_entropy", F.cross_entropy, classed((5, 3)), entropy, dtypes=ALL),
     Case("cross_entropy", weighted(F.cross_entropy), classed((2, 3, 4)), weighted(entropy), label="weight"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.backend.array import multiply_at, multiply_runs
+from gradlib.backend.scatter import fold_at, multiply_at
 
 PLACES = gradlib.tensor([[0, 1], [2, 0]])
 X = gradlib.tensor(np.arange(12.0).reshape(3, 4))
@@ -290,6 +290,6 @@ def test_products_by_runs(count: int) -> None:
     index = (rng.integers(0, 3, count), rng.integers(0, 2, count))
     values = rng.integers(-3, 4, count).astype(float)
     by_runs, at_once = np.full((3, 2), 2.0), np.full((3, 2), 2.0)
-    multiply_runs(np, by_runs, index, values)
+    fold_at(np.multiply, by_runs, index, values)
     multiply_at(at_once, index, values)
     np.testing.assert_allclose(by_runs, at_once)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as draw
 
 import gradlib
-from gradlib.backend.array import scatter_add
+from gradlib.backend.scatter import scatter_add
 from gradlib.ops.index import add_at
 
 

@@ -15,7 +15,8 @@ import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
 from gradlib.core import modes
 from gradlib.core.op import COMPOSITES, REGISTRY
-from tests.ops.case import Case, as_tensors, results
+from tests.ops.case import Case, as_arrays, as_tensors, results
+from tests.values import host
 
 
 def collect() -> list[Case]:
@@ -64,9 +65,8 @@ def test_value(case: Case, rng: np.random.Generator, device: str) -> None:
         found = results(case.call(*as_tensors(arrays, dtype, device)))
         assert len(found) == len(expected)
         for got, want in zip(found, expected, strict=True):
-            host = got.detach().cpu().numpy()
-            assert host.shape == np.shape(want)
-            np.testing.assert_allclose(host.astype(np.asarray(want).dtype), want, rtol=tolerance, atol=tolerance)
+            assert got.shape == np.shape(want)
+            np.testing.assert_allclose(host(got).astype(np.asarray(want).dtype), want, rtol=tolerance, atol=tolerance)
 
 
 @rows(lambda case: case.id in FLOATING)
@@ -77,13 +77,13 @@ def test_dtype_is_kept(case: Case, rng: np.random.Generator, device: str) -> Non
 
 
 @each
-def test_raw_arrays_give_the_same(case: Case, rng: np.random.Generator) -> None:
+def test_raw_arrays_give_the_same(case: Case, rng: np.random.Generator, device: str) -> None:
     """Rules call operations on raw arrays, so the value there must be the Tensor's."""
     arrays = list(case.inputs(rng))
-    made = results(case.call(*as_tensors(arrays, "float64", "cpu")))
-    for got, want in zip(results(case.call(*arrays)), made, strict=True):
+    made = results(case.call(*as_tensors(arrays, "float64", device)))
+    for got, want in zip(results(case.call(*as_arrays(arrays, device))), made, strict=True):
         assert not isinstance(got, gradlib.Tensor)
-        same(case, got, want.numpy())
+        same(case, host(got), host(want))
 
 
 @each
@@ -93,30 +93,29 @@ def test_memory_layout_does_not_matter(case: Case, rng: np.random.Generator, dev
     spaced = []
     for tensor in as_tensors(arrays, "float64", device):
         if isinstance(tensor, gradlib.Tensor) and tensor.ndim:
-            wide = tensor.numpy(force=True).repeat(2, axis=-1)
-            tensor = gradlib.as_tensor(wide, device=device)[..., ::2]
+            tensor = gradlib.repeat_interleave(tensor, 2, dim=-1)[..., ::2]
         spaced.append(tensor)
     for got, want in zip(results(case.call(*spaced)), plain, strict=True):
-        np.testing.assert_allclose(got.cpu().numpy(), want.cpu().numpy(), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(host(got), host(want), rtol=1e-12, atol=1e-12)
 
 
 @each
-def test_plain_path_is_the_general_path(case: Case, rng: np.random.Generator) -> None:
+def test_plain_path_is_the_general_path(case: Case, rng: np.random.Generator, device: str) -> None:
     """What `core/compile.py` wrote does exactly what `dispatch` does: same values, same first-order gradients."""
     arrays = list(case.inputs(rng))
     found = []
     for general in (0, 1):
         modes.activate(general)
         try:
-            inputs = as_tensors(arrays, "float64", "cpu", requires_grad=True)
+            inputs = as_tensors(arrays, "float64", device, requires_grad=True)
             outputs = results(case.call(*inputs))
             wanted = [x for x in inputs if isinstance(x, gradlib.Tensor) and x.requires_grad]
             live = [y for y in outputs if y.requires_grad]
-            ones = [np.ones_like(y.numpy(force=True)) for y in live]
+            ones = [gradlib.ones_like(y) for y in live]
             grads = gradlib.autograd.grad(live, wanted, ones, allow_unused=True) if live else ()
         finally:
             modes.activate(-general)
-        found.append([None if x is None else x.numpy(force=True) for x in (*outputs, *grads)])
+        found.append([None if x is None else host(x) for x in (*outputs, *grads)])
     for plain, dispatched in zip(*found, strict=True):
         assert (plain is None) == (dispatched is None)
         if plain is not None:
@@ -140,42 +139,39 @@ def test_complex_derivatives(case: Case, rng: np.random.Generator, device: str) 
     inputs = as_tensors(arrays, "float64", device, requires_grad=True)
     if case.reference is not None:
         for got, want in zip(results(case.call(*inputs)), results(case.reference(*arrays)), strict=True):
-            np.testing.assert_allclose(got.detach().cpu().numpy(), want, rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(host(got), want, rtol=1e-10, atol=1e-10)
     if case.differentiable:
         assert gradcheck(case.call, inputs)
         assert not case.second or gradgradcheck(case.call, inputs)
 
 
 def paired(pairs: Iterable[tuple[Any, Any]]) -> float:
-    """The real inner product of lists of arrays, over the pairs where neither is missing."""
-    return sum(float(np.sum(np.conj(a) * b).real) for a, b in pairs if a is not None and b is not None)
+    """The real inner product of lists of tensors, over the pairs where neither is missing."""
+    return sum(float(np.sum(np.conj(host(a)) * host(b)).real) for a, b in pairs if a is not None and b is not None)
 
 
 @pytest.mark.parametrize("imaginary", [False, True], ids=["real", "complex"])
 @rows(lambda case: case.differentiable and case.id in FLOATING)
-def test_forward_mode_is_the_transpose_of_backward(case: Case, imaginary: bool, rng: np.random.Generator) -> None:
+def test_forward_mode_is_the_transpose_of_backward(case: Case, imaginary: bool, rng: np.random.Generator, device: str) -> None:
     """<g, J t> = <J' g, t>: what the declared kind makes of a tangent against what the (checked) rules make of a cotangent."""
     if imaginary and not case.complex:
         return
     arrays = list(case.inputs(rng))
     if imaginary:
         arrays = [np.asarray(a * (1 + 0.3j)) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in arrays]
-    inputs = as_tensors(arrays, "float64", "cpu", requires_grad=True)
+    inputs = as_tensors(arrays, "float64", device, requires_grad=True)
     wanted = [x for x in inputs if isinstance(x, gradlib.Tensor) and x.requires_grad]
     live = [y for y in results(case.call(*inputs)) if y.requires_grad]
-    cotangents = [rng.standard_normal(y.shape).astype(y.dtype) for y in live]
+    cotangents = [gradlib.tensor(rng.standard_normal(y.shape), dtype=y.dtype) for y in live]
     grads = gradlib.autograd.grad(live, wanted, cotangents, allow_unused=True)
-    tangents = [rng.standard_normal(x.shape).astype(x.dtype) for x in wanted]
+    tangents = [gradlib.tensor(rng.standard_normal(x.shape), dtype=x.dtype) for x in wanted]
     with forward_ad.dual_level():
         moving = iter(tangents)
-        duals = [
-            forward_ad.make_dual(x.detach(), gradlib.as_tensor(next(moving))) if isinstance(x, gradlib.Tensor) and x.requires_grad else x
-            for x in inputs
-        ]
+        duals = [forward_ad.make_dual(x.detach(), next(moving)) if isinstance(x, gradlib.Tensor) and x.requires_grad else x for x in inputs]
         outputs = [y for y in results(case.call(*duals)) if y.dtype.kind in "fc"]
         moved = [forward_ad.unpack_dual(y).tangent for y in outputs]
-    ahead = paired((g, None if t is None else t.numpy()) for g, t in zip(cotangents, moved, strict=True))
-    back = paired((None if d is None else d.numpy(), t) for d, t in zip(grads, tangents, strict=True))
+    ahead = paired(zip(cotangents, moved, strict=True))
+    back = paired(zip(grads, tangents, strict=True))
     assert ahead == pytest.approx(back, rel=1e-8, abs=1e-9)
 
 

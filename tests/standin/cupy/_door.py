@@ -27,8 +27,6 @@ def supported(dtype: Any) -> np.dtype:
 def lower(value: Any, seen: list[Any]) -> Any:
     """A device array as the NumPy view of its memory, noted in ``seen``; NumPy arrays are refused, lists and tuples gone through."""
     if isinstance(value, ndarray):
-        if value.data.device_id != _order.here.device:
-            raise ValueError(f"Array device must be same as the current device: {value.data.device_id} is not {_order.here.device}")
         seen.append(value)
         return value._view
     if isinstance(value, np.ndarray):
@@ -44,8 +42,8 @@ def raised(value: Any, seen: list[Any]) -> Any:
         start = value.__array_interface__["data"][0]
         for array in seen if value.base is not None else ():
             memory = array.data.mem
-            if memory.ptr <= start < memory.ptr + memory.size:
-                return ndarray._of(value, _memory.MemoryPointer(memory, start - memory.ptr), array)
+            if memory.ptr <= start < memory.ptr + memory.size or (start == memory.ptr and value.size == 0):
+                return ndarray._of(_writeable(value, memory), _memory.MemoryPointer(memory, start - memory.ptr), array)
         return fresh(value)
     if isinstance(value, np.generic):
         return fresh(np.asarray(value))
@@ -53,6 +51,14 @@ def raised(value: Any, seen: list[Any]) -> Any:
         made = [raised(item, seen) for item in value]
         return tuple(made) if isinstance(value, tuple) else made
     return value
+
+
+def _writeable(view: np.ndarray, memory: _memory.Memory) -> np.ndarray:
+    """The same view without NumPy's mark that some functions' results are only to be read, which CuPy does not have."""
+    if view.flags.writeable:
+        return view
+    start = view.__array_interface__["data"][0] - memory.block.bytes.__array_interface__["data"][0]
+    return np.ndarray(view.shape, view.dtype, memory.block.bytes, start, view.strides)
 
 
 def fresh(values: np.ndarray, order: str = "C") -> Any:
@@ -74,23 +80,43 @@ def empty(shape: Any, dtype: Any, order: str = "C", like: np.ndarray | None = No
 
 
 def note(array: Any, write: bool, stamp: _order.Stamp | None = None) -> None:
-    """A piece of work on the current stream uses an array."""
+    """A piece of work on the current stream uses an array. Raises: Hazard for a write to elements that share their memory."""
+    if write and array.size > 1 and any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True)):
+        raise _order.Hazard(f"elements that share memory are written: shape {array.shape}, strides {array.strides}")
+    if array.data.device_id != _order.here.device:
+        raise ValueError(f"Array device must be same as the current device: {array.data.device_id} is not {_order.here.device}")
     stream = _order.current_stream()
     array.data.mem._touch(stream, stream._enqueue() if stamp is None else stamp, write)
 
 
 def run(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call a NumPy function on device arrays, as one piece of work on the current stream; ``out=`` is written."""
+    """Call a NumPy function on device arrays, as one piece of work on the current stream; ``out=`` is written. A view is no work."""
     seen: list[Any] = []
     out = options.get("out")
     given = [lower(value, seen) for value in args]
     named = {name: lower(value, seen) for name, value in options.items()}
     stamp = _order.current_stream()._enqueue()
-    for array in seen:
-        note(array, array is out, stamp)
+    if out is not None:
+        _use(seen, out, stamp)
     with np.errstate(all="ignore"):
         made = function(*given, **named)
-    return out if out is not None else raised(made, seen)
+    if out is not None:
+        return out
+    result = raised(made, seen)
+    if not _are_views(result, seen):
+        _use(seen, None, stamp)
+    return result
+
+
+def _use(arrays: list[Any], out: Any, stamp: _order.Stamp) -> None:
+    for array in arrays:
+        note(array, array is out, stamp)
+
+
+def _are_views(made: Any, seen: list[Any]) -> bool:
+    """Whether all that a function made lies in the memory of what it was given."""
+    several = made if isinstance(made, (list, tuple)) else [made]
+    return all(isinstance(each, ndarray) and any(each.data.mem is array.data.mem for array in seen) for each in several)
 
 
 def fetch(array: Any, why: str) -> np.ndarray:

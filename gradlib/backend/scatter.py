@@ -1,0 +1,86 @@
+"""Writing to places that may be named more than once, where every mention counts: NumPy's ``ufunc.at``.
+
+CuPy has it for addition in some dtypes, and for extremes in single precision that overlooks NaN; the rest is made of these and of sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, cupy, namespace
+from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
+
+_ADDED_AT_ONCE = (int32, float16, float32, float64)
+"""The dtypes of gradlib's that CuPy adds with one atomic instruction; it has unsigned 32 and 64 bits besides."""
+
+
+def scatter_add(target: Array, index: Any, values: Any) -> None:
+    """``target[index] += values`` in place, where repeated indices all count."""
+    if isinstance(target, np.ndarray):
+        if target.ndim > 1 and target.flags.c_contiguous and getattr(values, "size", 1) * 6 > target.size:
+            # NumPy has a short path for one index into one dimension, several times faster; it pays unless target is much larger
+            places = np.arange(target.size).reshape(target.shape)[index]
+            target, index, values = target.reshape(-1), places.reshape(-1), np.broadcast_to(values, places.shape).reshape(-1)
+        np.add.at(target, index, values)
+    else:
+        _add_on_device(target, index, cupy().asarray(values, target.dtype))
+
+
+def _add_on_device(target: Array, index: Any, values: Array) -> None:
+    import cupyx
+
+    if target.dtype in _ADDED_AT_ONCE:
+        cupyx.scatter_add(target, index, values)
+    elif target.dtype == int64:  # the same bits
+        cupyx.scatter_add(target.view(np.uint64), index, values.view(np.uint64))
+    elif target.dtype.kind == "c":
+        cupyx.scatter_add(target.real, index, values.real)
+        cupyx.scatter_add(target.imag, index, values.imag)
+    else:
+        wide = float32 if is_bfloat16(target.dtype) else int32
+        total = target.astype(wide)
+        cupyx.scatter_add(total, index, values.astype(wide))
+        target[...] = total.astype(target.dtype)
+
+
+def multiply_at(target: Array, index: Any, values: Array) -> None:
+    """``target[index] *= values`` in place, where repeated indices all count."""
+    if isinstance(target, np.ndarray):
+        np.multiply.at(target, index, values)
+    else:
+        fold_at(cupy().multiply, target, index, values)
+
+
+def extreme_at(target: Array, index: Any, values: Array, largest: bool) -> None:
+    """The elements of target at index become the largest (smallest) of themselves and all the values that come there; NaN wins."""
+    ufunc = getattr(namespace(target), "maximum" if largest else "minimum")
+    if isinstance(target, np.ndarray):
+        ufunc.at(target, index, values)
+    else:
+        fold_at(ufunc, target, index, values)
+
+
+def fold_at(function: Callable[[Array, Array], Array], target: Array, index: Any, values: Array) -> None:
+    """``target[index] = function(target[index], values)`` in place, where repeated indices all count; the host waits for nothing.
+
+    The values are sorted by place; then the folds of equal places, which are neighbours, grow by doubling.
+
+    Args:
+        function: associative and commutative, on arrays of one shape.
+    """
+    xp = namespace(target)
+    places = xp.arange(target.size).reshape(target.shape)[index]
+    values = xp.broadcast_to(values, places.shape).reshape(-1)
+    order = xp.argsort(places.reshape(-1))
+    places, values = places.reshape(-1)[order], values[order]
+    step = 1
+    while step < places.size:
+        values[:-step] = xp.where(places[:-step] == places[step:], function(values[:-step], values[step:]), values[:-step])
+        step *= 2
+    whole = values[xp.searchsorted(places, places)]  # of each run its first; written once for each element, all alike
+    flat = target.reshape(-1).copy()
+    flat[places] = function(flat[places], whole)
+    target[...] = flat.reshape(target.shape)
