@@ -23,10 +23,10 @@ STEPS = {"position": step_position, "velocity": step_velocity, "acceleration": s
 Run = Callable[[], Any]
 
 
-def data(batch: int, horizon: int = HORIZON) -> tuple[np.ndarray, ...]:
+def data(batch: int, horizon: int = HORIZON, joints: int = JOINTS) -> tuple[np.ndarray, ...]:
     """Controls and start position, velocity and acceleration."""
     rng = np.random.default_rng(0)
-    return rng.standard_normal((batch, horizon, JOINTS), np.float32), *rng.standard_normal((3, batch, JOINTS), np.float32)
+    return rng.standard_normal((batch, horizon, joints), np.float32), *rng.standard_normal((3, batch, joints), np.float32)
 
 
 def torch_cost(torch: Any, batch: int) -> Run:
@@ -86,9 +86,9 @@ def copies(batch: int) -> Run:
     return run
 
 
-def forward_only(step: Any, batch: int, horizon: int = HORIZON) -> Run:
+def forward_only(step: Any, batch: int, horizon: int = HORIZON, joints: int = JOINTS) -> Run:
     """One integration, nothing recorded."""
-    u, *start = (gradlib.tensor(x) for x in data(batch, horizon))
+    u, *start = (gradlib.tensor(x) for x in data(batch, horizon, joints))
     return lambda: step(u, start, DT)
 
 
@@ -115,11 +115,23 @@ def cpu_rows() -> list[Row]:
         for name, step in STEPS.items():
             times = interleaved({"step": forward_only(step, batch), "copies": copies(batch)}, rounds=11)
             made.append(compare(f"step_{name} forward over copying five arrays ({size})", times, "step", "copies", 4.0))
-    for name, step in STEPS.items():
-        pair = {"once": forward_only(step, 1024), "batch": forward_only(step, 4096), "horizon": forward_only(step, 1024, 4 * HORIZON)}
-        times = interleaved(pair, rounds=11)
-        made.append(compare(f"step_{name} forward, four times the batch over once", times, "batch", "once"))
-        made.append(compare(f"step_{name} forward, four times the horizon over once", times, "horizon", "once"))
+    return made + [row for name, step in STEPS.items() for row in growth_rows(name, step)]
+
+
+def growth_rows(name: str, step: Any) -> list[Row]:
+    """How the cost grows: it is linear in the batch, the horizon and the joints.
+
+    Four times the horizon or the joints is also held against four times the batch, which is as many numbers in as much memory:
+    what fits a cache once may not fit it four times.
+    """
+    sizes = {"once": (1024, HORIZON, JOINTS), "batch": (4096, HORIZON, JOINTS), "horizon": (1024, 4 * HORIZON, JOINTS)}
+    sizes["joints"] = (1024, HORIZON, 4 * JOINTS)
+    times = interleaved({what: forward_only(step, *size) for what, size in sizes.items()}, rounds=11)
+    made = []
+    for what in ("batch", "horizon", "joints"):
+        made.append(compare(f"step_{name} forward, four times the {what} over once", times, what, "once"))
+    for what in ("horizon", "joints"):
+        made.append(compare(f"step_{name} forward, four times the {what} over four times the batch", times, what, "batch"))
     return made
 
 

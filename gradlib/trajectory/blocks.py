@@ -1,22 +1,23 @@
 """Blocks of trajectories that stay in the processor's cache, held flat so that every pass is one long contiguous run.
 
-A block is a flat array seen as (rows, H, m). In *batch order* rows is the number of trajectories and m the joints; in *time order*
-rows is 1 and m is trajectories x joints, so one step of all of them is contiguous, which a recurrence needs. A step back in time is
-``m`` elements back in both. At step 0 such a shift reaches into the row before: callers overwrite step 0 afterwards, or hold a zero there.
+A block is a flat array seen as (rows, H, m): trajectories, steps, joints. A step back in time is ``m`` elements back. At step 0 such a
+shift reaches into the row before: callers overwrite step 0 afterwards, or hold a zero there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from gradlib.backend.array import Array
 
 _BLOCK = 1 << 18  # elements per array in a block: a handful of such arrays fit the cache, and NumPy's cost per call is spread thin
-_STEP = 1 << 11  # elements of one step that a recurrence should have at a time, for the same reason
+_STEP = 1 << 12  # elements of one step that a recurrence should have, for the same reason
 _LARGEST = 1 << 20
+_RECORD = 32  # numbers that are moved as one: with fewer, the cost of each move outweighs that of the copying
 
 
 def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
@@ -27,7 +28,7 @@ def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> Iterato
 
 
 def block_of(order: int, horizon: int) -> int:
-    """The block for an integration: a recurrence, which takes its steps one by one, wants enough of each."""
+    """The block for an integration: a recurrence, which takes its steps a few at a time, wants enough of each."""
     return _BLOCK if order == 0 else min(_LARGEST, max(_BLOCK, _STEP * horizon))
 
 
@@ -45,22 +46,22 @@ def apart(shape: tuple[int, ...], dtype: np.dtype) -> tuple[Array, Array, Array,
     return tuple(np.empty((4, *shape), dtype))
 
 
-def _step_records(array: Array) -> Array:
-    """A contiguous (n, k, m) array as (n, k) records of m numbers, so that a transposition moves whole records."""
+def _records(array: Array) -> Array:
+    """A (n, k, m) array, contiguous along each n, as (n, k) records of m numbers, so that a transposition moves whole records."""
     n, k, m = array.shape
-    return array.reshape(n, k * m).view(np.dtype((np.void, m * array.itemsize)))
+    return array.reshape(n, k * m).view(f"V{m * array.itemsize}")
 
 
 def to_time_order(array: Array, out: Array) -> None:
     """Copy (b, H, D) into flat ``out`` seen as (H, b, D)."""
     b, h, d = array.shape
-    np.copyto(_step_records(out.reshape(h, b, d)), _step_records(array).T)
+    np.copyto(_records(out.reshape(h, b, d)), _records(array).T)
 
 
 def from_time_order(flat: Array, out: Array) -> None:
     """Copy flat ``flat`` seen as (H, b, D) into ``out`` (b, H, D)."""
     b, h, d = out.shape
-    np.copyto(_step_records(out), _step_records(flat.reshape(h, b, d)).T)
+    np.copyto(_records(out), _records(flat.reshape(h, b, d)).T)
 
 
 class Steps:
@@ -69,50 +70,42 @@ class Steps:
     Args:
         dt: (1 or b, 1 or H) step times in seconds, of this block; step 0 is not used.
         shape: (b, H, D) of the block.
-        time_order: whether arrays of the block are in time order.
     """
 
-    def __init__(self, dt: Array, shape: tuple[int, int, int], time_order: bool) -> None:
-        b, self.horizon, d = shape
-        self.rows, self.m = (1, b * d) if time_order else (b, d)
-        self.size = b * self.horizon * d
-        self._given = dt, shape, time_order
+    def __init__(self, dt: Array, shape: tuple[int, int, int]) -> None:
+        self.dt = dt
+        self.rows, self.horizon, self.m = shape
+        self.size = self.rows * self.horizon * self.m
 
     @cached_property
     def t(self) -> Array:
         """The seconds of each element's step, or one number when they are the same for all."""
-        return self._spread(*self._given)
+        return self._spread(self.dt)
 
     @cached_property
     def rate(self) -> Array:
         """One over ``t``."""
-        dt, shape, time_order = self._given
-        return self._spread(1 / dt, shape, time_order)
+        return self._spread(1 / self.dt)
 
-    def _spread(self, dt: Array, shape: tuple[int, int, int], time_order: bool) -> Array:
+    def _spread(self, dt: Array) -> Array:
         """dt for each element of the block, or one number when it is the same for all."""
         if dt.size == 1:
             return dt.reshape(())[()]
-        b, h, d = shape
-        if time_order:
-            full = np.empty((h, b, d), dt.dtype)
-            full[...] = dt.T[:, :, None]
-        else:
-            full = np.empty((b, h * d), dt.dtype)
-            full[...] = dt if dt.shape[1] == 1 else np.repeat(dt, d, axis=1)
+        full = np.empty((self.rows, self.horizon * self.m), dt.dtype)
+        full[...] = dt if dt.shape[1] == 1 else np.repeat(dt, self.m, axis=1)
         return full.reshape(-1)
+
+    def table(self, flat: Array) -> Array:
+        """A flat array as (rows, H m)."""
+        return flat.reshape(self.rows, -1)
 
     def first(self, flat: Array) -> Array:
         """Step 0 of a flat array, as a view (rows, m)."""
-        return flat.reshape(self.rows, -1)[:, : self.m]
-
-    def last(self, flat: Array) -> Array:
-        """Step H-1 of a flat array, as a view (rows, m)."""
-        return flat.reshape(self.rows, -1)[:, -self.m :]
+        return self.table(flat)[:, : self.m]
 
     def set_first(self, flat: Array, value: Array | None) -> None:
         """Put a start value (b, D), or zero, into step 0."""
-        self.first(flat)[...] = 0 if value is None else value.reshape(self.rows, self.m)
+        self.first(flat)[...] = 0 if value is None else value
 
     def delay(self, source: Array, start: Array | None, out: Array) -> None:
         """``out_h = source_{h-1}``, and start at step 0."""
@@ -128,19 +121,6 @@ class Steps:
         np.multiply(out, self.rate, out=out)
         self.set_first(out, start)
 
-    def accumulate(self, increment: Array, start: Array | None, out: Array) -> None:
-        """``out_h = out_{h-1} + increment_h`` from start at step 0. Time order only; out may be increment itself."""
-        steps, incs = out.reshape(self.horizon, self.m), increment.reshape(self.horizon, self.m)
-        self.set_first(out, start)
-        for h in range(1, self.horizon):
-            np.add(steps[h - 1], incs[h], out=steps[h])
-
-    def accumulate_back(self, x: Array) -> None:
-        """``x_h += x_{h+1}`` from the end, in place. Time order only."""
-        steps = x.reshape(self.horizon, self.m)
-        for h in range(self.horizon - 2, -1, -1):
-            np.add(steps[h], steps[h + 1], out=steps[h])
-
     def take_next(self, x: Array, y: Array) -> None:
         """``x_h -= y_{h+1}`` in place, where step 0 of y is zero."""
         np.subtract(x[: -self.m], y[self.m :], out=x[: -self.m])
@@ -148,3 +128,37 @@ class Steps:
     def add_next(self, x: Array, y: Array) -> None:
         """``x_h += y_{h+1}`` in place, where step 0 of y is zero."""
         np.add(x[: -self.m], y[self.m :], out=x[: -self.m])
+
+    def accumulate(self, x: Array, room: Array, out: Array, backward: bool = False) -> None:
+        """``out_h = x_0 + .. + x_h``, or by ``backward`` ``x_h + .. + x_{H-1}``. Spoils x and room; out may be x.
+
+        With z the delay by a step, 1 / (1 - z) = (1 + z) (1 + z^2) (1 + z^4) .. / (1 - z^k): sums of neighbours, of whole arrays, then a
+        recurrence over k steps. A recurrence over one step would move every step of every trajectory to its place in time order, and back.
+        """
+        k, most = 1, min(self.horizon, max(1, _RECORD // self.m))
+        while 2 * k <= most:
+            self._add_neighbours(x, room, k * self.m, backward)
+            x, room, k = room, x, 2 * k
+        self._recur(x, room, out, k * self.m, backward)
+
+    def _add_neighbours(self, x: Array, out: Array, shift: int, backward: bool) -> None:
+        """``out = x + x moved by shift`` to later steps, or by ``backward`` to earlier ones; x where nothing is moved to."""
+        moved, edge = (slice(-shift), slice(-shift, None)) if backward else (slice(shift, None), slice(shift))
+        np.add(x[shift:], x[:-shift], out=out[moved])
+        self.table(out)[:, edge] = self.table(x)[:, edge]
+
+    def _recur(self, x: Array, room: Array, out: Array, n: int, backward: bool) -> None:
+        """``out_i = x_i + out_{i-n}``, or by ``backward`` ``x_i + out_{i+n}``, along each row: in time order, n numbers at a time."""
+        x, out = self.table(x), self.table(out)
+        width = x.shape[1]
+        left = width % n  # numbers of a row that fill no record: its last ones, or by backward its first
+        whole, rest, known = slice(width - left), slice(width - left, width), slice(width - left - n, width - n)
+        if backward:
+            whole, rest, known = slice(left, width), slice(left), slice(n, n + left)
+        room = room[: x[:, whole].size]
+        to_time_order(x[:, whole].reshape(self.rows, -1, n), room)
+        for before, now in pairwise(room.reshape(-1, self.rows * n)[:: -1 if backward else 1]):
+            now += before
+        from_time_order(room, out[:, whole].reshape(self.rows, -1, n))
+        if left:
+            np.add(x[:, rest], out[:, known], out=out[:, rest])

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.blocks import Steps, apart, block_of, compute_dtype, from_time_order, split, to_time_order
+from gradlib.trajectory.blocks import Steps, apart, block_of, compute_dtype, split
 
 Parts = Sequence[Array | None]
-_FACTORIAL = (1, 1, 2, 6)
 
 
 def _ready(array: Array | None, dtype: np.dtype) -> Array | None:
@@ -42,16 +41,15 @@ def _part(parts: Parts, low: int, high: int) -> list[Array | None]:
 class _Times:
     """The `Steps` of each block; those of blocks of one size are shared when dt is the same for all trajectories."""
 
-    def __init__(self, dt: Array, dtype: np.dtype, time_order: bool) -> None:
+    def __init__(self, dt: Array, dtype: np.dtype) -> None:
         self.dt = _step_times(dt, dtype)
-        self.time_order = time_order
         self.shared: dict[tuple[int, int, int], Steps] = {}
 
     def of(self, low: int, shape: tuple[int, int, int]) -> Steps:
         if len(self.dt) > 1:
-            return Steps(self.dt[low : low + shape[0]], shape, self.time_order)
+            return Steps(self.dt[low : low + shape[0]], shape)
         if shape not in self.shared:
-            self.shared[shape] = Steps(self.dt, shape, self.time_order)
+            self.shared[shape] = Steps(self.dt, shape)
         return self.shared[shape]
 
 
@@ -76,15 +74,15 @@ def forward(
     control = np.ascontiguousarray(u, dtype=dtype)
     begin = [_ready(x, dtype) for x in start]
     extra = [_ready(x, dtype) for x in sources or (None, None, None)]
-    by_row, by_step = _Times(dt, dtype, time_order=False), _Times(dt, dtype, time_order=True)
+    times = _Times(dt, dtype)
     with np.errstate(all="ignore"):  # differences across rows are computed and overwritten; overflow gives inf, as on a GPU
         for low, high in split(len(u), u.shape[1] * u.shape[2], block_of(order, u.shape[1])):
-            shape = (high - low, *u.shape[1:])
+            steps = times.of(low, (high - low, *u.shape[1:]))
             parts, added = _part(begin, low, high), _part(extra, low, high)
             views = [x[low:high] for x in work]
-            _difference_block(control[low:high], parts, added, by_row.of(low, shape), order, views)
+            _difference_block(control[low:high], parts, added, steps, order, views)
             if order:
-                _sum_block(parts, added, by_step.of(low, shape), order, exact, views)
+                _sum_block(parts, added, steps, order, exact, views)
         if work is not result:
             for target, value in zip(result, work, strict=True):
                 np.copyto(target, value, casting="same_kind")
@@ -102,29 +100,27 @@ def _difference_block(u: Array, start: Parts, sources: Parts, steps: Steps, orde
 
 
 def _sum_block(start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, views: list[Array]) -> None:
-    """Of one block what lies below the control in the chain, on copies in time order."""
-    x = list(np.empty((order + 1, steps.size), views[0].dtype))
-    to_time_order(views[order], x[order])
+    """Of one block what lies below the control in the chain."""
+    flat = [x.reshape(-1) for x in views]
+    growth, room = np.empty((2, steps.size), flat[0].dtype)
     for i in range(order - 1, -1, -1):
-        _increment(x, i, order, steps, exact)
+        _growth(flat, i, order, steps, exact, growth)
         source = sources[i]
         if source is not None:
-            turned = np.empty(steps.size, source.dtype)
-            to_time_order(source, turned)
-            np.add(x[i], turned, out=x[i])
-        steps.accumulate(x[i], start[i], x[i])
-        from_time_order(x[i], views[i])
+            np.add(growth, source.reshape(-1), out=growth)
+        steps.set_first(growth, start[i])
+        steps.accumulate(growth, room, flat[i])
 
 
-def _increment(x: list[Array], i: int, order: int, steps: Steps, exact: bool) -> None:
-    """Into x[i]: what x[i] grows by at each step, t x[i+1], or by `exact` the Taylor sum whose last term holds the control."""
+def _growth(x: list[Array], i: int, order: int, steps: Steps, exact: bool, out: Array) -> None:
+    """What x[i] grows by at each step, t x[i+1], or by `exact` the Taylor sum whose last term holds the control."""
     if not exact:
-        np.multiply(x[i + 1], steps.t, out=x[i])
+        np.multiply(x[i + 1], steps.t, out=out)
         return
-    np.multiply(x[order], steps.t / (order - i), out=x[i])
+    np.multiply(x[order], steps.t / (order - i), out=out)
     for k in range(order - 1, i, -1):
-        np.add(x[i][steps.m :], x[k][: -steps.m], out=x[i][steps.m :])
-        np.multiply(x[i], steps.t / (k - i), out=x[i])
+        np.add(out[steps.m :], x[k][: -steps.m], out=out[steps.m :])
+        np.multiply(out, steps.t / (k - i), out=out)
 
 
 def adjoint(
@@ -146,31 +142,18 @@ def adjoint(
     trajectories, horizon, joints = shape
     full = [np.empty(shape, dtype) for _ in range(4 if with_sources else 1)]
     starts = [np.empty((trajectories, joints), dtype) for _ in range(3)]
-    times = _Times(dt, dtype, time_order=order > 0)
+    times = _Times(dt, dtype)
     with np.errstate(all="ignore"):
         for low, high in split(trajectories, horizon * joints, block_of(order, horizon)):
-            part = (high - low, horizon, joints)
-            steps = times.of(low, part)
-            flat = _flat_grads(_part(ready, low, high), steps, order)
+            steps = times.of(low, (high - low, horizon, joints))
+            flat = [None if g is None else g.reshape(-1) for g in _part(ready, low, high)]
             control, begin, extra = _adjoint_block(flat, steps, order, exact, with_sources)
             _deliver_control(control, full[0][low:high], steps)
             for target, value in zip(full[1:], extra, strict=True):
-                _deliver(value, target[low:high], steps)
+                target[low:high] = value.reshape(target[low:high].shape)
             for target, value in zip(starts, begin, strict=True):
-                target[low:high] = value.reshape(high - low, joints)
+                target[low:high] = value
         return tuple(x.astype(stored, copy=False) for x in (full[0], *starts, *full[1:]))
-
-
-def _flat_grads(grads: Parts, steps: Steps, order: int) -> list[Array | None]:
-    """The block's gradients as flat arrays in the block's order."""
-    if order == 0:
-        return [None if g is None else g.reshape(-1) for g in grads]
-    flat: list[Array | None] = []
-    for g in grads:
-        flat.append(None if g is None else np.empty(steps.size, g.dtype))
-        if g is not None:
-            to_time_order(g, flat[-1])
-    return flat
 
 
 def _adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, with_sources: bool) -> tuple[Array, list[Array], list[Array]]:
@@ -181,7 +164,7 @@ def _adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, with_sou
     bars: list[Array] = []  # total gradients of the accumulated states, lowest first; step 0 is zero once the start is taken
     for i in range(order):
         bar = _total(grads[i], bars, steps, exact, shifted=exact, dtype=dtype)
-        steps.accumulate_back(bar)
+        steps.accumulate(bar, np.empty_like(bar), bar, backward=True)
         begin[i] = steps.first(bar).copy()
         steps.set_first(bar, None)
         bars.append(bar)
@@ -209,19 +192,8 @@ def _adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, with_sou
 
 def _deliver_control(bar: Array, view: Array, steps: Steps) -> None:
     """Undo the delay: ``view_h = bar_{h+1}``, and zero at the last step, whose control is never used."""
-    if steps.rows == len(view):
-        np.copyto(view.reshape(-1)[: -steps.m], bar[steps.m :])
-    else:
-        from_time_order(np.append(bar[steps.m :], np.zeros(steps.m, bar.dtype)), view)
+    np.copyto(view.reshape(-1)[: -steps.m], bar[steps.m :])
     view[:, -1] = 0
-
-
-def _deliver(flat: Array, view: Array, steps: Steps) -> None:
-    """Copy a flat block into (b, H, D)."""
-    if steps.rows == len(view):
-        np.copyto(view.reshape(-1), flat)
-    else:
-        from_time_order(flat, view)
 
 
 def _jerk_rate(grad: Array | None, steps: Steps) -> Array | None:
@@ -247,11 +219,8 @@ def _total(grad: Array | None, bars: list[Array], steps: Steps, exact: bool, shi
         for k in range(1, len(bars)):
             np.add(term, bars[k], out=term)
             np.multiply(term, steps.t / (len(bars) - k), out=term)
-    if grad is None and not shifted:
-        return term
-    bar = np.zeros(steps.size, dtype) if grad is None else grad.copy()
     if shifted:
+        bar = np.zeros(steps.size, dtype) if grad is None else grad.copy()
         steps.add_next(bar, term)
-    else:
-        np.add(bar, term, out=bar)
-    return bar
+        return bar
+    return term if grad is None else np.add(term, grad, out=term)

@@ -42,7 +42,7 @@ def cost_and_gradient(
     by_u = np.empty(u.shape, dtype) if gradient else None
     by_start = [np.empty((u.shape[0], u.shape[2]), dtype) if gradient else None for _ in range(3)]
     over_time = np.empty((len(u), times.shape[1]), dtype) if by_dt else None
-    shared = _Times(times, dtype, time_order=False)
+    shared = _Times(times, dtype)
     factors: list[Any] = []
     with np.errstate(all="ignore"):
         for low, high in split(len(u), u.shape[1] * u.shape[2]):

@@ -1,0 +1,53 @@
+"""Running sums over the steps of a block: exact on whole numbers, in float32 as good as a plain loop, and of each series alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradlib.trajectory import blocks
+
+ROWS = 3
+
+
+def running_sum(x, backward, in_place=False):
+    """`Steps.accumulate` of (b, H, D)."""
+    steps = blocks.Steps(np.ones((1, 1), x.dtype), x.shape)
+    spoilt = x.reshape(-1).copy()
+    out = spoilt if in_place else np.empty_like(spoilt)
+    steps.accumulate(spoilt, np.empty_like(spoilt), out, backward)
+    return out.reshape(x.shape)
+
+
+def plain_sum(x, backward):
+    return np.cumsum(x[:, ::-1], axis=1)[:, ::-1] if backward else np.cumsum(x, axis=1)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("joints", [1, 2, 5, 7, 16, 17, 40])
+def test_is_exact_on_whole_numbers(rng, joints, backward, in_place):
+    for horizon in range(2, 42):  # below, at and above every number of steps that is taken at a time, with and without a rest
+        x = rng.integers(-9, 10, (ROWS, horizon, joints)).astype(np.float32)
+        np.testing.assert_array_equal(running_sum(x, backward, in_place), plain_sum(x, backward))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("joints", [1, 7])
+def test_a_number_reaches_later_steps_of_its_own_series_only(joints, backward, value):
+    for at in range(12):
+        x = np.ones((ROWS, 12, joints))
+        x[1, at, 0] = value
+        np.testing.assert_array_equal(running_sum(x, backward), plain_sum(x, backward))
+
+
+@pytest.mark.parametrize("kind", ["noise", "differences"])
+@pytest.mark.parametrize("horizon", [32, 1024])
+def test_float32_is_as_good_as_a_plain_loop(rng, horizon, kind):
+    """Within twice its error: on noise, and on differences, whose sums stay small only if what cancels is added early."""
+    x = rng.standard_normal((64, horizon, 7))
+    x = (np.diff(x, axis=1, prepend=0) if kind == "differences" else x).astype(np.float32)
+    exact = plain_sum(x.astype(np.float64), False)
+    ours, plain = (np.abs(found - exact).mean() for found in (running_sum(x, False), plain_sum(x, False)))
+    assert ours <= 2 * plain
