@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, cupy, device_index
+from gradlib.backend.array import Array, device_index, zeros
 from gradlib.backend.dtype import to_real
 from gradlib.core.modes import local, made_node, next_seq, watch
 from gradlib.core.node import Node, Output, Version, freed, stale
@@ -42,10 +42,7 @@ class Layout(NamedTuple):
         return cls(array.shape, array.dtype, device_index(array))
 
     def zeros(self) -> Array:
-        if self.device is None:
-            return np.zeros(self.shape, self.dtype)
-        with cupy().cuda.Device(self.device):
-            return cupy().zeros(self.shape, self.dtype)
+        return zeros(self.shape, self.dtype, self.device)
 
 
 class FunctionNode(Node):

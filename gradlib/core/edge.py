@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from gradlib.backend.array import Array, broadcast_to, namespace, on_device_of
+from gradlib.backend.array import broadcast_to, device_index, zeros
 from gradlib.core.node import AccumulateGrad, Node, Output
 from gradlib.core.tensor import Tensor, wrap
 
@@ -53,11 +51,9 @@ def stand_in(edge: GradientEdge, roots: Iterable[Node] = ()) -> Tensor:
         raise IndexError(f"{node.name()} has {len(dtype) if several else 1} outputs, the edge names output {edge.output_nr}")
     if several:
         shape, dtype = shape[edge.output_nr], dtype[edge.output_nr]
-    below = _some_array(node)
-    with on_device_of(below):
-        array = broadcast_to(namespace(below).zeros((), dtype), shape)
+    array = broadcast_to(zeros((), dtype, _place_of(node, edge.output_nr)), shape)
     if several:
-        place = edge.ownership_token or _place_of(node, edge.output_nr, roots)
+        place = edge.ownership_token or _output(node, edge.output_nr, roots)
         node = place if isinstance(place, Output) else Output(node, edge.output_nr, array)
     result = wrap(array)
     result._node = node
@@ -77,11 +73,23 @@ def below(starts: Iterable[Node]) -> Iterator[Node]:
                 stack.append(edge)
 
 
-def _some_array(node: Node) -> Array:
-    """The array of a leaf below a node, which says where its gradients live."""
-    return next((each.array for each in below([node]) if isinstance(each, AccumulateGrad)), np.zeros(()))
+def _place_of(node: Node, index: int) -> int | None:
+    """The CUDA device on which output ``index`` of a node lies (None: the host): where its inputs do, down to a leaf or a move."""
+    while not isinstance(node, AccumulateGrad):
+        if isinstance(node, Output):
+            node, index = node.parent, node.index
+        layouts = getattr(node, "outputs", ())  # of a custom Function, which may compute anywhere
+        if layouts:
+            return layouts[index].device
+        if "place" in node.saved_names and node.saved is not None:
+            return node.saved[node.saved_names.index("place")]
+        below = next((edge for edge in node.edges if edge is not None), None)
+        if below is None:
+            return None
+        node, index = below, 0
+    return device_index(node.array)
 
 
-def _place_of(parent: Node, index: int, roots: Iterable[Node]) -> Node | None:
+def _output(parent: Node, index: int, roots: Iterable[Node]) -> Node | None:
     """The node that stands for output ``index`` of ``parent`` in the graph below some nodes."""
     return next((each for each in below(roots) if isinstance(each, Output) and each.parent is parent and each.index == index), None)

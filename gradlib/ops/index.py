@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, device_index, is_array, move, namespace
+from gradlib.backend.array import Array, device_index, is_array, move, namespace, on_device_of
 from gradlib.backend.device import device_of
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import is_overlapping, write
@@ -314,15 +314,16 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     region = array if view is None else array[view]
     if gather is None and is_overlapping(region):
         raise RuntimeError("x[...] = value: several elements of x are one place in memory (after expand?); write to a clone() of it")
-    values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
-    if _unrecorded(input, value):
-        _store(region, key_of([raw(i) for i in gather or ()]), raw(values))
-        input.version.bump()
-    elif gather is None:
-        write(slice_view(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False)
-    else:
-        target = input if view is None else slice_view(input, view)
-        write(target, lambda shadow: assign_into(shadow, values, gather), _WRITE, False)
+    with on_device_of(array):
+        values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
+        if _unrecorded(input, value):
+            _store(region, key_of([raw(i) for i in gather or ()]), raw(values))
+            input.version.bump()
+        elif gather is None:
+            write(slice_view(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False)
+        else:
+            target = input if view is None else slice_view(input, view)
+            write(target, lambda shadow: assign_into(shadow, values, gather), _WRITE, False)
 
 
 publish(getitem, "__getitem__")
