@@ -4,14 +4,15 @@
 //           ORDER    which one is the control: 0 position, 1 velocity, 2 acceleration, 3 jerk
 //           EXACT    1: hold the control constant over a step (orders 2 and 3); 0: backward differences and Euler steps
 //           SOURCES  1: with the three source arrays, which the derivative by dt needs
-// Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D); dt[b / group * dt_b + h * dt_h] in seconds.
-//           An array that is null counts as zeros when read and is not written. (B, D, H) arrays are B * D trajectories of one
-//           joint, group = D.
+// Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D); dt[b / group * dt_b + h * dt_h] in seconds, or `seconds` for
+//           all where dt is null. Any other array that is null counts as zeros when read and is not written. (B, D, H) arrays are
+//           B * D trajectories of one joint, group = D.
 // Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
 //               p_h = p_{h-1} + t v_h + r_h     v_h = v_{h-1} + t a_h + s_h     a_h = a_{h-1} + t j_h + q_h
 //           EXACT: the Taylor sums with the states of step h-1 and the control of step h. Step 0 is the start, j_0 = 0.
 // Threads   a block has `tile_batch` trajectories (grid x) and `tile_joints` joints (grid y), one thread for each series; it walks
-//           chunks of `steps` steps, staged through shared memory (tile.cuh), with the state carried in registers.
+//           chunks of `steps` steps, staged through shared memory 16 bytes at a time where aligned (tile.cuh), with the state carried
+//           in registers.
 // Bytes     forward reads u and writes p, v, a, j; adjoint reads four and writes one: 5 B H D elements. SOURCES adds three.
 // Shared    4 * tile_batch * row elements.
 // Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.

@@ -9,7 +9,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.trajectory import central as host, check as checks, kernels as device
 from gradlib.trajectory.calling import apply, delivered, start_parts
-from gradlib.trajectory.maps import Static, batch_and_joints, each, launch_times, series, series_rows, step_times
+from gradlib.trajectory.maps import Static, batch_and_joints, each, launch_times, series, series_rows, shaped, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
 
@@ -52,7 +52,7 @@ def _adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: Places)
         return tuple(by_u if i == 0 else made[i] for i in wanted)
     given = [series(g, time_last) for g in grads]
     full = device.central_adjoint(xp, given, launch_times(xp, dt), has_goal, joints if time_last else 1)
-    return tuple(full[i].reshape((batch, joints) if i else shape) for i in wanted)
+    return tuple(shaped(full[i], (batch, joints) if i else shape) for i in wanted)
 
 
 def _by_time(dt: Any, static: Static, parts: Any, outputs: Any, grads: Any, by_parts: Any) -> Any:

@@ -23,6 +23,7 @@ from gradlib.trajectory.maps import (
     launch_times,
     series,
     series_rows,
+    shaped,
     step_times,
 )
 from gradlib.trajectory.pair import Places, slots
@@ -191,7 +192,7 @@ def smoothness(
         made = device.smoothness(xp, series(u, time_last), rows, launch_times(xp, dt), *constants, group)
     cost, by_u, *by_start, by_dt = made
     if by_u is not None:
-        by_u = np.ascontiguousarray(by_u.swapaxes(1, 2)) if xp is np and time_last else by_u.reshape(shape)
-        by_start = [x.reshape(batch, joints) for x in by_start]
+        by_u = np.ascontiguousarray(by_u.swapaxes(1, 2)) if xp is np and time_last else shaped(by_u, shape)
+        by_start = [shaped(x, (batch, joints)) for x in by_start]
     nothing = xp.empty(0, u.dtype)
     return (cost, *(nothing if x is None else x for x in (by_u, *by_start, by_dt)))

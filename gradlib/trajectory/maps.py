@@ -57,7 +57,7 @@ def _host_times(dt: Any, static: Static) -> Array:
     return np.repeat(times, static[2][1], axis=0) if static[3] and len(times) > 1 else times
 
 
-def _shaped(array: Array, shape: tuple[int, ...]) -> Array:
+def shaped(array: Array, shape: tuple[int, ...]) -> Array:
     """The array in a shape; itself where it has it, so that a gradient can be handed on without a copy."""
     return array if array.shape == shape else array.reshape(shape)
 
@@ -88,7 +88,7 @@ def _chain_adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: P
         made = host_chain.adjoint(given, _host_times(dt, static), rows, order, exact, with_sources)
     else:
         made = device.chain_adjoint(xp, given, launch_times(xp, dt), order, exact, with_sources, joints if time_last else 1)
-    return tuple(_shaped(made[i], (batch, joints) if 1 <= i <= 3 else shape) for i in wanted)
+    return tuple(shaped(made[i], (batch, joints) if 1 <= i <= 3 else shape) for i in wanted)
 
 
 def chain_by_time(dt: Any, static: Static, parts: Any, outputs: Any, grads: Any, by_parts: Any) -> Any:

@@ -133,3 +133,12 @@ def test_errors_say_what_was_received(change, kind, text):
 def test_weights_are_constants(make):
     with pytest.raises(ValueError, match="constant"):
         smoothness_cost(make(B, H, D), None, 0.1, (make(D), 1.0, 1.0))
+
+
+def test_the_gradient_is_taken_over_without_a_copy(make):
+    """What the pass computed becomes the leaf's gradient itself."""
+    u = make(B, H, D)
+    cost = smoothness_cost(u, None, 0.5, (1.0, 1.0, 1.0)).sum()
+    place = kernels.address(cost.grad_fn.next_functions[0][0]._saved_by_u._array)
+    cost.backward()
+    assert kernels.address(u.grad._array) == place
