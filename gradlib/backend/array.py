@@ -165,7 +165,7 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
         shape: the sizes; strides: the steps along each dimension, in bytes.
         start: how many bytes behind the array's first element (negative: before it) the view begins.
         dtype: how the memory is read; the array's own dtype when None.
-    Raises: ValueError for a view that reaches outside that memory.
+    Raises: ValueError for a view that reaches outside that memory (which is a block of the pool, a multiple of 512 bytes, in CuPy).
     """
     kind = array.dtype if dtype is None else dtype
     if is_cupy(array):

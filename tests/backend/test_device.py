@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from types import SimpleNamespace
+from typing import Any
 
-import numpy as np
+import cupy
 import pytest
 
 import gradlib
-from tests.conftest import HAS_GPU
 
 
 def test_names() -> None:
@@ -30,24 +28,50 @@ def test_cuda_without_cupy_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
         gradlib.zeros(2, device="cuda")
 
 
-@pytest.mark.skipif(HAS_GPU or importlib.util.find_spec("cupy") is None, reason="needs CuPy and no GPU")
-def test_cuda_without_a_gpu_says_so() -> None:
-    with pytest.raises(RuntimeError, match="CuPy is installed, but"):
-        gradlib.device("cuda:0")
+def no_driver() -> int:
+    raise cupy.cuda.runtime.CUDARuntimeError(35)
 
 
-def test_a_device_as_context_is_the_default_place(device: str) -> None:
-    with gradlib.device(device):
-        assert gradlib.ones(2).device.type == device
-    assert gradlib.ones(2).device.type == "cpu"
+@pytest.mark.parametrize(
+    ("count", "says"), [(no_driver, "but no usable GPU was found.*nvidia-smi"), (lambda: 0, "but this machine has no GPU")]
+)
+def test_cuda_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch, count: Any, says: str) -> None:
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", count)
+    for call in (lambda: gradlib.device("cuda:0"), lambda: gradlib.ones(2, device="cuda"), lambda: gradlib.ones(2).cuda(0)):
+        with pytest.raises(RuntimeError, match=f"CuPy is installed, {says}.*device\\(.cpu.\\)"):
+            call()
+    assert gradlib.ones(2, device="cpu").tolist() == [1, 1]
 
 
-def test_a_mixture_of_devices_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an array class that only says where it is, since the error comes before anything is computed."""
+def test_a_number_beyond_the_last_gpu() -> None:
+    count = cupy.cuda.runtime.getDeviceCount()
+    with pytest.raises(RuntimeError, match=rf"cuda:{count} was asked for, but this machine has {count} GPU\(s\), numbered from 0"):
+        gradlib.device("cuda", count)
 
-    class OnCuda:
-        dtype, shape, ndim, device = np.dtype("float32"), (3,), 1, SimpleNamespace(id=0)
 
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=OnCuda))
-    with pytest.raises(RuntimeError, match=r"mul: expected all tensors to be on the same device.*cpu.*cuda:0.*\[3\] on cuda:0 \(CuPy\)"):
-        gradlib.ones(3) * OnCuda()
+def test_the_default_place(device: str) -> None:
+    other = {"cpu": "cuda", "cuda": "cpu"}[device]
+    with gradlib.device(other):
+        assert gradlib.ones(2).device.type == other
+        with gradlib.device(device):
+            assert gradlib.tensor([1.0]).device.type == device
+        assert gradlib.get_default_device() == gradlib.device(other)
+    assert gradlib.ones(2).device.type == device
+    gradlib.set_default_device(other)
+    assert gradlib.rand(2).device.type == other
+    gradlib.set_default_device(device)
+
+
+def test_cuda_means_the_current_device() -> None:
+    assert str(gradlib.ones(2, device="cuda").device) == "cuda:0"
+    with cupy.cuda.Device(cupy.cuda.runtime.getDeviceCount() - 1) as last:
+        assert gradlib.ones(2, device="cuda").device.index == last.id
+        assert gradlib.ones(2, device="cuda:0").cuda().device.index == 0
+
+
+def test_a_mixture_of_devices_names_both() -> None:
+    says = r"mul: expected all tensors to be on the same device.*cpu.*cuda:0.*\[3\] on cuda:0 \(CuPy\)"
+    with pytest.raises(RuntimeError, match=says):
+        gradlib.ones(3, device="cpu") * cupy.ones(3, "float32")
+    with pytest.raises(RuntimeError, match="mul: expected all tensors to be on the same device"):
+        gradlib.ones(3, device="cuda") * gradlib.ones(3, device="cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import gradlib
 from gradlib.backend import dtype as dtypes
+from gradlib.core.tensor import raw
 
 NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 B, U8, I8, I16, I32, I64, F16, BF, F32, F64, C64, C128 = range(12)
@@ -38,32 +40,44 @@ def test_promote_types_is_torchs_table() -> None:
         assert dtypes.promote_types(dtype(NAMES[i]), dtype(NAMES[j])).name == NAMES[TABLE[i][j]]
 
 
+def vector(name: str) -> Any:
+    """What makes a vector of that dtype, on the device that the test runs on."""
+    return lambda: gradlib.zeros(2, dtype=name)
+
+
+def number(name: str) -> Any:
+    """The same for a 0-d tensor."""
+    return lambda: gradlib.zeros((), dtype=name)
+
+
 @pytest.mark.parametrize(
     ("operands", "expected"),
     [
-        ((np.zeros(2, "float32"), np.zeros((), "float64")), "float32"),  # a 0-d tensor does not promote within a category
-        ((np.zeros(2, "int64"), np.zeros((), "float64")), "float64"),
-        ((np.zeros(2, "int8"), np.zeros((), "int64")), "int8"),
-        ((np.zeros(2, "bool"), np.zeros((), "int16")), "int16"),
-        ((np.zeros(2, "int64"), np.zeros(2, "float16")), "float16"),
-        ((np.zeros(2, "float16"), 3.5), "float16"),
-        ((np.zeros(2, "int32"), 3.5), "float32"),  # a Python float is of the default dtype
-        ((np.zeros(2, "int32"), 3), "int32"),
-        ((np.zeros(2, "bool"), 3), "int64"),
-        ((np.zeros(2, "bool"), True), "bool"),
-        ((np.zeros(2, "float64"), 1j), "complex128"),
-        ((np.zeros(2, "float32"), np.zeros((), "complex128")), "complex64"),
-        ((np.zeros((), "float32"), np.zeros((), "float64")), "float64"),
+        ((vector("float32"), number("float64")), "float32"),  # a 0-d tensor does not promote within a category
+        ((vector("int64"), number("float64")), "float64"),
+        ((vector("int8"), number("int64")), "int8"),
+        ((vector("bool"), number("int16")), "int16"),
+        ((vector("int64"), vector("float16")), "float16"),
+        ((vector("float16"), 3.5), "float16"),
+        ((vector("int32"), 3.5), "float32"),  # a Python float is of the default dtype
+        ((vector("int32"), 3), "int32"),
+        ((vector("bool"), 3), "int64"),
+        ((vector("bool"), True), "bool"),
+        ((vector("float64"), 1j), "complex128"),
+        ((vector("float32"), number("complex128")), "complex64"),
+        ((number("float32"), number("float64")), "float64"),
     ],
 )
-def test_result_type_puts_dimensions_before_scalars(operands: tuple[object, ...], expected: str) -> None:
-    assert dtypes.result_type(*operands).name == expected
-    assert dtypes.result_type(*reversed(operands)).name == expected
+def test_result_type_puts_dimensions_before_scalars(operands: tuple[Any, ...], expected: str) -> None:
+    made = [operand() if callable(operand) else operand for operand in operands]
+    for given in (made, [raw(operand) for operand in made]):
+        assert dtypes.result_type(*given).name == expected
+        assert dtypes.result_type(*reversed(given)).name == expected
 
 
 def test_default_dtype_decides_python_floats() -> None:
     gradlib.set_default_dtype(gradlib.float64)
-    assert dtypes.result_type(np.zeros(2, "int32"), 3.5) == gradlib.float64
+    assert dtypes.result_type(gradlib.zeros(2, dtype="int32"), 3.5) == gradlib.float64
     gradlib.set_default_dtype(gradlib.float32)
     with pytest.raises(TypeError, match="floating-point"):
         gradlib.set_default_dtype(gradlib.int64)
