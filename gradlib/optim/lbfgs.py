@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gradlib.backend.array import Array, namespace
+from gradlib.backend.array import Array, namespace, on_device_of, zeros_like
 from gradlib.core.modes import enable_grad, no_grad
 from gradlib.core.tensor import wrap
 from gradlib.optim.line_search import Point, strong_wolfe
@@ -24,7 +24,7 @@ class LBFGS(Optimizer):
         tolerance_grad: stop when no element of the gradient is larger; tolerance_change: stop when step or loss change by less.
         history_size: how many gradients to remember.
         line_search_fn: None or "strong_wolfe".
-    Raises: ValueError for several groups, a negative lr; RuntimeError at a step for an unknown line search.
+    Raises: ValueError for several groups or devices, a negative lr; RuntimeError at a step for an unknown line search.
     Source: torch.optim.LBFGS; J. Nocedal and S. Wright, Numerical Optimization (2006), algorithm 7.4.
     """
 
@@ -49,11 +49,14 @@ class LBFGS(Optimizer):
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        places = {str(value.device) for value in self._all_params()}
+        if len(places) > 1:
+            raise ValueError(f"LBFGS makes one vector of its parameters, which therefore lie on one device; got {sorted(places)}")
 
     def _step(self, closure: Closure | None) -> Any:
         if closure is None:
             raise TypeError("LBFGS.step needs a closure that clears the gradients, computes the loss, calls backward and returns the loss")
-        with no_grad():
+        with no_grad(), on_device_of(next(self._all_params())._array):
             return self._iterate(closure)
 
     def _iterate(self, closure: Closure) -> Any:
@@ -139,7 +142,7 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Array:
         """The gradients as one new vector, zero where there is none."""
-        return _flat([real(value._array * 0 if value.grad is None else value.grad._array) for value in self._all_params()])
+        return _flat([real(zeros_like(value._array) if value.grad is None else value.grad._array) for value in self._all_params()])
 
     def _scatter(self, vector: Array) -> None:
         """Write one vector back into the parameters."""

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from gradlib.backend.array import Array, namespace
+from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.core.modes import enable_grad, no_grad, writing
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
@@ -94,7 +94,8 @@ class Optimizer:
             if set_to_none or value.grad is None:
                 value.grad = None
             else:
-                write(value.grad, value.grad._array * 0)
+                with on_device_of(value._array):
+                    write(value.grad, 0)
 
     def step(self, closure: Closure | None = None) -> Any:
         """Update the parameters once from their gradients.
@@ -175,17 +176,18 @@ class Optimizer:
             for group in self.param_groups:
                 for value in group["params"]:
                     if value.grad is not None:
-                        self._update(value, value.grad._array, group)
+                        with on_device_of(value._array):
+                            self._update(value, value.grad._array, group)
         return loss
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _update(value, gradient, group) or _step(closure)")
 
 
-def write(target: Tensor, array: Array) -> None:
+def write(target: Tensor, values: Array | int) -> None:
     """Put new values into a tensor's memory, outside the graph, as one in-place change."""
     writing(target)
-    target._array[...] = array
+    target._array[...] = values
     target.version.bump()
 
 

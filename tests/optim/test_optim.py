@@ -6,11 +6,13 @@ import copy
 import pickle
 import warnings
 
+import cupy
 import numpy as np
 import pytest
 
 import gradlib
 from gradlib import optim
+from tests.values import host
 
 # Rosenbrock's function from (-1.2, 1) in float64, as torch 2.13's optimisers walk it:
 # (optimiser, options, steps, x after them, loss that the last step returned, closure calls in all)
@@ -54,12 +56,8 @@ def rosenbrock(x):
     return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
 
 
-def leaf(values, dtype="float64", device="cpu"):
+def leaf(values, dtype="float64", device=None):
     return gradlib.tensor(values, dtype=getattr(gradlib, dtype), device=device).requires_grad_()
-
-
-def host(x):
-    return x.detach().cpu().numpy()
 
 
 def closure_of(optimiser, x, loss_of=rosenbrock, calls=None):
@@ -75,8 +73,8 @@ def closure_of(optimiser, x, loss_of=rosenbrock, calls=None):
 
 
 @pytest.mark.parametrize(("name", "options", "steps", "x", "loss", "evaluations"), TORCH)
-def test_walks_as_torch(name, options, steps, x, loss, evaluations, device):
-    value, calls = leaf([-1.2, 1.0], device=device), []
+def test_walks_as_torch(name, options, steps, x, loss, evaluations):
+    value, calls = leaf([-1.2, 1.0]), []
     optimiser = getattr(optim, name)([value], **options)
     for _ in range(steps):
         returned = optimiser.step(closure_of(optimiser, value, calls=calls))
@@ -86,8 +84,8 @@ def test_walks_as_torch(name, options, steps, x, loss, evaluations, device):
 
 
 @pytest.mark.parametrize(("name", "options"), EACH)
-def test_one_vector_or_several_parameters_alike(name, options, device):
-    whole, parts = leaf([-1.2, 1.0], device=device), [leaf([-1.2], device=device), leaf([[1.0]], device=device)]
+def test_one_vector_or_several_parameters_alike(name, options):
+    whole, parts = leaf([-1.2, 1.0]), [leaf([-1.2]), leaf([[1.0]])]
     one, two = getattr(optim, name)([whole], **options), getattr(optim, name)(parts, **options)
     for _ in range(4):
         one.step(closure_of(one, whole))
@@ -189,6 +187,9 @@ def test_zero_grad_drops_or_zeroes():
     optimiser.zero_grad(set_to_none=False)
     assert x.grad is kept
     assert host(kept).tolist() == [0, 0]
+    x.grad = leaf([float("nan"), float("inf")]).detach()
+    optimiser.zero_grad(set_to_none=False)
+    assert host(x.grad).tolist() == [0, 0]
     optimiser.zero_grad()
     assert x.grad is None
     optimiser.step()
@@ -262,3 +263,52 @@ def test_what_cannot_be_optimised_is_refused():
     bare = optim.Optimizer([x], {})
     with pytest.raises(NotImplementedError, match="_update"):
         bare.step(closure_of(bare, x, lambda x: x.sum()))
+
+
+# ---- several devices ----------------------------------------------------------------------------------------------------------------
+
+AWAY = "cuda:1"
+two_devices = pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices")
+
+
+@two_devices
+@pytest.mark.parametrize(("name", "options"), EACH[:2])
+def test_parameters_on_several_devices(name, options):
+    """Each is updated where it lies, whichever device is current."""
+    whole, parts = leaf([-1.2, 1.0]), [leaf([-1.2], device=AWAY), leaf([1.0])]
+    one, two = getattr(optim, name)([whole], **options), getattr(optim, name)(parts, **options)
+    for _ in range(4):
+        one.step(closure_of(one, whole))
+        two.step(closure_of(two, parts, lambda p: rosenbrock([p[0].to(p[1].device), p[1]]).sum()))
+    np.testing.assert_allclose(host(whole), [host(parts[0])[0], host(parts[1])[0]], rtol=1e-12)
+    assert [str(part.device) for part in parts] == [AWAY, str(whole.device)]
+    assert all(entry.device == part.device for part in parts for entry in two.state[part].values() if isinstance(entry, gradlib.Tensor))
+    two.zero_grad(set_to_none=False)
+    assert str(parts[0].grad.device) == AWAY
+
+
+@two_devices
+def test_lbfgs_where_the_device_is_not_current():
+    near, far = leaf([-1.2, 1.0]), leaf([-1.2, 1.0], device=AWAY)
+    for x in (near, far):
+        optimiser = optim.LBFGS([x, leaf([7.0], device=x.device)], max_iter=8, line_search_fn="strong_wolfe")
+        optimiser.step(closure_of(optimiser, x))
+    np.testing.assert_allclose(host(far), host(near), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"lie on one device; got \['c.*', 'cuda:1'\]"):
+        optim.LBFGS([near, far])
+
+
+@two_devices
+@pytest.mark.parametrize(("name", "options"), EACH)
+def test_a_saved_state_follows_its_parameters_to_another_device(name, options):
+    straight, early = leaf([-1.2, 1.0]), leaf([-1.2, 1.0])
+    one, two = getattr(optim, name)([straight], **options), getattr(optim, name)([early], **options)
+    for _ in range(2):
+        one.step(closure_of(one, straight))
+        two.step(closure_of(two, early))
+    late = early.detach().to(AWAY).requires_grad_()
+    three = getattr(optim, name)([late])
+    three.load_state_dict(two.state_dict())
+    one.step(closure_of(one, straight))
+    three.step(closure_of(three, late))
+    np.testing.assert_allclose(host(late), host(straight), rtol=1e-12)
