@@ -106,22 +106,22 @@ class Generator:
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Uniform in [0, 1): as many equally likely values as the dtype can tell apart there."""
-        if dtype == float16 or is_bfloat16(dtype):
-            levels = 2048 if dtype == float16 else 256
-            return (self.integers(0, levels, shape).astype(np.float32) / np.float32(levels)).astype(dtype)
         if dtype.kind == "c":
             return self._complex(self.uniform, shape, dtype)
         with self._place():
+            if dtype == float16 or is_bfloat16(dtype):
+                levels = 2048 if dtype == float16 else 256
+                return (self.integers(0, levels, shape).astype(np.float32) / np.float32(levels)).astype(dtype)
             if self.device.type == "cpu":
                 return self._host.random(shape, dtype=dtype)
             return cupy().empty(shape, dtype) if 0 in shape else self._source().random_sample(shape, dtype=dtype)
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Normal with mean 0 and variance 1; for complex dtypes each part has variance 1/2."""
-        if dtype.kind == "c":
-            return self._complex(self.normal, shape, dtype) * dtype.type(np.sqrt(0.5))
         work = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
         with self._place():
+            if dtype.kind == "c":
+                return self._complex(self.normal, shape, dtype) * dtype.type(np.sqrt(0.5))
             if 0 in shape:
                 return np.empty(shape, dtype) if self.device.type == "cpu" else cupy().empty(shape, dtype)
             return self._source().standard_normal(shape, dtype=work).astype(dtype, copy=False)
@@ -131,7 +131,9 @@ class Generator:
         with self._place():
             if self.device.type == "cpu":
                 return self._host.integers(low, high, shape, dtype=np.int64)
-            return low + self._source().randint(0, high - low, shape, dtype=np.int64)
+            # Of 64 random bits the remainder: for an interval CuPy's randint lets the host wait for how many numbers fell outside of it
+            bits = self._source().randint(0, 1 << 64, shape, dtype=np.uint64)
+            return (bits % np.uint64(high - low)).view(np.int64) + low
 
     def permutation(self, n: int) -> Array:
         """The integers from 0 to n - 1 in random order, as int64."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import device_index
+from gradlib.backend.array import device_index, on_device_of
 from gradlib.backend.random import default_generator
 from gradlib.core.inplace import write
 from gradlib.core.modes import local, watch
@@ -186,9 +186,10 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     if watch.active and local.layers:
         return _dropped_by_rows(input, p, inplace)
     array = input._array if isinstance(input, Tensor) else input
-    kept = default_generator(device_index(array)).uniform(array.shape, dtypes.float32) >= p
-    factors = kept.astype(dtypes.to_real(array.dtype)) * (1 / (1 - p) if p < 1 else 0.0)
-    factors = factors.astype(dtypes.to_real(array.dtype), copy=False)
-    if not isinstance(input, Tensor):
-        return input * factors
+    with on_device_of(array):
+        kept = default_generator(device_index(array)).uniform(array.shape, dtypes.float32) >= p
+        factors = kept.astype(dtypes.to_real(array.dtype)) * (1 / (1 - p) if p < 1 else 0.0)
+        factors = factors.astype(dtypes.to_real(array.dtype), copy=False)
+        if not isinstance(input, Tensor):
+            return input * factors
     return input.mul_(wrap(factors)) if inplace else input * wrap(factors)

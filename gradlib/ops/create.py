@@ -95,7 +95,8 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     natural = fill_value.dtype if isinstance(fill_value, Tensor) else dtypes.scalar_dtype(fill_value)
     chosen = dtypes.as_dtype(dtype) or natural
     made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), chosen, device, False)
-    made._array[...] = as_element(fill_value, chosen)
+    with on_device_of(made._array):
+        made._array[...] = as_element(fill_value, chosen)
     return finished(made._array, requires_grad)
 
 
@@ -158,7 +159,8 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
         return input.again(full_like(input.value, fill_value, dtype=dtype, device=device, requires_grad=requires_grad))
     made = _like("empty", input, dtype, device, False)
     array = made._array if isinstance(made, Tensor) else made
-    array[...] = as_element(fill_value, array.dtype)
+    with on_device_of(array):
+        array[...] = as_element(fill_value, array.dtype)
     return finished(array, requires_grad) if isinstance(input, Tensor) else made
 
 

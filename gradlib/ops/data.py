@@ -55,7 +55,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return tensor(data, dtype=dtype, device=device)
     array = _plain(data)
     if chosen is not None and array.dtype != chosen:
-        array = array.astype(chosen)
+        with on_device_of(array):
+            array = array.astype(chosen)
     return wrap(array if device is None and is_cupy(array) else move(array, resolve(device)))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, namespace
+from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -74,7 +74,8 @@ def adjoint(x: Any) -> Any:
 def diagonal_mask(x: Any) -> Any:
     """Bool, for matrices like x: where the diagonal is."""
     array = raw(x)
-    return namespace(array).eye(array.shape[-2], array.shape[-1], dtype=bool)
+    with on_device_of(array):
+        return namespace(array).eye(array.shape[-2], array.shape[-1], dtype=bool)
 
 
 def records(x: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, namespace
+from gradlib.backend.array import Namespace, namespace, on_device_of
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.modes import no_grad
 from gradlib.core.op import composite, op
@@ -97,10 +97,11 @@ def _shorten(weight: Any, indices: Any, limit: float, p: float) -> None:
     with no_grad():
         table = weight.detach() if isinstance(weight, Tensor) else weight
         norms = vector_norm(table, p, 1)
-        used = namespace(raw(norms)).zeros(norms.shape, bool)
-        used[raw(indices).reshape(-1)] = True
-        used &= raw(norms) > limit
-        table[used] *= (limit / (raw(norms)[used] + 1e-7))[:, None]
+        with on_device_of(raw(norms)):
+            used = namespace(raw(norms)).zeros(norms.shape, bool)
+            used[raw(indices).reshape(-1)] = True
+            used &= raw(norms) > limit
+        table[used] *= (limit / (norms[used] + 1e-7))[:, None]
 
 
 @composite(method=False)

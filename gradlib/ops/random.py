@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,7 +92,13 @@ def randint(
     shape = _shape("randint", (size,))
     _check_range("randint", low, high)
     drawn = stream(generator, _index(device, generator)).integers(int(low), int(high), shape)
-    return finished(drawn.astype(dtypes.as_dtype(dtype) or dtypes.int64, copy=False), requires_grad)
+    return finished(_of_dtype(drawn, dtype), requires_grad)
+
+
+def _of_dtype(drawn: Array, dtype: Any) -> Array:
+    """The integers that were drawn in the dtype that was asked for."""
+    with on_device_of(drawn):
+        return drawn.astype(dtypes.as_dtype(dtype) or dtypes.int64, copy=False)
 
 
 def _check_range(name: str, low: Any, high: Any) -> None:
@@ -105,7 +113,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     ignored("randperm", other)
     _shape("randperm", (n,))
     drawn = _permutations(stream(generator, _index(device, generator)), n)
-    return finished(drawn.astype(dtypes.as_dtype(dtype) or dtypes.int64, copy=False), wants)
+    return finished(_of_dtype(drawn, dtype), wants)
 
 
 def _permutations(source: Generator, n: int) -> Array:
@@ -113,7 +121,8 @@ def _permutations(source: Generator, n: int) -> Array:
     if not drawing.rows:
         return source.permutation(n)
     keys = source.uniform((*drawing.rows, n), np.dtype(np.float64))
-    return namespace(keys).argsort(keys, axis=-1)
+    with on_device_of(keys):
+        return namespace(keys).argsort(keys, axis=-1)
 
 
 @draws
@@ -184,7 +193,8 @@ def normal(
     if not tensors:
         _check_std(std)
         drawn = randn(size if size is not None else (), generator=generator, dtype=dtype, device=device)._array
-        return finished(drawn * drawn.dtype.type(std) + drawn.dtype.type(mean), wants)
+        with on_device_of(drawn):
+            return finished(drawn * drawn.dtype.type(std) + drawn.dtype.type(mean), wants)
     like = tensors[0]._array
     shape = np.broadcast_shapes(*(x.shape for x in tensors))
     with on_device_of(like):
@@ -288,6 +298,19 @@ publish(multinomial, "multinomial")
 # ---- filled in place ------------------------------------------------------------------------------------------------------------
 
 
+def fills(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Decorator of a method that fills a tensor with random numbers, on the tensor's device."""
+
+    @functools.wraps(function)
+    def call(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        with on_device_of(self._array):
+            return function(self, *args, **named)
+
+    made = draws(call)
+    publish(made, function.__name__)
+    return made
+
+
 def _filled(name: str, target: Tensor, drawn: Array) -> Tensor:
     """Write drawn numbers; what the tensor depended on before gets a gradient of zero."""
     return write(target, lambda shadow: copy(shadow, drawn), name, copies_input=False)
@@ -299,7 +322,7 @@ def _floating(name: str, target: Tensor) -> np.dtype:
     return target._array.dtype
 
 
-@draws
+@fills
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers. Returns: this tensor. Source: torch.Tensor.normal_."""
     _check_std(std)
@@ -314,7 +337,7 @@ def _uniform(name: str, self: Tensor, generator: Generator | None) -> Array:
     return stream(generator, device_index(self._array)).uniform(self._array.shape, kind if kind.itemsize > 2 else dtypes.float32)
 
 
-@draws
+@fills
 def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers in [low, to). Returns: this tensor. Source: torch.Tensor.uniform_."""
     if low > to:
@@ -323,13 +346,13 @@ def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generato
     return _filled("uniform_", self, drawn * drawn.dtype.type(to - low) + drawn.dtype.type(low))
 
 
-@draws
+@fills
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill with 1 with probability p (a number, or a Tensor that broadcasts) and 0 else. Source: torch.Tensor.bernoulli_."""
     return _filled("bernoulli_", self, _bernoulli(self._array, raw(p), generator))
 
 
-@draws
+@fills
 def random_(self: Tensor, low: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
     """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_.
 
@@ -351,7 +374,7 @@ def _span(dtype: np.dtype) -> int:
     return int(1 << {2: 11 if dtype.kind == "f" else 8, 4: 24, 8: 53}[dtype.itemsize]) + 1
 
 
-@draws
+@fills
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate lambd. Returns: this tensor. Source: torch.Tensor.exponential_."""
     if lambd <= 0:
@@ -360,7 +383,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     return _filled("exponential_", self, -namespace(drawn).log1p(-drawn) / drawn.dtype.type(lambd))
 
 
-@draws
+@fills
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal with this mean and deviation. Source: torch.Tensor.log_normal_."""
     if std <= 0:
@@ -370,6 +393,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Gen
     return _filled("log_normal_", self, namespace(drawn).exp(drawn * kind.type(std) + kind.type(mean)))
 
 
+@fills
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill with the number of tries until the first success of probability p. Source: torch.Tensor.geometric_."""
     if not 0 < p < 1:
@@ -379,13 +403,10 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     return _filled("geometric_", self, xp.maximum(xp.ceil(xp.log1p(-drawn) / math.log1p(-p)), 1))
 
 
+@fills
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers of the Cauchy distribution. Source: torch.Tensor.cauchy_."""
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     drawn = _uniform("cauchy_", self, generator)
     return _filled("cauchy_", self, namespace(drawn).tan(drawn.dtype.type(math.pi) * (drawn - drawn.dtype.type(0.5))) * sigma + median)
-
-
-for _fill in (normal_, uniform_, bernoulli_, random_, exponential_, log_normal_, geometric_, cauchy_):
-    publish(_fill, _fill.__name__)

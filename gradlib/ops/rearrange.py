@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, device_index, is_array, move, namespace
+from gradlib.backend.array import Namespace, device_index, is_array, move, namespace, on_device_of
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import to
@@ -109,12 +109,13 @@ def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> A
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.size} and input.size(0) = {size}"
         )
-    ends = xp.cumsum(repeats)
-    if output_size is None:
-        if size and int(repeats.min()) < 0:
-            raise RuntimeError("repeats can not be negative")
-        output_size = int(ends[-1]) if size else 0
-    return xp.searchsorted(ends, xp.arange(output_size), side="right")
+    with on_device_of(like):
+        ends = xp.cumsum(repeats)
+        if output_size is None:
+            if size and int(repeats.min()) < 0:
+                raise RuntimeError("repeats can not be negative")
+            output_size = int(ends[-1]) if size else 0
+        return xp.searchsorted(ends, xp.arange(output_size), side="right")
 
 
 # ---- turned round ---------------------------------------------------------------------------------------------------------------

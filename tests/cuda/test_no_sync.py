@@ -24,8 +24,9 @@ pytestmark = pytest.mark.cuda
 
 # Rows whose result's size, or a Python number, depends on values: torch waits for the device there as well. And what says so itself.
 WAITS = {
-    "allclose", "argwhere", "distinct", "equal", "index-lists", "index-mask", "index-mask-second", "index-true",
-    "index_put-mask", "masked_select", "masked_select-broadcast", "nonzero", "one_hot", "repeat_interleave-each", "unique", "unique-float", "unique-rows", "where-indices",
+    "allclose", "argwhere", "distinct", "equal", "index-lists", "index-mask", "index-mask-second", "index-true", "index_put-mask",
+    "masked_select", "masked_select-broadcast", "nonzero", "one_hot", "repeat_interleave-each", "unique", "unique-float", "unique-rows",
+    "where-indices",
     "to_copy-float32",  # to the host
     "det", "det-singular", "det-zero", "det-empty",  # backward: whether a matrix is singular to working precision chooses the formula
     "lstsq-residuals",  # whether there are residuals depends on the rank

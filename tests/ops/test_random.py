@@ -10,6 +10,8 @@ import pytest
 
 import gradlib
 from gradlib import Generator, Tensor
+from gradlib.backend.array import is_array
+from tests.values import host
 
 DRAWS: dict[str, Callable[..., Tensor]] = {
     "rand": lambda **k: gradlib.rand(3, 4, **k),
@@ -37,7 +39,7 @@ each = pytest.mark.parametrize("name", DRAWS)
 
 
 def same(a: Tensor, b: Tensor) -> bool:
-    return bool((a.numpy() == b.numpy()).all())
+    return bool((host(a) == host(b)).all())
 
 
 @each
@@ -53,8 +55,8 @@ def test_the_same_seed_gives_the_same_numbers(name: str) -> None:
 
 
 @each
-def test_a_generator_is_a_stream_of_its_own(name: str) -> None:
-    draw, generator = DRAWS[name], Generator().manual_seed(5)
+def test_a_generator_is_a_stream_of_its_own(name: str, device: str) -> None:
+    draw, generator = DRAWS[name], Generator(device).manual_seed(5)
     gradlib.manual_seed(1)
     first = draw(generator=generator)
     gradlib.manual_seed(5)
@@ -72,7 +74,7 @@ COUNT = 20000
 
 def check_moments(drawn: Tensor, mean: complex, variance: float, kurtosis: float) -> None:
     """The mean and variance of draws whose fourth central moment is kurtosis * variance**2."""
-    values = drawn.detach().numpy().astype(np.complex128 if drawn.is_complex() else np.float64)
+    values = host(drawn).astype(np.complex128 if drawn.is_complex() else np.float64)
     assert abs(values.mean() - mean) < 6 * np.sqrt(variance / values.size)
     assert abs(values.var() - variance) < 6 * variance * np.sqrt((kurtosis - 1) / values.size)
 
@@ -80,7 +82,7 @@ def check_moments(drawn: Tensor, mean: complex, variance: float, kurtosis: float
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_uniform_numbers(dtype: str) -> None:
     drawn = gradlib.rand(COUNT, dtype=gradlib.zeros(1, dtype=dtype).dtype)
-    values = drawn.numpy().astype(np.float64)
+    values = host(drawn).astype(np.float64)
     assert drawn.dtype.name == dtype
     assert values.min() >= 0
     assert values.max() < 1
@@ -98,7 +100,7 @@ def test_normal_numbers(dtype: str) -> None:
     check_moments(drawn, 0, 1, 2 if drawn.is_complex() else 3)
     check_moments(gradlib.zeros(COUNT, dtype=kind).normal_(2, 3), 2, 9, 3)
     if drawn.is_complex():
-        parts = gradlib.view_as_real(drawn).numpy().astype(np.float64)
+        parts = host(gradlib.view_as_real(drawn)).astype(np.float64)
         assert abs((parts[:, 0] * parts[:, 1]).mean()) < 6 * 0.5 / np.sqrt(COUNT)
         np.testing.assert_allclose(parts.var(0), [0.5, 0.5], atol=0.05)
 
@@ -112,7 +114,7 @@ def test_other_distributions() -> None:
     check_moments(gradlib.bernoulli(gradlib.full((COUNT,), 0.3)), 0.3, 0.21, 1 / 0.21 - 3)
     check_moments(gradlib.zeros(COUNT, dtype=gradlib.int64).bernoulli_(0.3), 0.3, 0.21, 1 / 0.21 - 3)
     check_moments(gradlib.zeros(COUNT, dtype=gradlib.int64).geometric_(0.25), 4, 12, 9.1)
-    cauchy = gradlib.zeros(COUNT).cauchy_(2, 3).numpy()
+    cauchy = host(gradlib.zeros(COUNT).cauchy_(2, 3))
     np.testing.assert_allclose(np.quantile(cauchy, [0.25, 0.5, 0.75]), [-1, 2, 5], atol=6 * 3 * np.pi / 2 / np.sqrt(COUNT))
     assert gradlib.bernoulli(gradlib.tensor([0.0, 1.0])).tolist() == [0, 1]
     assert gradlib.zeros(2).bernoulli_(gradlib.tensor([1.0, 0.0])).tolist() == [1, 0]
@@ -121,16 +123,16 @@ def test_other_distributions() -> None:
 def test_integers() -> None:
     drawn = gradlib.randint(-2, 4, (COUNT,))
     assert drawn.dtype == np.int64
-    counts = np.bincount(drawn.numpy() + 2, minlength=6)
+    counts = np.bincount(host(drawn) + 2, minlength=6)
     assert len(counts) == 6
     assert abs(counts - COUNT / 6).max() < 6 * np.sqrt(COUNT * 5 / 36)
     assert set(gradlib.randint(3, (200,)).tolist()) == {0, 1, 2}
     assert gradlib.randint(0, 5, size=(2,), dtype=gradlib.float32).dtype == np.float32
     assert sorted(gradlib.randperm(50).tolist()) == list(range(50))
     assert gradlib.randperm(5, dtype=gradlib.int32).dtype == np.int32
-    assert gradlib.zeros(500, dtype=gradlib.int8).random_().numpy().min() >= 0
+    assert gradlib.zeros(500, dtype=gradlib.int8).random_().min() >= 0
     assert set(gradlib.zeros(200).random_(3, 5).tolist()) == {3, 4}
-    assert gradlib.zeros(500).random_().numpy().max() <= 2**24
+    assert gradlib.zeros(500).random_().max() <= 2**24
 
 
 def test_where_every_permutation_starts() -> None:
@@ -144,7 +146,7 @@ def test_multinomial(replacement: bool) -> None:
     rows = gradlib.multinomial(weights.repeat(2000, 1), 1 if not replacement else 4, replacement=replacement)
     assert rows.dtype == np.int64
     for row, places, share in [(0, {1, 3}, 0.25), (1, {0, 2}, 0.5)]:
-        drawn = rows.numpy()[row::2].ravel()
+        drawn = host(rows)[row::2].ravel()
         assert set(drawn) == places
         assert abs((drawn == min(places)).mean() - share) < 6 * np.sqrt(share * (1 - share) / drawn.size)
     order = gradlib.multinomial(gradlib.tensor([0.2, 0.0, 0.8]), 2)
@@ -159,8 +161,8 @@ def test_no_gradient_flows_to_what_numbers_were_drawn_from() -> None:
     mean = gradlib.zeros(3, requires_grad=True)
     std = gradlib.ones(2, 1, requires_grad=True)
     (gradlib.normal(mean, std).sum() + gradlib.bernoulli(mean).sum()).backward()
-    np.testing.assert_array_equal(mean.grad.numpy(), np.zeros(3))
-    np.testing.assert_array_equal(std.grad.numpy(), np.zeros((2, 1)))
+    np.testing.assert_array_equal(host(mean.grad), np.zeros(3))
+    np.testing.assert_array_equal(host(std.grad), np.zeros((2, 1)))
     assert gradlib.rand(2, requires_grad=True).is_leaf
 
 
@@ -175,7 +177,6 @@ def test_no_gradient_flows_to_what_numbers_were_drawn_from() -> None:
         (lambda: gradlib.randint(5, 2, (2,)), RuntimeError, "less than"),
         (lambda: gradlib.ones(2).random_(5, 5), RuntimeError, "less than"),
         (lambda: gradlib.normal(0.0, -1.0, (2,)), RuntimeError, "std >= 0.0"),
-        (lambda: gradlib.normal(0.0, gradlib.tensor([-1.0])), RuntimeError, "std >= 0.0"),
         (lambda: gradlib.ones(2).normal_(0, -1), RuntimeError, "std >= 0.0"),
         (lambda: gradlib.ones(2).log_normal_(0, 0), RuntimeError, "std > 0.0"),
         (lambda: gradlib.ones(2).uniform_(2, 1), RuntimeError, "from=2 > to=1"),
@@ -183,11 +184,7 @@ def test_no_gradient_flows_to_what_numbers_were_drawn_from() -> None:
         (lambda: gradlib.ones(2).geometric_(1.5), RuntimeError, "p="),
         (lambda: gradlib.ones(2).cauchy_(0, 0), RuntimeError, "sigma > 0.0"),
         (lambda: gradlib.ones(2, dtype=gradlib.int64).normal_(), NotImplementedError, "int64"),
-        (lambda: gradlib.bernoulli(gradlib.tensor([2.0])), RuntimeError, "probabilities"),
-        (lambda: gradlib.bernoulli(gradlib.tensor([float("nan")])), RuntimeError, "probabilities"),
         (lambda: gradlib.bernoulli(gradlib.tensor([1])), NotImplementedError, "int64"),
-        (lambda: gradlib.multinomial(gradlib.zeros(2), 1), RuntimeError, "sum of probabilities"),
-        (lambda: gradlib.multinomial(gradlib.tensor([-1.0, 1.0]), 1), RuntimeError, "element < 0"),
         (lambda: gradlib.multinomial(gradlib.ones(2), 3), RuntimeError, "without replacement"),
         (lambda: gradlib.multinomial(gradlib.ones(2), 0), RuntimeError, "n_sample <= 0"),
         (lambda: gradlib.multinomial(gradlib.ones(1, 1, 1), 1), RuntimeError, "1 or 2 dim"),
@@ -202,11 +199,43 @@ def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> 
         call()
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: gradlib.normal(0.0, gradlib.tensor([-1.0])), "std >= 0.0"),
+        (lambda: gradlib.bernoulli(gradlib.tensor([2.0])), "probabilities"),
+        (lambda: gradlib.bernoulli(gradlib.tensor([float("nan")])), "probabilities"),
+        (lambda: gradlib.multinomial(gradlib.zeros(2), 1), "sum of probabilities"),
+        (lambda: gradlib.multinomial(gradlib.tensor([-1.0, 1.0]), 1), "element < 0"),
+    ],
+)
+def test_values_that_only_the_host_looks_at(call: Callable[[], Tensor], words: str, device: str) -> None:
+    if device == "cpu":
+        with pytest.raises(RuntimeError, match=words):
+            call()
+    else:
+        assert call().shape == (1,)
+
+
+@pytest.mark.parametrize("name", [name for name in DRAWS if name.endswith("_")])
+def test_each_row_of_a_vmap_is_filled_as_it_says(name: str) -> None:
+    def fill(row: Tensor) -> Tensor:
+        return getattr(row.clone(), name)(*{"random_": (100,), "geometric_": (0.3,)}.get(name, ()))
+
+    rows = gradlib.zeros(2, 40)
+    first, second = host(gradlib.func.vmap(fill, randomness="same")(rows))
+    np.testing.assert_array_equal(first, second)
+    first, second = host(gradlib.func.vmap(fill, randomness="different")(rows))
+    assert (first != second).any()
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        gradlib.func.vmap(fill)(rows)
+
+
 def test_empty_and_0d() -> None:
     for draw in (gradlib.rand, gradlib.randn):
         assert draw(0, 3).shape == (0, 3)
         assert draw(()).shape == ()
-        assert type(draw(())._array) is np.ndarray
+        assert is_array(draw(())._array)
     assert gradlib.randperm(0).shape == (0,)
     assert gradlib.randint(3, ()).shape == ()
     assert gradlib.zeros(0).normal_().shape == (0,)
@@ -216,20 +245,20 @@ def test_empty_and_0d() -> None:
 # ---- generators ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_seeds() -> None:
-    generator = Generator()
+def test_seeds(device: str) -> None:
+    assert repr(Generator().device) == "device(type='cpu')"
+    generator = Generator(device)
     first = generator.seed()
     assert generator.initial_seed() == first != generator.seed()
     assert generator.manual_seed(-1) is generator
     assert generator.initial_seed() == 2**64 - 1
-    assert repr(generator.device) == "device(type='cpu')"
     gradlib.manual_seed(3)
     state = gradlib.get_rng_state()
-    assert state.dtype == np.uint8
-    first_draw = gradlib.rand(4)
+    assert (state.dtype, str(state.device)) == (np.uint8, "cpu")
+    first_draw = gradlib.rand(4, device="cpu")
     gradlib.seed()
     gradlib.set_rng_state(state)
-    assert same(gradlib.rand(4), first_draw)
+    assert same(gradlib.rand(4, device="cpu"), first_draw)
     copied = generator.clone_state()
     assert same(gradlib.rand(3, generator=copied), gradlib.rand(3, generator=generator))
 
@@ -250,7 +279,7 @@ def test_streams_of_a_cuda_device() -> None:
     check_moments(drawn.cpu(), 0.5, 1 / 12, 1.8)
     generator.set_state(state)
     assert same(gradlib.rand(1000, device="cuda", generator=generator).cpu(), drawn.cpu())
-    with pytest.raises(RuntimeError, match="device type for generator"):
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device for generator but found 'cuda:0'"):
         gradlib.rand(3, generator=generator, device="cpu")
     with pytest.raises(RuntimeError, match="cpu generator"):
         generator.set_state(Generator().get_state())

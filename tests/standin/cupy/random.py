@@ -44,5 +44,8 @@ class RandomState:
         return self._draw("standard_exponential", size, dtype)
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> ndarray:
+        span = low if high is None else high - low
+        if span & (span - 1):  # no power of two: what falls outside is counted on the host, and drawn again
+            _door.to_host["randint"] += 1
         with self._lock:
             return _door.fresh(np.asarray(self._host.integers(low, high, size, dtype)))

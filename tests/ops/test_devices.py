@@ -1,0 +1,110 @@
+"""On another device than the current one, where CuPy would allocate and launch: every row of the table, new tensors, writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import Tensor
+from tests.ops.case import Case, as_tensors, results
+from tests.ops.test_random import DRAWS
+from tests.ops.test_table import each
+from tests.values import host
+
+AWAY = "cuda:1"
+pytestmark = [
+    pytest.mark.host,  # the device is given
+    pytest.mark.cuda,
+    pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices"),
+]
+
+
+@each
+def test_values_and_gradients_stay_on_their_device(case: Case, rng: np.random.Generator) -> None:
+    inputs = as_tensors(list(case.inputs(rng)), "float32", AWAY, requires_grad=case.differentiable)
+    outputs = [y for y in results(case.call(*inputs)) if isinstance(y, gradlib.Tensor)]
+    wanted = [x for x in inputs if isinstance(x, gradlib.Tensor) and x.requires_grad]
+    live = [y for y in outputs if y.requires_grad]
+    grads = gradlib.autograd.grad(live, wanted, [gradlib.ones_like(y) for y in live], allow_unused=True) if live else ()
+    assert cupy.cuda.Device().id == 0
+    assert case.op == "to_copy" or {str(x.device) for x in (*outputs, *grads) if x is not None} <= {AWAY}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_random_numbers(name: str) -> None:
+    with gradlib.device(AWAY):
+        assert str(DRAWS[name]().device) == AWAY
+
+
+MAKERS: dict[str, Callable[..., Any]] = {
+    "zeros": lambda **k: gradlib.zeros(2, 3, **k),
+    "full": lambda **k: gradlib.full((2, 3), 4, **k),
+    "arange": lambda **k: gradlib.arange(1, 6, 2, **k),
+    "linspace": lambda **k: gradlib.linspace(0, 1, 5, **k),
+    "logspace": lambda **k: gradlib.logspace(0, 1, 5, **k),
+    "eye": lambda **k: gradlib.eye(3, 4, **k),
+    "tensor": lambda **k: gradlib.tensor([[1.0, 2.0], [3.0, 4.0]], **k),
+    "tensor-of-tensor": lambda **k: gradlib.tensor(gradlib.arange(4.0), dtype=gradlib.float64, **k),
+    "as_tensor": lambda **k: gradlib.as_tensor(np.arange(4), dtype=gradlib.float16, **k),
+    "asarray": lambda **k: gradlib.asarray([1, 2], **k),
+    "full_like": lambda **k: gradlib.full_like(gradlib.zeros(2), 3, **k),
+    "randint": lambda **k: gradlib.randint(5, (3,), dtype=gradlib.int32, **k),
+    "randperm": lambda **k: gradlib.randperm(7, dtype=gradlib.int32, **k),
+    "rand": lambda **k: gradlib.rand(3, dtype=gradlib.float16, **k),
+    "randn": lambda **k: gradlib.randn(3, dtype=gradlib.complex64, **k),
+    "tril_indices": lambda **k: gradlib.tril_indices(3, 3, **k),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_new_tensors(name: str) -> None:
+    gradlib.manual_seed(3)
+    there = MAKERS[name](device=AWAY)
+    assert str(there.device) == AWAY
+    gradlib.manual_seed(3)
+    if not name.startswith("rand"):
+        np.testing.assert_array_equal(host(there), host(MAKERS[name](device="cpu")))
+
+
+def _set(x: Tensor, key: Any, value: Any) -> Tensor:
+    x[key] = value
+    return x
+
+
+WRITES: dict[str, Callable[[Tensor], Tensor]] = {
+    "number": lambda x: _set(x, 1, 7.0),
+    "rows": lambda x: _set(x, slice(1, None), x[0] * 2),
+    "array": lambda x: _set(x, [0, 2], np.ones((2, 2))),
+    "host-tensor": lambda x: _set(x, 0, gradlib.tensor([5.0, 6.0], device="cpu")),
+    "mask": lambda x: _set(x, x > 2, 0.0),
+    "places": lambda x: _set(x, gradlib.tensor([2, 0], device=AWAY), gradlib.tensor(3.0, device=AWAY)),
+    "0-d-place": lambda x: _set(x, gradlib.tensor(1, device=AWAY), 3.0),
+    "fill_": lambda x: x.fill_(2),
+    "zero_": lambda x: x.zero_(),
+    "copy_": lambda x: x.copy_(gradlib.arange(2.0, device="cpu")),
+    "add_": lambda x: x.add_(1),
+    "clamp_": lambda x: x.clamp_(1, 2),
+    "index_fill_": lambda x: x.index_fill_(0, gradlib.tensor([0], device=AWAY), 3),
+    "scatter_": lambda x: x.scatter_(0, gradlib.tensor([[0, 1]], device=AWAY), 3.0),
+    "masked_fill_": lambda x: x.masked_fill_(x < 2, -1),
+    "index_put_": lambda x: x.index_put_((gradlib.tensor([1, 1], device=AWAY),), gradlib.ones(2, device=AWAY), accumulate=True),
+}
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("name", WRITES)
+def test_writes(name: str, recorded: bool) -> None:
+    """Into a tensor that takes part in no graph, and into one that does."""
+    data = np.arange(6, dtype=np.float32).reshape(3, 2)
+    there = gradlib.tensor(data, device=AWAY, requires_grad=recorded)
+    changed = WRITES[name](there * 1)
+    assert str(changed.device) == AWAY
+    assert changed.requires_grad == recorded
+    if recorded:
+        changed.sum().backward()
+        assert str(there.grad.device) == AWAY
