@@ -14,7 +14,7 @@ from typing import Any
 
 from gradlib.autograd.graph import saved_tensors_hooks
 from gradlib.backend.array import device_index
-from gradlib.backend.device import get_default_device
+from gradlib.backend.device import default_index, get_default_device
 from gradlib.backend.random import default_generator
 from gradlib.core.dispatch import dispatch
 from gradlib.core.modes import beneath, enable_grad, layer, local, set_layers, watch
@@ -209,8 +209,8 @@ class _Frame:
         self.again = again
         self.device = get_default_device()
         self.layers = local.layers
-        places = {None, *(device_index(a._array) for a in args if isinstance(a, Tensor))} if preserve_rng_state else set()
-        self.streams = _streams(places)
+        places = {None, default_index(), *(device_index(a._array) for a in args if isinstance(a, Tensor))}
+        self.streams = _streams(places if preserve_rng_state else ())
         self.holders: list[weakref.ref[_Holder]] = []
         self.saved: list[tuple[Any, ...]] = []  # what the tensors looked like
         self.complete = False

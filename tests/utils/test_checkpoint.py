@@ -7,12 +7,15 @@ import gc
 import weakref
 from typing import Any
 
+import cupy
 import numpy as np
 import pytest
 
 import gradlib
 from gradlib import func
 from gradlib.autograd import Function, forward_ad, grad
+from gradlib.backend.array import device_index
+from gradlib.backend.random import default_generator
 from gradlib.utils.checkpoint import (
     CheckpointError,
     checkpoint,
@@ -20,6 +23,7 @@ from gradlib.utils.checkpoint import (
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )
+from tests.values import host
 
 
 class Exp(Function):
@@ -59,7 +63,7 @@ def inputs() -> tuple[gradlib.Tensor, gradlib.Tensor]:
 
 def same(found: Any, expected: Any) -> None:
     for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a.numpy(force=True), b.numpy(force=True), rtol=1e-12)
+        np.testing.assert_allclose(host(a), host(b), rtol=1e-12)
 
 
 def test_same_value_and_gradients_from_one_more_call() -> None:
@@ -183,14 +187,30 @@ def test_random_numbers_are_drawn_again() -> None:
     def part(x: gradlib.Tensor) -> gradlib.Tensor:
         return x * gradlib.rand(4, dtype=gradlib.float64)
 
+    stream = default_generator(device_index(x._array))
     y = checkpoint(part, x)
-    following = gradlib.get_rng_state().tolist()
+    following = stream.get_state().tolist()
     (g,) = grad(y.sum(), x)
-    np.testing.assert_allclose(g.numpy(), (y / x).numpy(force=True))
-    assert gradlib.get_rng_state().tolist() == following
+    same([g], [y / x])
+    assert stream.get_state().tolist() == following
     y = checkpoint(part, x, preserve_rng_state=False)
     (g,) = grad(y.sum(), x)
-    assert not np.allclose(g.numpy(), (y / x).numpy(force=True))
+    assert not np.allclose(host(g), host(y / x))
+
+
+@pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices")
+def test_across_devices_with_random_numbers_on_each() -> None:
+    x, _ = inputs()
+    far = gradlib.linspace(1, 2, 4, dtype=gradlib.float64, device="cuda:1").requires_grad_()
+
+    def part(x: gradlib.Tensor, far: gradlib.Tensor) -> gradlib.Tensor:
+        there = far * gradlib.rand_like(far) * x.to(far.device)
+        return there.to(x.device) * gradlib.rand(4, dtype=gradlib.float64)
+
+    y = checkpoint(part, x, far)
+    found = grad(y.sum(), [x, far])
+    same(found, [y / x, y / far.to(x.device)])
+    assert [g.device for g in found] == [x.device, far.device]
 
 
 def test_contexts_stand_around_both_calls() -> None:
@@ -291,7 +311,7 @@ def test_a_second_call_that_saves_others() -> None:
     x, _ = inputs()
     other = first_and_then(lambda x: x.exp().sum(), lambda x: x.reshape(2, 2).exp().sum())
     y = checkpoint(other, x)
-    with pytest.raises(CheckpointError, match=r"position 0: saved \[4\] float64 on cpu, recomputed \[2, 2\] float64 on cpu"):
+    with pytest.raises(CheckpointError, match=rf"position 0: saved \[4\] float64 on {x.device}, recomputed \[2, 2\] float64 on {x.device}"):
         y.backward()
     calls.clear()
     y = checkpoint(first_and_then(gradlib.exp, lambda x: (x * 2).exp()), x, determinism_check="none")
