@@ -11,6 +11,7 @@ import gradlib
 from gradlib import vmap
 from gradlib.autograd import Function
 from gradlib.func import grad, hessian, jacfwd, jacrev, jvp
+from tests.values import host
 
 
 def drawn(*shape: int, seed: int = 0) -> gradlib.Tensor:
@@ -18,7 +19,7 @@ def drawn(*shape: int, seed: int = 0) -> gradlib.Tensor:
 
 
 def same(got: gradlib.Tensor, want: gradlib.Tensor) -> None:
-    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(host(got), host(want), rtol=1e-10, atol=1e-10)
 
 
 class Weighted(Function):

@@ -11,6 +11,7 @@ import pytest
 import gradlib
 from gradlib.autograd import functional
 from gradlib.autograd.functional import hessian, hvp, jacobian, jvp, vhp, vjp
+from tests.values import host
 
 
 def drawn(*shape: int, seed: int = 0, wants: bool = False) -> gradlib.Tensor:
@@ -18,8 +19,8 @@ def drawn(*shape: int, seed: int = 0, wants: bool = False) -> gradlib.Tensor:
 
 
 def same(got: gradlib.Tensor, want: Any) -> None:
-    want = want.detach().numpy() if isinstance(want, gradlib.Tensor) else want
-    np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-10, atol=1e-10)
+    want = host(want) if isinstance(want, gradlib.Tensor) else want
+    np.testing.assert_allclose(host(got), want, rtol=1e-10, atol=1e-10)
 
 
 def cubes(x: gradlib.Tensor) -> gradlib.Tensor:

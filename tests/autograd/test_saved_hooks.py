@@ -15,6 +15,7 @@ from gradlib.autograd import Function, forward_ad, grad
 from gradlib.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
+from tests.values import host
 
 
 class Exp(Function):
@@ -38,12 +39,17 @@ def leaf(*values: float) -> gradlib.Tensor:
 
 
 def to_numpy(tensor: gradlib.Tensor) -> np.ndarray:
-    return tensor.numpy(force=True).copy()
+    return host(tensor).copy()
+
+
+def from_numpy(array: np.ndarray) -> gradlib.Tensor:
+    """A tensor on the device that the test runs on."""
+    return gradlib.as_tensor(array, device=gradlib.get_default_device())
 
 
 def copied() -> saved_tensors_hooks:
     """Keeps copies outside gradlib."""
-    return saved_tensors_hooks(to_numpy, gradlib.from_numpy)
+    return saved_tensors_hooks(to_numpy, from_numpy)
 
 
 def as_is(tensor: Any) -> Any:
@@ -69,7 +75,7 @@ class TestDefaultHooks:
         with saved_tensors_hooks(lambda x: x.tolist(), lambda values: gradlib.tensor(values, dtype=gradlib.float64) * 10):
             y = a * a
         y.sum().backward()
-        np.testing.assert_array_equal(a.grad.numpy(), [20.0, 40.0])
+        np.testing.assert_array_equal(host(a.grad), [20.0, 40.0])
 
     def test_unpacked_tensors_have_their_place_in_the_graph(self) -> None:
         a = leaf(1.0, 2.0)
@@ -82,7 +88,7 @@ class TestDefaultHooks:
         assert c.grad_fn._saved_self.requires_grad
         (g,) = grad(c.sum(), a, create_graph=True)
         (h,) = grad(g.sum(), a)
-        np.testing.assert_allclose(h.numpy(), (np.array([1.0, 2.0]) + 2) * np.exp([1.0, 2.0]))
+        np.testing.assert_allclose(host(h), (np.array([1.0, 2.0]) + 2) * np.exp([1.0, 2.0]))
 
     def test_unpack_runs_once_for_each_backward(self) -> None:
         a = leaf(1.0, 2.0)
@@ -128,7 +134,7 @@ class TestDefaultHooks:
             d.mul_(2)
         (c + d).sum().backward()
         x = np.array([0.5, 1.0])
-        np.testing.assert_allclose(a.grad.numpy(), 2 * x + 2 * (1 - np.tanh(np.exp(x)) ** 2) * np.exp(x))
+        np.testing.assert_allclose(host(a.grad), 2 * x + 2 * (1 - np.tanh(np.exp(x)) ** 2) * np.exp(x))
 
     def test_views(self) -> None:
         a = leaf(1.0, 2.0, 3.0)
@@ -139,7 +145,7 @@ class TestDefaultHooks:
             v.mul_(2)
             x = b * b
         (w.sum() + x.sum()).backward()
-        np.testing.assert_array_equal(a.grad.numpy(), [2.0, 20.0, 30.0])
+        np.testing.assert_array_equal(host(a.grad), [2.0, 20.0, 30.0])
 
     def test_lists_of_tensors_and_several_outputs(self) -> None:
         a = leaf(1.0, 2.0)
@@ -149,7 +155,7 @@ class TestDefaultHooks:
             picked = gradlib.index_put(a, (gradlib.tensor([0]),), gradlib.tensor([5.0], dtype=gradlib.float64))
         assert shapes == [(2,), (1,)]
         (values.sum() + picked.sum()).backward()
-        np.testing.assert_array_equal(a.grad.numpy(), [0.0, 5.0])
+        np.testing.assert_array_equal(host(a.grad), [0.0, 5.0])
 
     def test_in_custom_functions(self) -> None:
         a = leaf(1.0, 2.0)
@@ -162,7 +168,7 @@ class TestDefaultHooks:
         assert saved_input.requires_grad
         assert saved_output.grad_fn is y.grad_fn
         y.sum().backward()
-        np.testing.assert_allclose(a.grad.numpy(), np.exp([1.0, 2.0]), rtol=1e-6)
+        np.testing.assert_allclose(host(a.grad), np.exp([1.0, 2.0]), rtol=1e-6)
 
     def test_under_forward_mode(self) -> None:
         a = leaf(1.0, 2.0)
@@ -171,7 +177,7 @@ class TestDefaultHooks:
                 y = forward_ad.make_dual(a, gradlib.ones(2, dtype=gradlib.float64)).exp() * a
             (g,) = grad(y.sum(), a)
             tangent = forward_ad.unpack_dual(g).tangent
-        np.testing.assert_allclose(tangent.numpy(), (1 + np.array([1.0, 2.0])) * np.exp([1.0, 2.0]))
+        np.testing.assert_allclose(host(tangent), (1 + np.array([1.0, 2.0])) * np.exp([1.0, 2.0]))
 
     def test_what_forward_mode_saves_along_the_way_is_not_packed(self) -> None:
         seen: list[str] = []
@@ -207,9 +213,9 @@ class TestDefaultHooks:
             a.exp()
 
 
-def _gradients(case: Case, hooks: Any, rng: np.random.Generator) -> list[Any]:
+def _gradients(case: Case, device: str, hooks: Any, rng: np.random.Generator) -> list[Any]:
     """First derivatives on arrays and recorded, and second ones, of a row of the table whose forward ran under hooks."""
-    inputs = as_tensors(list(case.inputs(rng)), "float64", "cpu", requires_grad=True)
+    inputs = as_tensors(list(case.inputs(rng)), "float64", device, requires_grad=True)
     gradlib.manual_seed(0)
     with hooks:
         outputs = results(case.call(*inputs))
@@ -228,13 +234,13 @@ def _gradients(case: Case, hooks: Any, rng: np.random.Generator) -> list[Any]:
 
 
 @pytest.mark.nonfinite
-def test_every_operation_has_the_same_derivatives_under_hooks() -> None:
+def test_every_operation_has_the_same_derivatives_under_hooks(device: str) -> None:
     differing = []
     for case in CASES:
         if not case.differentiable:
             continue
-        plain = _gradients(case, contextlib.nullcontext(), np.random.default_rng(3))
-        packed = _gradients(case, copied(), np.random.default_rng(3))
+        plain = _gradients(case, device, contextlib.nullcontext(), np.random.default_rng(3))
+        packed = _gradients(case, device, copied(), np.random.default_rng(3))
         for a, b in zip(plain, packed, strict=True):
             if (a is None) != (b is None) or (a is not None and not np.allclose(a, b, rtol=1e-12, atol=1e-12, equal_nan=True)):
                 differing.append(case.id)
@@ -252,22 +258,22 @@ class TestRegisterHooks:
         assert y.grad_fn._saved_self.tolist() == [6.0, 12.0]
         assert y.grad_fn._saved_other.tolist() == [1.0, 2.0]
         y.sum().backward()
-        np.testing.assert_array_equal(a.grad.numpy(), [7.0, 14.0])
+        np.testing.assert_array_equal(host(a.grad), [7.0, 14.0])
 
     def test_of_an_output_and_in_higher_orders(self) -> None:
         a = leaf(1.0, 2.0)
         y = a.exp()
-        y.grad_fn._raw_saved_result.register_hooks(to_numpy, gradlib.from_numpy)
+        y.grad_fn._raw_saved_result.register_hooks(to_numpy, from_numpy)
         with gradlib.no_grad():
             y.mul_(2)
         (g,) = grad(y.sum(), a, create_graph=True)
         (h,) = grad(g.sum(), a)
-        np.testing.assert_allclose(h.numpy(), np.exp([1.0, 2.0]))
+        np.testing.assert_allclose(host(h), np.exp([1.0, 2.0]))
 
     def test_writes_to_what_has_no_hooks_still_count(self) -> None:
         b, c = leaf(1.0, 2.0) * 1, leaf(1.0, 2.0) * 1
         y = b * c
-        y.grad_fn._raw_saved_self.register_hooks(to_numpy, gradlib.from_numpy)
+        y.grad_fn._raw_saved_self.register_hooks(to_numpy, from_numpy)
         c.zero_()
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             y.sum().backward()
@@ -278,14 +284,14 @@ class TestRegisterHooks:
         (indices,) = y.grad_fn._raw_saved_indices
         indices.register_hooks(lambda x: x + 1, as_is)
         y.sum().backward()
-        np.testing.assert_array_equal(a.grad.numpy(), [1.0, 0.0])
+        np.testing.assert_array_equal(host(a.grad), [1.0, 0.0])
         y = Exp.apply(a)
         raw_input, raw_output, nothing = y.grad_fn._raw_saved_tensors
         raw_output.register_hooks(lambda x: x * 0, lambda x: x + 4)
         assert raw_input.unpack() is a
         assert nothing.unpack() is None
         (g,) = grad(y.sum(), a)
-        np.testing.assert_array_equal(g.numpy(), [4.0, 4.0])
+        np.testing.assert_array_equal(host(g), [4.0, 4.0])
 
     def test_shows_what_is_kept(self) -> None:
         y = leaf(1.0, 2.0).exp()
@@ -331,8 +337,9 @@ class TestSaveOnCpu:
         assert isinstance(kept, np.ndarray)
         (g,) = grad(y.sum(), x)
         (h,) = grad((x.T.exp() * x).tanh().sum(), x)
-        np.testing.assert_allclose(g.cpu().numpy(), h.cpu().numpy())
+        np.testing.assert_allclose(host(g), host(h))
 
+    @pytest.mark.host
     def test_on_the_cpu_nothing_is_copied_unless_pinned(self) -> None:
         x = leaf(1.0, 2.0)
         with save_on_cpu():
