@@ -135,6 +135,7 @@ def test_weights_are_constants(make):
         smoothness_cost(make(B, H, D), None, 0.1, (make(D), 1.0, 1.0))
 
 
+@pytest.mark.host  # on a GPU the cotangent's values are not looked at, which would wait for the device
 def test_the_gradient_is_taken_over_without_a_copy(make):
     """What the pass computed becomes the leaf's gradient itself."""
     u = make(B, H, D)
