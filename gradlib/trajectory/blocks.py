@@ -17,7 +17,7 @@ from gradlib.backend.array import Array
 _BLOCK = 1 << 18  # elements per array in a block: a handful of such arrays fit the cache, and NumPy's cost per call is spread thin
 _STEP = 1 << 12  # elements of one step that a recurrence should have, for the same reason
 _LARGEST = 1 << 20
-_RECORD = 32  # numbers that are moved as one: with fewer, the cost of each move outweighs that of the copying
+_RECORD = 48  # numbers at most that are moved as one: with few, the cost of a move outweighs that of the copying
 
 
 def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
@@ -129,17 +129,18 @@ class Steps:
         """``x_h += y_{h+1}`` in place, where step 0 of y is zero."""
         np.add(x[: -self.m], y[self.m :], out=x[: -self.m])
 
-    def accumulate(self, x: Array, room: Array, out: Array, backward: bool = False) -> None:
-        """``out_h = x_0 + .. + x_h``, or by ``backward`` ``x_h + .. + x_{H-1}``. Spoils x and room; out may be x.
+    def accumulate(self, x: Array, room: Array, backward: bool = False) -> None:
+        """``x_h += x_{h-1}`` from step 1 on, or by ``backward`` ``x_h += x_{h+1}`` from the end on, in place; room is another such array.
 
         With z the delay by a step, 1 / (1 - z) = (1 + z) (1 + z^2) (1 + z^4) .. / (1 - z^k): sums of neighbours, of whole arrays, then a
         recurrence over k steps. A recurrence over one step would move every step of every trajectory to its place in time order, and back.
         """
-        k, most = 1, min(self.horizon, max(1, _RECORD // self.m))
-        while 2 * k <= most:
+        k = 1
+        while 4 * k <= min(self.horizon, _RECORD // self.m):
             self._add_neighbours(x, room, k * self.m, backward)
-            x, room, k = room, x, 2 * k
-        self._recur(x, room, out, k * self.m, backward)
+            self._add_neighbours(room, x, 2 * k * self.m, backward)
+            k *= 4
+        self._recur(self.table(x), room, k * self.m, backward)
 
     def _add_neighbours(self, x: Array, out: Array, shift: int, backward: bool) -> None:
         """``out = x + x moved by shift`` to later steps, or by ``backward`` to earlier ones; x where nothing is moved to."""
@@ -147,18 +148,17 @@ class Steps:
         np.add(x[shift:], x[:-shift], out=out[moved])
         self.table(out)[:, edge] = self.table(x)[:, edge]
 
-    def _recur(self, x: Array, room: Array, out: Array, n: int, backward: bool) -> None:
-        """``out_i = x_i + out_{i-n}``, or by ``backward`` ``x_i + out_{i+n}``, along each row: in time order, n numbers at a time."""
-        x, out = self.table(x), self.table(out)
+    def _recur(self, x: Array, room: Array, n: int, backward: bool) -> None:
+        """``x_i += x_{i-n}``, or by ``backward`` ``x_i += x_{i+n}``, along each row of (rows, H m): in time order, n numbers at a time."""
         width = x.shape[1]
         left = width % n  # numbers of a row that fill no record: its last ones, or by backward its first
         whole, rest, known = slice(width - left), slice(width - left, width), slice(width - left - n, width - n)
         if backward:
             whole, rest, known = slice(left, width), slice(left), slice(n, n + left)
-        room = room[: x[:, whole].size]
-        to_time_order(x[:, whole].reshape(self.rows, -1, n), room)
-        for before, now in pairwise(room.reshape(-1, self.rows * n)[:: -1 if backward else 1]):
+        records = x[:, whole].reshape(self.rows, -1, n)
+        ordered = room[: records.size]
+        to_time_order(records, ordered)
+        for before, now in pairwise(ordered.reshape(-1, self.rows * n)[:: -1 if backward else 1]):
             now += before
-        from_time_order(room, out[:, whole].reshape(self.rows, -1, n))
-        if left:
-            np.add(x[:, rest], out[:, known], out=out[:, rest])
+        from_time_order(ordered, records)
+        x[:, rest] += x[:, known]

@@ -101,26 +101,26 @@ def _difference_block(u: Array, start: Parts, sources: Parts, steps: Steps, orde
 
 def _sum_block(start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, views: list[Array]) -> None:
     """Of one block what lies below the control in the chain."""
-    flat = [x.reshape(-1) for x in views]
-    growth, room = np.empty((2, steps.size), flat[0].dtype)
+    x = [view.reshape(-1) for view in views]
+    room = np.empty_like(x[0])
     for i in range(order - 1, -1, -1):
-        _growth(flat, i, order, steps, exact, growth)
+        _grow(x, i, order, steps, exact)
         source = sources[i]
         if source is not None:
-            np.add(growth, source.reshape(-1), out=growth)
-        steps.set_first(growth, start[i])
-        steps.accumulate(growth, room, flat[i])
+            np.add(x[i], source.reshape(-1), out=x[i])
+        steps.set_first(x[i], start[i])
+        steps.accumulate(x[i], room)
 
 
-def _growth(x: list[Array], i: int, order: int, steps: Steps, exact: bool, out: Array) -> None:
-    """What x[i] grows by at each step, t x[i+1], or by `exact` the Taylor sum whose last term holds the control."""
+def _grow(x: list[Array], i: int, order: int, steps: Steps, exact: bool) -> None:
+    """Into x[i]: what x[i] grows by at each step, t x[i+1], or by `exact` the Taylor sum whose last term holds the control."""
     if not exact:
-        np.multiply(x[i + 1], steps.t, out=out)
+        np.multiply(x[i + 1], steps.t, out=x[i])
         return
-    np.multiply(x[order], steps.t / (order - i), out=out)
+    np.multiply(x[order], steps.t / (order - i), out=x[i])
     for k in range(order - 1, i, -1):
-        np.add(out[steps.m :], x[k][: -steps.m], out=out[steps.m :])
-        np.multiply(out, steps.t / (k - i), out=out)
+        np.add(x[i][steps.m :], x[k][: -steps.m], out=x[i][steps.m :])
+        np.multiply(x[i], steps.t / (k - i), out=x[i])
 
 
 def adjoint(
@@ -164,7 +164,7 @@ def _adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, with_sou
     bars: list[Array] = []  # total gradients of the accumulated states, lowest first; step 0 is zero once the start is taken
     for i in range(order):
         bar = _total(grads[i], bars, steps, exact, shifted=exact, dtype=dtype)
-        steps.accumulate(bar, np.empty_like(bar), bar, backward=True)
+        steps.accumulate(bar, np.empty_like(bar), backward=True)
         begin[i] = steps.first(bar).copy()
         steps.set_first(bar, None)
         bars.append(bar)

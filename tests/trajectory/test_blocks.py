@@ -10,26 +10,23 @@ from gradlib.trajectory import blocks
 ROWS = 3
 
 
-def running_sum(x, backward, in_place=False):
+def running_sum(x, backward):
     """`Steps.accumulate` of (b, H, D)."""
-    steps = blocks.Steps(np.ones((1, 1), x.dtype), x.shape)
-    spoilt = x.reshape(-1).copy()
-    out = spoilt if in_place else np.empty_like(spoilt)
-    steps.accumulate(spoilt, np.empty_like(spoilt), out, backward)
-    return out.reshape(x.shape)
+    flat = x.reshape(-1).copy()
+    blocks.Steps(np.ones((1, 1), x.dtype), x.shape).accumulate(flat, np.empty_like(flat), backward)
+    return flat.reshape(x.shape)
 
 
 def plain_sum(x, backward):
     return np.cumsum(x[:, ::-1], axis=1)[:, ::-1] if backward else np.cumsum(x, axis=1)
 
 
-@pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("backward", [False, True])
-@pytest.mark.parametrize("joints", [1, 2, 5, 7, 16, 17, 40])
-def test_is_exact_on_whole_numbers(rng, joints, backward, in_place):
+@pytest.mark.parametrize("joints", [1, 2, 3, 4, 7, 12, 13, 40])
+def test_is_exact_on_whole_numbers(rng, joints, backward):
     for horizon in range(2, 42):  # below, at and above every number of steps that is taken at a time, with and without a rest
         x = rng.integers(-9, 10, (ROWS, horizon, joints)).astype(np.float32)
-        np.testing.assert_array_equal(running_sum(x, backward, in_place), plain_sum(x, backward))
+        np.testing.assert_array_equal(running_sum(x, backward), plain_sum(x, backward))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
