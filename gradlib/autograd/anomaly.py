@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gradlib.backend.array import Array, namespace
+from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.modes import activate, watch
 from gradlib.core.node import Node
@@ -140,7 +140,8 @@ def _refuse_nan(node: Node, grads: Any) -> None:
 
 
 def _has_nan(array: Array) -> bool:
-    return array.dtype.kind in "fcV" and bool(namespace(array).isnan(array).any())
+    with on_device_of(array):
+        return array.dtype.kind in "fcV" and bool(namespace(array).isnan(array).any())
 
 
 def _report(node: Node) -> None:

@@ -3,6 +3,8 @@
 Everything is seen as real: a complex input has two directions per element (real and imaginary), a complex output two parts. The entry for
 output element k and input element i is the gradient of that part of the output in torch's convention: the derivative along the real
 direction, plus 1j times the one along the imaginary direction when the input is complex.
+
+Whatever device computes the function, its inputs are moved there and what it gives is compared on the host.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.autograd import forward_ad
-from gradlib.backend.array import Array, copy, namespace, on_device_of, zeros_like
+from gradlib.backend.array import Array, copy, move, namespace, on_device_of, zeros_like
 from gradlib.core.backward import as_tuple, grad
 from gradlib.core.tensor import Tensor, wrap
 
@@ -30,22 +32,34 @@ def parts(array: Array) -> tuple[Array, ...]:
     return (array.real, array.imag) if array.dtype.kind == "c" else (array,)
 
 
-def difference(evaluate: Evaluate, array: Array, place: Any, step: Any) -> list[Array]:
-    """The change of each output from ``array[place] - step`` to ``+ step``; the array's own memory is written and put back."""
-    before = copy(array[place]) if place is ... else array[place]
+def on_host(array: Array) -> np.ndarray:
+    """A copy in host memory."""
+    return np.array(move(array, None))
+
+
+def difference(evaluate: Evaluate, array: Array, place: Any, direction: Any, eps: float) -> list[np.ndarray]:
+    """The change of each output as ``array[place]`` goes from ``-eps`` to ``+eps`` times a direction; its memory is put back after."""
+
+    def put(value: Array) -> None:
+        with on_device_of(array):
+            array[place] = value
+
+    with on_device_of(array):
+        before = copy(array[place])
+        above, below = before + eps * direction, before - eps * direction
     try:
-        array[place] = before + step
-        above = [copy(out) for out in evaluate()]
-        array[place] = before - step
-        below = evaluate()
-        if [a.shape for a in above] != [b.shape for b in below]:
+        put(above)
+        high = [on_host(out) for out in evaluate()]
+        put(below)
+        low = [on_host(out) for out in evaluate()]
+        if [a.shape for a in high] != [b.shape for b in low]:
             raise RuntimeError("gradcheck: the function gives outputs of another number or shape when its input moves a little")
-        return [a - b for a, b in zip(above, below, strict=True)]
+        return [a - b for a, b in zip(high, low, strict=True)]
     finally:
-        array[place] = before
+        put(before)
 
 
-def numerical_jacobian(evaluate: Evaluate, array: Array, eps: float, outputs: Sequence[Array]) -> list[Array]:
+def numerical_jacobian(evaluate: Evaluate, array: Array, eps: float, outputs: Sequence[Array]) -> list[np.ndarray]:
     """The derivatives of all outputs with respect to each element of one input, by central differences.
 
     Args:
@@ -55,28 +69,30 @@ def numerical_jacobian(evaluate: Evaluate, array: Array, eps: float, outputs: Se
         outputs: the outputs, for their shapes and dtypes.
     Returns: for each output an array (parts of the output, its elements, elements of the input).
     """
-    directions = units(array)
-    moved = []
-    for place in np.ndindex(array.shape):
-        for unit in directions:
-            step = eps if unit == 1.0 else eps * unit
-            moved.append(difference(evaluate, array, place, step))
+    moved = [difference(evaluate, array, place, unit, eps) for place in np.ndindex(array.shape) for unit in units(array)]
     return [arranged([m[number] for m in moved], array, output) / (2 * eps) for number, output in enumerate(outputs)]
 
 
-def arranged(slopes: Sequence[Array], array: Array, output: Array) -> Array:
+def arranged(slopes: Sequence[np.ndarray], array: Array, output: Array) -> np.ndarray:
     """The derivatives of one output along every direction of every element of the input, as (parts, output elements, input elements)."""
-    xp = namespace(output)
     if not slopes:
-        return xp.zeros((len(units(output)), output.size, 0))
+        return np.zeros((len(units(output)), output.size, 0))
     along = len(units(array))
-    kept = [part.reshape(array.size, along, output.size) for part in parts(xp.stack([s.ravel() for s in slopes]))]
-    return xp.stack([(k[:, 0] + 1j * k[:, 1] if along == 2 else k[:, 0]).T for k in kept])
+    kept = [part.reshape(array.size, along, output.size) for part in parts(np.stack([s.ravel() for s in slopes]))]
+    return np.stack([(k[:, 0] + 1j * k[:, 1] if along == 2 else k[:, 0]).T for k in kept])
+
+
+def unit_at(array: Array, place: tuple[int, ...], unit: complex) -> Array:
+    """Zeros like an array, and the unit at one place."""
+    with on_device_of(array):
+        made = namespace(array).zeros(array.shape, array.dtype)
+        made[place] = unit
+    return made
 
 
 def moved_forward(
     function: Callable[..., Any], arguments: Sequence[Any], number: int, direction: Array, places: Sequence[int]
-) -> list[Array]:
+) -> list[np.ndarray]:
     """What forward mode gives for the change of each output when one argument moves in a direction.
 
     Args:
@@ -90,45 +106,39 @@ def moved_forward(
         given[number] = forward_ad.make_dual(arguments[number], wrap(direction))
         results = as_tuple(function(*given))
         pairs = [(results[place]._array, forward_ad.unpack_dual(results[place]).tangent) for place in places]
-    return [zeros_like(a) if t is None else t._array for a, t in pairs]
+    return [on_host(zeros_like(a) if t is None else t._array) for a, t in pairs]
 
 
-def forward_jacobian(function: Callable[..., Any], arguments: Sequence[Any], number: int, places: Sequence[int]) -> list[Array]:
+def forward_jacobian(function: Callable[..., Any], arguments: Sequence[Any], number: int, places: Sequence[int]) -> list[np.ndarray]:
     """The same derivatives by forward mode, one call for each direction of each element of one argument."""
     array = arguments[number]._array
-    moved = []
-    with on_device_of(array):
-        for place in np.ndindex(array.shape):
-            for unit in units(array):
-                direction = namespace(array).zeros(array.shape, array.dtype)
-                direction[place] = unit
-                moved.append(moved_forward(function, arguments, number, direction, places))
+    moved = [
+        moved_forward(function, arguments, number, unit_at(array, place, unit), places)
+        for place in np.ndindex(array.shape)
+        for unit in units(array)
+    ]
     results = as_tuple(function(*arguments))
     return [arranged([m[k] for m in moved], array, results[place]._array) for k, place in enumerate(places)]
 
 
-def gradients(output: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], g: Any) -> list[Array]:
-    """The gradients of one backward pass as raw arrays; zeros for an input that was not used."""
+def gradients(output: Tensor | Sequence[Tensor], inputs: Sequence[Tensor], g: Any) -> list[np.ndarray]:
+    """The gradients of one backward pass; zeros for an input that was not used."""
     found = grad(output, inputs, g, retain_graph=True, allow_unused=True)
-    return [zeros_like(x._array) if d is None else d._array for d, x in zip(found, inputs, strict=True)]
+    return [np.zeros(x.shape, x.dtype) if d is None else on_host(d._array) for d, x in zip(found, inputs, strict=True)]
 
 
-def analytical_jacobian(output: Tensor, inputs: Sequence[Tensor]) -> list[Array]:
+def analytical_jacobian(output: Tensor, inputs: Sequence[Tensor]) -> list[np.ndarray]:
     """The same derivatives by backward, one pass for each element (and part) of the output.
 
     Returns: for each input an array (parts of the output, its elements, elements of the input).
     """
     array = output._array
     directions = units(array)
-    xp = namespace(array)
-    with on_device_of(array):
-        result = [xp.zeros((len(directions), array.size, x._array.size), np.complex128 if x.is_complex() else np.float64) for x in inputs]
-        for part, unit in enumerate(directions):
-            for element in range(array.size):
-                g = xp.zeros(array.size, array.dtype)
-                g[element] = unit
-                for rows, d in zip(result, gradients(output, inputs, wrap(g.reshape(array.shape))), strict=True):
-                    rows[part, element] = d.ravel()
+    result = [np.zeros((len(directions), array.size, x._array.size), np.complex128 if x.is_complex() else np.float64) for x in inputs]
+    for part, unit in enumerate(directions):
+        for element, place in enumerate(np.ndindex(array.shape)):
+            for rows, d in zip(result, gradients(output, inputs, wrap(unit_at(array, place, unit))), strict=True):
+                rows[part, element] = d.ravel()
     return result
 
 
@@ -158,4 +168,4 @@ def probe(like: Array, rng: np.random.Generator, signed: bool) -> Array:
 
 def inner(u: Array, v: Array) -> float:
     """The real inner product Re sum(conj(u) v)."""
-    return float((u.conj() * v).real.sum())
+    return float((move(u, None).conj() * move(v, None)).real.sum())

@@ -299,8 +299,10 @@ def _waits_for_mask(slices: Any) -> None:
 
 
 def _indexed(view: np.ndarray, key: Any) -> Any:
+    """A view where NumPy gives one, and of a single element too, of which NumPy gives the number."""
     try:
-        return view[key]
+        made = view[key]
+        return view[(*key, ...) if isinstance(key, tuple) else (key, ...)] if isinstance(made, np.generic) else made
     except IndexError as error:
         raise _wrap(error, key) from error
 
