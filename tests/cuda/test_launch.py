@@ -112,7 +112,9 @@ def test_a_launch_on_the_gpu_compiles_once_and_runs_on_the_current_stream():
         "index": cupy.array([2, 0, 1, 2]),
         "out": cupy.zeros((4, 2), cupy.float32),
     }
+    filled = cupy.cuda.get_current_stream().record()
     with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.wait_event(filled)
         launch(gather(**arrays))
         stream.synchronize()
     np.testing.assert_array_equal(cupy.asnumpy(arrays["out"]), [[4, 5], [0, 1], [2, 3], [4, 5]])
