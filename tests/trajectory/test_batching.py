@@ -83,7 +83,7 @@ def test_chosen_rows(rng, chosen):
 
 def test_gradients_are_those_of_the_rows(rng):
     u, dt, start = rng.standard_normal((V, B, H, D)), rng.uniform(0.5, 1.5, (V, H)), rng.standard_normal((V, 4, D))
-    index = np.array([1, 1])
+    index = gradlib.tensor([1, 1])
 
     def loss(*args):
         made = step_jerk(args[0], (args[2],), args[1], start_idx=index)
@@ -145,7 +145,7 @@ def test_transforms_of_the_cost(rng):
 
 
 def test_out_is_refused(rng):
-    out = [np.empty((B, H, D)) for _ in range(4)]
+    out = [gradlib.empty((B, H, D), dtype="float64") for _ in range(4)]
     with Level(V) as level, pytest.raises(ValueError, match="out="):
         step_jerk(Batched(level, gradlib.tensor(rng.standard_normal((V, B, H, D)))), None, 0.5, out=out)
 

@@ -35,11 +35,11 @@ WIDE = np.float64
 
 
 @pytest.fixture
-def parts(rng):
+def parts(rng, device):
     act = gradlib.tensor(rng.standard_normal((B, H, D)))
     start = [gradlib.tensor(rng.standard_normal((B, D))) for _ in range(3)]
     dt = gradlib.tensor(rng.uniform(0.5, 1.5, H))
-    return act, start, dt, build_int_matrix(H, dtype=WIDE)
+    return act, start, dt, build_int_matrix(H, device=device, dtype=WIDE)
 
 
 def undelayed(act, start, dt, order):
@@ -50,10 +50,10 @@ def undelayed(act, start, dt, order):
 
 
 @pytest.mark.parametrize(("function", "order"), [(tensor_step_jerk, 3), (tensor_step_acc, 2), (tensor_step_vel, 1)])
-def test_integrating_steps(parts, function, order):
+def test_integrating_steps(parts, device, function, order):
     act, start, dt, integrate = parts
     expected = undelayed(act, start, dt, order)
-    difference = build_fd_matrix(H, dtype=WIDE, SHIFT=True)
+    difference = build_fd_matrix(H, device=device, dtype=WIDE, SHIFT=True)
     for state in (JointState(*start), gradlib.cat(start, -1)):
         made = function(state, act, JointState(), dt, D, integrate, difference)
         for name, value in list(zip(("position", "velocity", "acceleration", "jerk"), expected, strict=True))[: order + 1]:
@@ -88,9 +88,9 @@ def test_semi_euler_forms(parts):
     np.testing.assert_allclose(host(euler_integrate(start[1], act, diag, integrate)), expected[1], rtol=1e-9, atol=1e-9)
 
 
-def test_position_differences(parts):
+def test_position_differences(parts, device):
     act, start, _, _ = parts
-    difference = build_fd_matrix(H, dtype=WIDE, SHIFT=True)
+    difference = build_fd_matrix(H, device=device, dtype=WIDE, SHIFT=True)
     made = tensor_step_pos(JointState(*start), act, JointState(), difference)
     for k, found in enumerate(made):
         np.testing.assert_allclose(host(found), np.linalg.matrix_power(host(difference), k) @ host(act), atol=1e-12)
@@ -98,10 +98,10 @@ def test_position_differences(parts):
 
 @pytest.mark.parametrize("forward", [jit_tensor_step_pos_clique, jit_tensor_step_pos_clique_contiguous])
 @pytest.mark.parametrize("backward", [jit_backward_pos_clique, jit_backward_pos_clique_contiguous])
-def test_clique(parts, rng, forward, backward):
+def test_clique(parts, rng, device, forward, backward):
     act, start, _, _ = parts
-    mask, n_mask = build_start_state_mask(H, {"dtype": WIDE})
-    fds = [build_fd_matrix(H, dtype=WIDE, order=k, SHIFT=True) for k in (1, 2, 3)]
+    mask, n_mask = build_start_state_mask(H, {"device": device, "dtype": WIDE})
+    fds = [build_fd_matrix(H, device=device, dtype=WIDE, order=k, SHIFT=True) for k in (1, 2, 3)]
     made = forward(act, start[0], mask, n_mask, *fds)
     position = host(mask) * host(start[0])[:, None] + host(n_mask) @ host(act)
     for k, found in enumerate(made):

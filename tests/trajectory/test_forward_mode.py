@@ -20,7 +20,7 @@ CASES = {
     "acceleration-exact": (lambda u, t, *s: step_acceleration(u, s, t, scheme="exact"), (B, 1), B),
     "jerk": (lambda u, t, *s: step_jerk(u, s, t), (B, H), B),
     "jerk-exact": (lambda u, t, *s: step_jerk(u, s, t, scheme="exact"), (B, H), B),
-    "chosen-rows": (lambda u, t, *s: step_jerk(u, s, t, start_idx=INDEX), (B, H), 3),
+    "chosen-rows": (lambda u, t, *s: step_jerk(u, s, t, start_idx=gradlib.tensor(INDEX)), (B, H), 3),
     "bspline": (lambda u, t, *s: step_bspline(u, s, t, samples_per_knot=2, goal=s), (B, 1), B),
     "cost": (lambda u, t, *s: (smoothness_cost(u, s, t, (1.0, 1.0, 0.1), JointLimits(position=0.5)),), (B, H), B),
 }
