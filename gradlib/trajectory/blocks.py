@@ -64,6 +64,11 @@ def from_time_order(flat: Array, out: Array) -> None:
     np.copyto(_records(out), _records(flat.reshape(h, b, d)).T)
 
 
+def _move(source: Array, out: Array) -> None:
+    """Copy, as a product by one: memcpy takes up to ten times as long where out lies a few bytes behind source, counted within a page."""
+    np.multiply(source, 1, out=out)
+
+
 class Steps:
     """Where one block's steps lie, and its step times.
 
@@ -109,8 +114,13 @@ class Steps:
 
     def delay(self, source: Array, start: Array | None, out: Array) -> None:
         """``out_h = source_{h-1}``, and start at step 0."""
-        np.copyto(out[self.m :], source[: -self.m])
+        _move(source[: -self.m], out[self.m :])
         self.set_first(out, start)
+
+    def advance(self, source: Array, out: Array) -> None:
+        """``out_h = source_{h+1}``, and zero at step H-1."""
+        _move(source[self.m :], out[: -self.m])
+        self.table(out)[:, -self.m :] = 0
 
     def difference(self, x: Array, source: Array | None, start: Array | None, out: Array) -> None:
         """``out_h = (x_h - x_{h-1} - source_h) / t_h``, and start at step 0."""

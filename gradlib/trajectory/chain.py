@@ -192,8 +192,7 @@ def _adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, with_sou
 
 def _deliver_control(bar: Array, view: Array, steps: Steps) -> None:
     """Undo the delay: ``view_h = bar_{h+1}``, and zero at the last step, whose control is never used."""
-    np.copyto(view.reshape(-1)[: -steps.m], bar[steps.m :])
-    view[:, -1] = 0
+    steps.advance(bar, view.reshape(-1))
 
 
 def _jerk_rate(grad: Array | None, steps: Steps) -> Array | None:
