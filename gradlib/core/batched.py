@@ -25,14 +25,19 @@ from gradlib.core.tensor import Tensor
 _SHAPED = frozenset((np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.shape, np.ndim, np.size, np.result_type, np.can_cast))
 
 
+def refuse_values() -> NoReturn:
+    """Say that numbers of rows were asked for."""
+    raise RuntimeError(
+        "vmap: the values of a Tensor that is batched over were needed where only its shape is known (NumPy's functions, .item(), "
+        "control flow that depends on data). Use gradlib's operations, such as gradlib.where, on the Tensor itself."
+    )
+
+
 class Guarded(np.ndarray):
     """An array whose shape and dtype may be asked for, its numbers not."""
 
     def _refuse(self, *args: Any, **named: Any) -> NoReturn:
-        raise RuntimeError(
-            "vmap: the values of a Tensor that is batched over were needed where only its shape is known (NumPy's functions, .item(), "
-            "control flow that depends on data). Use gradlib's operations, such as gradlib.where, on the Tensor itself."
-        )
+        refuse_values()
 
     def __array_ufunc__(self, *args: Any, **named: Any) -> NoReturn:
         self._refuse()
@@ -184,7 +189,11 @@ class Batched(Tensor):
         return self.item()
 
     def __contains__(self, value: Any) -> bool:
-        raise RuntimeError("vmap: `in` asks for the values of a Tensor that is batched over, which are known only outside vmap")
+        refuse_values()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        refuse_values()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         raise RuntimeError("vmap: .numpy() on a Tensor that is batched over; its values are known only outside vmap")

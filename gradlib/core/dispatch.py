@@ -13,6 +13,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_cupy, is_view_of, may_leave_host, move, namespace, on_device_of
+from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.modes import local, made_node, next_seq, observing, watch, writing
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.saved import pack_results
@@ -109,7 +110,10 @@ def _on_raw(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> Any:
 
 def _unwrapped(name: str, value: Any) -> Any:
     if isinstance(value, Tensor):
-        return value._array
+        array = value._array
+        if type(value) is Batched and is_cupy(array):  # a row that left its vmap; on the host the array itself refuses
+            refuse_values()
+        return array
     if isinstance(value, np.generic):  # before float, of which np.float64 is a kind: NumPy would promote by it, torch does not
         return value.item()
     if is_array(value) or value is None or isinstance(value, (bool, int, float, complex)):

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, device_index, is_array, move, namespace, on_device_of
+from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import to
@@ -78,6 +79,8 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
     Raises: RuntimeError for negative repeats or a wrong number of them.
     Source: torch.repeat_interleave.
     """
+    if type(input if repeats is None else repeats) is Batched:
+        refuse_values()
     if repeats is None:
         array = raw(input)
         return finished(_positions(array, array.size, output_size, array), False)

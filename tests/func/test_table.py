@@ -14,6 +14,7 @@ from gradlib.func import vmap
 from gradlib.func.level import rule_of
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
+from tests.values import host
 
 SIZE = 3
 
@@ -28,7 +29,9 @@ REFUSED = {
 
 def inputs_of(case: Case) -> list[list[Any]]:
     """SIZE draws of a row's inputs."""
-    return [as_tensors(list(case.inputs(np.random.default_rng(seed))), "float64", "cpu") for seed in range(SIZE)]
+    return [
+        as_tensors(list(case.inputs(np.random.default_rng(seed))), "float64", str(gradlib.get_default_device())) for seed in range(SIZE)
+    ]
 
 
 def is_tensor(value: Any) -> bool:
@@ -52,7 +55,7 @@ def check(case: Case, draws: list[list[Any]], dims: list[int | None]) -> None:
     for got, want in zip(found, wanted, strict=True):
         assert got.shape == want.shape
         assert got.dtype == want.dtype
-        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(host(got), host(want), rtol=1e-12, atol=1e-12)
 
 
 def choices(draw: list[Any]) -> list[list[int | None]]:

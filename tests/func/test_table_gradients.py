@@ -14,6 +14,7 @@ from gradlib.func import grad as grad_of, jacfwd, jacrev, vmap
 from tests.func.test_table import REFUSED, inputs_of, is_tensor
 from tests.ops.case import Case, results
 from tests.ops.test_table import CASES, FLOATING
+from tests.values import host
 
 ROWS = [case for case in CASES if case.differentiable and case.id in FLOATING and case.id not in REFUSED and case.op != "dropout"]
 each = pytest.mark.parametrize("case", ROWS, ids=[case.id for case in ROWS])
@@ -49,7 +50,7 @@ def test_gradient_of_each_row(case: Case, rng: np.random.Generator) -> None:
     stacked = [column[0] if dim is None else gradlib.stack(column) for column, dim in zip(columns, dims, strict=True)]
     got = vmap(function, dims)(*stacked)
     for k in range(len(places)):
-        np.testing.assert_allclose(got[k].numpy(), np.stack([w[k].numpy() for w in want]), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(host(got[k]), np.stack([host(w[k]) for w in want]), rtol=1e-8, atol=1e-9)
 
 
 @each
@@ -66,7 +67,7 @@ def test_many_cotangents_at_once(case: Case, rng: np.random.Generator) -> None:
         for mine, its in zip(got, want, strict=True):
             assert (mine is None) == (its is None)
             if mine is not None:
-                np.testing.assert_allclose(mine.numpy()[b], its.numpy(), rtol=1e-8, atol=1e-9)
+                np.testing.assert_allclose(host(mine)[b], host(its), rtol=1e-8, atol=1e-9)
 
 
 REAL = [case for case in ROWS if not any(y.dtype.kind == "c" for y in results(case.call(*inputs_of(case)[0])))]
@@ -89,4 +90,4 @@ def test_columns_are_rows(case: Case) -> None:
     numbers, values = tuple(range(len(places))), [draw[i] for i in places]
     for mine, its in zip(jacrev(partial, numbers)(*values), jacfwd(partial, numbers)(*values), strict=True):
         for a, b in zip(mine, its, strict=True):
-            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-8, atol=1e-9)
+            np.testing.assert_allclose(host(a), host(b), rtol=1e-8, atol=1e-9)

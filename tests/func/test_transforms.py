@@ -12,6 +12,7 @@ import pytest
 import gradlib
 from gradlib.autograd import forward_ad
 from gradlib.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from tests.values import host
 
 Function = Callable[[Any], Any]
 
@@ -21,8 +22,8 @@ def drawn(*shape: int, seed: int = 0) -> gradlib.Tensor:
 
 
 def same(got: gradlib.Tensor, want: Any, tolerance: float = 1e-10) -> None:
-    want = want.detach().numpy() if isinstance(want, gradlib.Tensor) else want
-    np.testing.assert_allclose(got.detach().numpy(), want, rtol=tolerance, atol=tolerance)
+    want = host(want) if isinstance(want, gradlib.Tensor) else want
+    np.testing.assert_allclose(host(got), want, rtol=tolerance, atol=tolerance)
 
 
 class TestGrad:

@@ -6,12 +6,14 @@ import itertools
 from collections import OrderedDict, namedtuple
 from typing import Any
 
+import cupy
 import numpy as np
 import pytest
 
 import gradlib
 from gradlib import vmap
 from gradlib.func import grad
+from tests.values import host
 
 Pair = namedtuple("Pair", ["first", "second"])
 
@@ -21,7 +23,7 @@ def drawn(*shape: int, seed: int = 0) -> gradlib.Tensor:
 
 
 def same(got: gradlib.Tensor, want: Any) -> None:
-    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy() if isinstance(want, gradlib.Tensor) else want, atol=1e-12)
+    np.testing.assert_allclose(host(got), host(want) if isinstance(want, gradlib.Tensor) else want, atol=1e-12)
 
 
 class TestDimensions:
@@ -127,9 +129,14 @@ class TestRefused:
             (lambda r: gradlib.tensor(np.sin(r)), "numpy"),
             (lambda r: gradlib.tensor(r.tolist()), "tolist"),
             (lambda r: range(3)[r.long()], r"item\(\)"),
+            (lambda r: r * (0.5 in r), "values of a Tensor"),
         ):
             with pytest.raises(RuntimeError, match=says):
                 vmap(read)(x)
+
+    def test_reading_values_through_cupy(self) -> None:
+        with pytest.raises(RuntimeError, match="values of a Tensor"):
+            vmap(lambda r: gradlib.as_tensor(cupy.asarray(r)))(drawn(4).cuda())
 
     def test_shapes_that_depend_on_values(self) -> None:
         with pytest.raises(RuntimeError, match="dynamic shape"):
@@ -262,13 +269,13 @@ class TestRandom:
     )
     def test_same_or_different(self, draw: Any) -> None:
         x = gradlib.zeros(3, 5)
-        shared = vmap(draw, randomness="same")(x).numpy()
-        own = vmap(draw, randomness="different")(x).numpy()
+        shared = host(vmap(draw, randomness="same")(x))
+        own = host(vmap(draw, randomness="different")(x))
         one = draw(x[0])
         assert shared.shape == own.shape == (3, *one.shape)
         np.testing.assert_array_equal(shared[0], shared[1])
         assert not np.array_equal(own[0], own[1])
-        nested = vmap(vmap(draw, randomness="same"), randomness="different")(gradlib.zeros(2, 3, 5)).numpy()
+        nested = host(vmap(vmap(draw, randomness="same"), randomness="different")(gradlib.zeros(2, 3, 5)))
         np.testing.assert_array_equal(nested[0, 0], nested[0, 1])
         assert not np.array_equal(nested[0], nested[1])
 
