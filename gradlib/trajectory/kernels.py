@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, address
 from gradlib.cuda.launch import C_TYPES, Call, launch
 from gradlib.trajectory.bspline import sample_weights
 
@@ -67,11 +67,6 @@ def tile_sizes(batch: int, horizon: int, joints: int, itemsize: int, staged: int
 
 def _aligned(arrays: Sequence[Array | None]) -> bool:
     return all(address(a) % 16 == 0 for a in arrays if a is not None)
-
-
-def address(array: Array) -> int:
-    """The address of an array's first element, in host or device memory."""
-    return int(array.ctypes.data if hasattr(array, "ctypes") else array.data.ptr)
 
 
 def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0) -> Plan:

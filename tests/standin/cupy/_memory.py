@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from typing import Any
@@ -49,9 +50,8 @@ class Device:
         _order.here.device = self.id
 
     def synchronize(self) -> None:
-        for stream in list(_order._streams):
-            if stream.device_id == self.id:
-                stream.synchronize()
+        for stream in _order.streams_of(self.id):
+            stream.synchronize()
 
     @property
     def compute_capability(self) -> str:
@@ -188,8 +188,9 @@ class Memory:
             else:
                 self.reads[stamp[0]] = stamp[1]
 
-    def __del__(self) -> None:
-        self._pool._take_back(self)
+    def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
+        if not finalizing():
+            self._pool._take_back(self)
 
 
 class MemoryPointer:

@@ -43,7 +43,7 @@ class _Here(threading.local):
 here = _Here()
 host: Clock = {}  # what the host has waited for
 _numbers = itertools.count()
-_streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+_made: weakref.WeakSet[Stream] = weakref.WeakSet()  # the streams beside the default ones
 lock = threading.RLock()  # held while clocks are read or moved on: threads share streams, and those of CUDA may be shared
 _late: list[LateCopy] = []  # asynchronous copies to the host that it has not waited for
 
@@ -94,7 +94,8 @@ class Stream:
         self.clock: Clock = {}
         self._outer: list[Stream | None] = []
         self.ptr = 0x5000 + self.number if self.number >= DEVICES else 0  # the default streams are the first
-        _streams.add(self)
+        if self.ptr:
+            _made.add(self)
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -127,7 +128,7 @@ class Stream:
         if self.number != default.number:
             join(self.clock, default.clock)
             return
-        for other in list(_streams):
+        for other in list(_made) if _made else ():
             if other.device_id == self.device_id and not other.is_non_blocking:
                 join(self.clock, other.clock)
 
@@ -197,6 +198,10 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 
 _defaults = [Stream.__new__(Stream)._open(number, False) for number in range(DEVICES)]
 Stream.null = _defaults[0]
+
+
+def streams_of(device: int) -> list[Stream]:
+    return [_defaults[device], *(stream for stream in list(_made) if stream.device_id == device)]
 
 
 def default_stream(device: int) -> Stream:

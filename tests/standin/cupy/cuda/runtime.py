@@ -30,8 +30,8 @@ def deviceSynchronize() -> None:
 
 
 def streamSynchronize(stream: int) -> None:
-    for other in list(_order._streams):
-        if other.ptr == stream and other.device_id == getDevice():
+    for other in _order.streams_of(getDevice()):
+        if other.ptr == stream:
             other.synchronize()
 
 
