@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import move
+from gradlib.backend.array import move, namespace
 from gradlib.core.tensor import Tensor, as_array
 
 
 def host(value: Any) -> np.ndarray:
     """A NumPy array of what a Tensor (requiring a gradient or not), an array of either library or a number holds."""
     return move(as_array(value._array if isinstance(value, Tensor) else value), None)
+
+
+def shares_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors on one device have elements in common."""
+    return bool(namespace(a._array).shares_memory(a._array, b._array))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.backend.array import failures_seen, is_array, namespace, on_device_of
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -36,7 +36,10 @@ class LinAlgError(np.linalg.LinAlgError, RuntimeError):
 
 
 def attempt(name: str, advice: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call a function of ``numpy.linalg`` or ``cupy.linalg``; a failure names the operation and what to do."""
+    """Call a function of ``numpy.linalg`` or ``cupy.linalg``; a failure names the operation and what to do.
+
+    CuPy reports none, so that the host need not wait for it: the result is then not finite, except where ``failures_seen``.
+    """
     try:
         return function(*args, **named)
     except np.linalg.LinAlgError as error:
@@ -96,8 +99,9 @@ def _cholesky_slope(g: Any, out: Any) -> Any:
 
 @op("other", promote=matrices("cholesky", square=True), complex="explicit", method=False, name="cholesky", A=_cholesky_slope)
 def _lower_factor(xp: Any, A: Any) -> Any:
-    """The triangular factor of a positive definite matrix."""
-    return attempt("cholesky", "A must be Hermitian and positive-definite.", xp.linalg.cholesky, A)
+    """The triangular factor of a positive definite matrix. Of another one the factor that was begun looks like any factor."""
+    with failures_seen(xp):
+        return attempt("cholesky", "A must be Hermitian and positive-definite.", xp.linalg.cholesky, A)
 
 
 @composite(method=False)
@@ -107,7 +111,8 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     Args:
         A: (..., n, n), Hermitian and positive-definite; only its lower triangle is read. The gradient is made Hermitian.
         upper: give L^H instead, from the upper triangle.
-    Raises: LinAlgError when A is not positive-definite, RuntimeError for other shapes and dtypes. Source: torch.linalg.cholesky.
+    Raises: LinAlgError when A is not positive-definite (for which the host waits), RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.cholesky.
     """
     return adjoint(_lower_factor(adjoint(A))) if upper else _lower_factor(A)
 
@@ -182,7 +187,8 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
         UPLO: which, "L"ower or "U"pper.
     Returns: the named tuple (eigenvalues (..., n), real, ascending; eigenvectors (..., n, n), in columns, each up to a factor of modulus
         1). A function of the eigenvectors has a derivative where it does not depend on that factor and no two eigenvalues are equal.
-    Raises: LinAlgError when the iteration does not converge, RuntimeError for other shapes and dtypes. Source: torch.linalg.eigh.
+    Raises: LinAlgError (on the CPU) when the iteration does not converge, RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.eigh.
     """
     return Eigh(*_eigh(A, _triangle_named(UPLO)))
 
@@ -251,7 +257,8 @@ def svd(A: Any, full_matrices: bool = True) -> Any:
     Returns: the named tuple (U (..., m, k or m), S (..., k), real, descending, Vh (..., k or n, n)). A function of U and Vh has a
         derivative where it does not depend on the factor of modulus 1 that their columns and rows share, and no two singular values are
         equal.
-    Raises: LinAlgError when the iteration does not converge, RuntimeError for other shapes and dtypes. Source: torch.linalg.svd.
+    Raises: LinAlgError (on the CPU) when the iteration does not converge, RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.svd.
     """
     return SVD(*_svd(A, full_matrices))
 

@@ -67,7 +67,11 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     arrays = [i for i in indices if i is not None]
     if len(arrays) == 1 and arrays[0].dtype.kind != "b" and input.flags.c_contiguous:
         return input.take(arrays[0], axis=len(indices) - 1)  # the same, twice as fast
-    return input[key_of(indices)]
+    try:
+        return input[key_of(indices)]
+    except ValueError as error:  # CuPy's; NumPy raises an IndexError
+        shapes = " ".join(str(list(a.shape)) for a in arrays)
+        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from error
 
 
 @op("linear", sequence="indices", method=False, complex="explicit", input=lambda g, indices: index(g, indices))

@@ -1,10 +1,7 @@
-"""New random tensors, and tensors filled with random numbers in place. The numbers come from ``backend/random.py``."""
+"""New random tensors. The numbers come from ``backend/random.py``."""
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,6 @@ from gradlib.backend.array import Array, device_index, is_array, namespace, on_d
 from gradlib.backend.device import resolve
 from gradlib.backend.random import Generator, default_generator
 from gradlib.core.batched import drawing, draws
-from gradlib.core.inplace import write
 from gradlib.core.op import publish
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.ops.convert import copy
@@ -90,7 +86,7 @@ def randint(
     if isinstance(high, (tuple, list)) or high is None:
         low, high, size = 0, low, size if high is None else high
     shape = _shape("randint", (size,))
-    _check_range("randint", low, high)
+    check_range("randint", low, high)
     drawn = stream(generator, _index(device, generator)).integers(int(low), int(high), shape)
     return finished(_of_dtype(drawn, dtype), requires_grad)
 
@@ -101,7 +97,7 @@ def _of_dtype(drawn: Array, dtype: Any) -> Array:
         return drawn.astype(dtypes.as_dtype(dtype) or dtypes.int64, copy=False)
 
 
-def _check_range(name: str, low: Any, high: Any) -> None:
+def check_range(name: str, low: Any, high: Any) -> None:
     if low >= high:
         raise RuntimeError(f"{name}: random numbers need 'from' to be less than 'to', but got from={low} >= to={high}")
 
@@ -191,7 +187,7 @@ def normal(
     ignored("normal", other)
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     if not tensors:
-        _check_std(std)
+        check_std(std)
         drawn = randn(size if size is not None else (), generator=generator, dtype=dtype, device=device)._array
         with on_device_of(drawn):
             return finished(drawn * drawn.dtype.type(std) + drawn.dtype.type(mean), wants)
@@ -200,11 +196,12 @@ def normal(
     with on_device_of(like):
         if isinstance(std, Tensor):
             if std._array.size and _is_checked(std._array):
-                _check_std(float(std._array.min()))
+                check_std(float(std._array.min()))
         else:
-            _check_std(std)
+            check_std(std)
         drawn = stream(generator, device_index(like)).normal(shape, like.dtype) * raw(std) + raw(mean)
-    return _recorded(drawn.astype(like.dtype, copy=False), mean, std)
+        drawn = drawn.astype(like.dtype, copy=False)
+    return _recorded(drawn, mean, std)
 
 
 def _is_checked(parameters: Array) -> bool:
@@ -212,7 +209,7 @@ def _is_checked(parameters: Array) -> bool:
     return isinstance(parameters, np.ndarray)
 
 
-def _check_std(std: Any) -> None:
+def check_std(std: Any) -> None:
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
@@ -226,10 +223,10 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     array = input._array
     if p is None and dtypes.category(array.dtype) != 2:
         raise NotImplementedError(f"bernoulli reads its input as probabilities, which are floating-point numbers, got {array.dtype}")
-    return _recorded(_bernoulli(array, array if p is None else p, generator), input)
+    return _recorded(zeros_and_ones(array, array if p is None else p, generator), input)
 
 
-def _bernoulli(like: Array, p: Any, generator: Generator | None) -> Array:
+def zeros_and_ones(like: Array, p: Any, generator: Generator | None) -> Array:
     """0 or 1 in like's shape and dtype; p is a number or an array."""
     xp = namespace(like)
     with on_device_of(like):
@@ -293,120 +290,3 @@ def _with_replacement(source: Generator, weights: Array, count: int) -> Array:
 
 publish(bernoulli, "bernoulli")
 publish(multinomial, "multinomial")
-
-
-# ---- filled in place ------------------------------------------------------------------------------------------------------------
-
-
-def fills(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Decorator of a method that fills a tensor with random numbers, on the tensor's device."""
-
-    @functools.wraps(function)
-    def call(self: Tensor, *args: Any, **named: Any) -> Tensor:
-        with on_device_of(self._array):
-            return function(self, *args, **named)
-
-    made = draws(call)
-    publish(made, function.__name__)
-    return made
-
-
-def _filled(name: str, target: Tensor, drawn: Array) -> Tensor:
-    """Write drawn numbers; what the tensor depended on before gets a gradient of zero."""
-    return write(target, lambda shadow: copy(shadow, drawn), name, copies_input=False)
-
-
-def _floating(name: str, target: Tensor) -> np.dtype:
-    if dtypes.category(target._array.dtype) < 2:
-        raise NotImplementedError(f"{name} gives floating-point numbers; the tensor to be filled has dtype {target.dtype}")
-    return target._array.dtype
-
-
-@fills
-def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers. Returns: this tensor. Source: torch.Tensor.normal_."""
-    _check_std(std)
-    kind = _floating("normal_", self)
-    drawn = stream(generator, device_index(self._array)).normal(self._array.shape, kind)
-    return _filled("normal_", self, drawn * kind.type(std) + kind.type(mean))
-
-
-def _uniform(name: str, self: Tensor, generator: Generator | None) -> Array:
-    """Uniform numbers in [0, 1) for each element; half types are drawn in float32."""
-    kind = _floating(name, self)
-    return stream(generator, device_index(self._array)).uniform(self._array.shape, kind if kind.itemsize > 2 else dtypes.float32)
-
-
-@fills
-def uniform_(self: Tensor, low: float = 0, to: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers in [low, to). Returns: this tensor. Source: torch.Tensor.uniform_."""
-    if low > to:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={to}")
-    drawn = _uniform("uniform_", self, generator)
-    return _filled("uniform_", self, drawn * drawn.dtype.type(to - low) + drawn.dtype.type(low))
-
-
-@fills
-def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with 1 with probability p (a number, or a Tensor that broadcasts) and 0 else. Source: torch.Tensor.bernoulli_."""
-    return _filled("bernoulli_", self, _bernoulli(self._array, raw(p), generator))
-
-
-@fills
-def random_(self: Tensor, low: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
-    """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_.
-
-    Without bounds, all values that the dtype holds exactly, from 0.
-    """
-    kind = self._array.dtype
-    if to is None:
-        low, to = (0, low) if low else (0, _span(kind))
-    _check_range("random_", low, to)
-    return _filled("random_", self, stream(generator, device_index(self._array)).integers(low, to, self._array.shape))
-
-
-def _span(dtype: np.dtype) -> int:
-    """The first whole number above 0 that the dtype does not hold exactly."""
-    if dtype.kind == "b":
-        return 2
-    if dtype.kind in "iu":
-        return min(int(np.iinfo(dtype).max) + 1, (1 << 63) - 1)
-    return int(1 << {2: 11 if dtype.kind == "f" else 8, 4: 24, 8: 53}[dtype.itemsize]) + 1
-
-
-@fills
-def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exponential numbers of rate lambd. Returns: this tensor. Source: torch.Tensor.exponential_."""
-    if lambd <= 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    drawn = _uniform("exponential_", self, generator)
-    return _filled("exponential_", self, -namespace(drawn).log1p(-drawn) / drawn.dtype.type(lambd))
-
-
-@fills
-def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers whose logarithms are normal with this mean and deviation. Source: torch.Tensor.log_normal_."""
-    if std <= 0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    kind = _floating("log_normal_", self)
-    drawn = stream(generator, device_index(self._array)).normal(self._array.shape, kind)
-    return _filled("log_normal_", self, namespace(drawn).exp(drawn * kind.type(std) + kind.type(mean)))
-
-
-@fills
-def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the number of tries until the first success of probability p. Source: torch.Tensor.geometric_."""
-    if not 0 < p < 1:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    drawn = stream(generator, device_index(self._array)).uniform(self._array.shape, dtypes.float64)
-    xp = namespace(drawn)
-    return _filled("geometric_", self, xp.maximum(xp.ceil(xp.log1p(-drawn) / math.log1p(-p)), 1))
-
-
-@fills
-def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill with numbers of the Cauchy distribution. Source: torch.Tensor.cauchy_."""
-    if sigma <= 0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    drawn = _uniform("cauchy_", self, generator)
-    return _filled("cauchy_", self, namespace(drawn).tan(drawn.dtype.type(math.pi) * (drawn - drawn.dtype.type(0.5))) * sigma + median)

@@ -29,6 +29,7 @@ WAITS = {
     "where-indices",
     "to_copy-float32",  # to the host
     "det", "det-singular", "det-zero", "det-empty",  # backward: whether a matrix is singular to working precision chooses the formula
+    "cholesky", "cholesky-upper",  # whether there is a factor: one that was only begun looks like any other
     "lstsq-residuals",  # whether there are residuals depends on the rank
 }  # fmt: skip
 

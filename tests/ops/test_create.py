@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import gradlib
+from tests.values import host, shares_memory
 
 # ---- from data ----------------------------------------------------------------------------------------------------------------
 
@@ -29,7 +30,7 @@ import gradlib
 def test_the_dtype_of_data(data: Any, dtype: str) -> None:
     made = gradlib.tensor(data)
     assert made.dtype.name == dtype
-    np.testing.assert_array_equal(made.numpy(), np.asarray(data).astype(made.dtype))
+    np.testing.assert_array_equal(host(made), np.asarray(data).astype(made.dtype))
 
 
 def test_the_default_dtype_decides_for_python_floats() -> None:
@@ -79,16 +80,17 @@ def test_tensor_copies_and_keeps_the_order_of_memory() -> None:
     assert made.sum().item() == 6
     other = gradlib.tensor(made, requires_grad=True)
     assert other.is_leaf
-    assert not np.shares_memory(other.detach().numpy(), made.numpy())
+    assert not shares_memory(other, made)
 
 
+@pytest.mark.host  # memory that NumPy and a tensor share
 @pytest.mark.parametrize("make", [gradlib.from_numpy, gradlib.as_tensor, gradlib.asarray])
 def test_an_array_is_wrapped_without_a_copy(make: Callable[[Any], gradlib.Tensor]) -> None:
     array = np.zeros((3, 4))[:, ::2]
     made = make(array)
     made[0] = 3
     array[1] = 4
-    np.testing.assert_array_equal(made.numpy(), array)
+    np.testing.assert_array_equal(host(made), array)
     assert made.dtype == np.float64
     assert array[0, 0] == 3
 
@@ -114,12 +116,12 @@ def test_wrapped_arrays_are_plain_ones() -> None:
         gradlib.from_numpy(frozen).add_(1)
 
 
-def test_as_tensor_returns_a_fitting_tensor_and_converts_within_the_graph() -> None:
+def test_as_tensor_returns_a_fitting_tensor_and_converts_within_the_graph(device: str) -> None:
     x = gradlib.ones(2, requires_grad=True)
     assert gradlib.as_tensor(x) is x
-    assert gradlib.as_tensor(x, dtype=gradlib.float32, device="cpu") is x
+    assert gradlib.as_tensor(x, dtype=gradlib.float32, device=device) is x
     gradlib.as_tensor(x, dtype=gradlib.float64).sum().backward()
-    np.testing.assert_array_equal(x.grad.numpy(), [1, 1])
+    np.testing.assert_array_equal(host(x.grad), [1, 1])
     assert gradlib.as_tensor(np.ones(2), dtype=gradlib.float32).dtype == np.float32
     assert gradlib.as_tensor([1, 2]).dtype == np.int64
     copied = gradlib.asarray(x, copy=True)
@@ -135,9 +137,9 @@ def test_leaves_are_pickled_and_copied() -> None:
         assert made.requires_grad
         assert made.is_leaf
         assert made.dtype is gradlib.float32
-        np.testing.assert_array_equal(made.detach().numpy(), [1, 2])
+        np.testing.assert_array_equal(host(made), [1, 2])
         (made * 3).sum().backward()
-    np.testing.assert_array_equal(copy.deepcopy(x).grad.numpy(), [1, 1])
+    np.testing.assert_array_equal(host(copy.deepcopy(x).grad), [1, 1])
     pair = [x, x]
     first, second = copy.deepcopy(pair)
     assert first is second
@@ -152,7 +154,7 @@ def test_leaves_are_pickled_and_copied() -> None:
 @pytest.mark.parametrize(("make", "value"), [(gradlib.zeros, 0), (gradlib.ones, 1)])
 def test_the_forms_of_a_size(make: Any, value: int) -> None:
     for made in (make(2, 3), make((2, 3)), make([2, 3]), make(size=(2, 3)), make(gradlib.Size((2, 3)), dtype=gradlib.float32)):
-        np.testing.assert_array_equal(made.numpy(), np.full((2, 3), value, np.float32))
+        np.testing.assert_array_equal(host(made), np.full((2, 3), value, np.float32))
         assert made.dtype == np.float32
     assert make(()).shape == ()
     assert make(0, 2).shape == (0, 2)
@@ -188,7 +190,7 @@ def test_values_that_a_dtype_cannot_hold(value: Any, dtype: str) -> None:
 def test_like_takes_shape_dtype_and_order() -> None:
     x = gradlib.ones(4, 6, dtype=gradlib.float64)[:, ::2].t()
     for made, value in [(gradlib.zeros_like(x), 0), (gradlib.ones_like(x), 1), (gradlib.full_like(x, 7), 7)]:
-        np.testing.assert_array_equal(made.numpy(), np.full((3, 4), value))
+        np.testing.assert_array_equal(host(made), np.full((3, 4), value))
         assert made.dtype == np.float64
         assert made.stride() == (1, 3)
         assert not made.requires_grad
@@ -247,20 +249,20 @@ def test_arange_errors() -> None:
 
 @given(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.integers(0, 9))
 def test_linspace(start: float, end: float, steps: int) -> None:
-    made = gradlib.linspace(start, end, steps, dtype=gradlib.float64).numpy()
+    made = host(gradlib.linspace(start, end, steps, dtype=gradlib.float64))
     np.testing.assert_allclose(made, np.linspace(start, end, steps), rtol=1e-12, atol=1e-10)
     if steps > 1:
         assert (made[0], made[-1]) == (start, end)
-        turned = gradlib.linspace(end, start, steps, dtype=gradlib.float64).numpy()[::-1]
+        turned = host(gradlib.linspace(end, start, steps, dtype=gradlib.float64))[::-1]
         np.testing.assert_allclose(made, turned, rtol=1e-15, atol=1e-12)
 
 
 def test_spaced_in_other_dtypes() -> None:
     assert gradlib.linspace(0, 10, 4, dtype=gradlib.int64).tolist() == [0, 3, 6, 10]
     assert gradlib.linspace(0, 1, 1).tolist() == [0.0]
-    np.testing.assert_allclose(gradlib.logspace(0, 2, 3).numpy(), [1, 10, 100], rtol=1e-6)
-    np.testing.assert_array_equal(gradlib.logspace(0, 4, 5, base=2, dtype=gradlib.int64).numpy(), [1, 2, 4, 8, 16])
-    np.testing.assert_allclose(gradlib.linspace(0, 1j, 3).numpy(), [0, 0.5j, 1j])
+    np.testing.assert_allclose(host(gradlib.logspace(0, 2, 3)), [1, 10, 100], rtol=1e-6)
+    np.testing.assert_array_equal(host(gradlib.logspace(0, 4, 5, base=2, dtype=gradlib.int64)), [1, 2, 4, 8, 16])
+    np.testing.assert_allclose(host(gradlib.linspace(0, 1j, 3)), [0, 0.5j, 1j])
     with pytest.raises(RuntimeError, match="non-negative"):
         gradlib.linspace(0, 1, -1)
     with pytest.raises(NotImplementedError, match="bool"):
@@ -268,7 +270,7 @@ def test_spaced_in_other_dtypes() -> None:
 
 
 def test_eye() -> None:
-    np.testing.assert_array_equal(gradlib.eye(2, 3).numpy(), np.eye(2, 3))
+    np.testing.assert_array_equal(host(gradlib.eye(2, 3)), np.eye(2, 3))
     assert gradlib.eye(2, dtype=gradlib.bool).tolist() == [[True, False], [False, True]]
     assert gradlib.eye(0).shape == (0, 0)
     with pytest.raises(RuntimeError, match="greater or equal to 0"):
@@ -278,13 +280,14 @@ def test_eye() -> None:
 # ---- the default device ---------------------------------------------------------------------------------------------------------------
 
 
-def test_the_default_device() -> None:
-    assert gradlib.get_default_device() == gradlib.device("cpu")
-    gradlib.set_default_device("cpu")
+def test_the_default_device(device: str) -> None:
+    assert gradlib.get_default_device() == gradlib.device(device)
+    assert gradlib.ones(1).device.type == device
     with gradlib.device("cpu"):
-        assert gradlib.get_default_device() == gradlib.device("cpu")
+        assert gradlib.get_default_device() == gradlib.ones(1).device == gradlib.device("cpu")
     gradlib.set_default_device(None)
-    assert gradlib.ones(1, device="cpu").device == gradlib.get_default_device()
+    assert gradlib.get_default_device() == gradlib.ones(1).device == gradlib.device("cpu")
+    gradlib.set_default_device(device)
 
 
 @pytest.mark.cuda

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gradlib
+from tests.values import host
 
 
 def t(values: Any, dtype: Any = None, requires_grad: bool = False) -> gradlib.Tensor:
@@ -39,12 +40,14 @@ def test_where_keeps_the_branch_not_taken_out_of_the_gradient() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "result"),
     [
-        (t([1.0]), t([2]), "float32"), (t([1.0]), t([2.0], "float64"), "float64"), (t([1]), 2.5, "float32"), (t([1], "int8"), 2, "int8"),
-        (1, 2, "int64"), (1.0, 2, "float32"), (t([True]), 1, "int64"), (t([1.0], "float16"), 2.0, "float16"), (t([1.0]), 1j, "complex64"),
+        (([1.0],), ([2],), "float32"), (([1.0],), ([2.0], "float64"), "float64"), (([1],), 2.5, "float32"), (([1], "int8"), 2, "int8"),
+        (1, 2, "int64"), (1.0, 2, "float32"), (([True],), 1, "int64"), (([1.0], "float16"), 2.0, "float16"), (([1.0],), 1j, "complex64"),
     ],
 )  # fmt: skip
 def test_where_promotes_its_branches(first: Any, second: Any, result: str) -> None:
+    """A branch is a number, or what makes a tensor."""
     condition = t([True])
+    first, second = (t(*branch) if isinstance(branch, tuple) else branch for branch in (first, second))
     assert gradlib.where(condition, first, second).dtype.name == result
     assert gradlib.where(condition, second, first).dtype.name == result
 
@@ -140,7 +143,7 @@ def test_clamp_in_place() -> None:
     y = x * 1
     assert y.clamp_(-1, 1) is y
     y.clamp_min_(0).clip_(max=0.75).clamp_max_(0.7)
-    np.testing.assert_allclose(y.detach().numpy(), [0, 0.5, 0.7])
+    np.testing.assert_allclose(host(y), [0, 0.5, 0.7])
     y.sum().backward()
     assert x.grad.tolist() == [0, 1, 0]
     with pytest.raises(RuntimeError, match="can't be cast"):

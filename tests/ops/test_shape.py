@@ -13,6 +13,7 @@ import gradlib
 from gradlib.ops.dims import sizes_of, wrap_dim, wrap_dims
 from tests.ops import table_join, table_shape
 from tests.ops.case import Case, results
+from tests.values import host
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 
@@ -78,7 +79,7 @@ def test_the_forms_a_call_may_take(call: Callable[[gradlib.Tensor], gradlib.Tens
 def test_a_result_may_be_written_to_out() -> None:
     out = gradlib.zeros(4, 3)
     assert gradlib.cat([x23(), x23()], out=out) is out
-    np.testing.assert_array_equal(out.numpy(), np.tile(np.arange(6.0).reshape(2, 3), (2, 1)))
+    np.testing.assert_array_equal(host(out), np.tile(np.arange(6.0).reshape(2, 3), (2, 1)))
 
 
 # ---- promotion --------------------------------------------------------------------------------------------------------------------
@@ -110,8 +111,8 @@ def test_every_dtype_is_moved_as_it_is(case: Case, dtype: str, rng: np.random.Ge
     wide = [a.astype(np.float64) if a.dtype.kind == "V" else a for a in arrays]
     for got, want in zip(found, results(case.reference(*wide)), strict=True):  # type: ignore[misc]
         assert got.dtype == kind
-        host = got.numpy()
-        np.testing.assert_array_equal(host.astype(np.float64) if kind.kind == "V" else host, want)
+        values = host(got)
+        np.testing.assert_array_equal(values.astype(np.float64) if kind.kind == "V" else values, want)
 
 
 # ---- errors -------------------------------------------------------------------------------------------------------------------------
@@ -249,15 +250,15 @@ def test_sizes() -> None:
 
 def test_triangles_by_their_indices() -> None:
     for rows, columns, offset in [(3, 3, 0), (2, 4, 1), (4, 2, -1), (0, 3, 0)]:
-        np.testing.assert_array_equal(gradlib.tril_indices(rows, columns, offset).numpy(), np.tril_indices(rows, offset, columns))
-        np.testing.assert_array_equal(gradlib.triu_indices(rows, columns, offset).numpy(), np.triu_indices(rows, offset, columns))
+        np.testing.assert_array_equal(host(gradlib.tril_indices(rows, columns, offset)), np.tril_indices(rows, offset, columns))
+        np.testing.assert_array_equal(host(gradlib.triu_indices(rows, columns, offset)), np.triu_indices(rows, offset, columns))
     assert gradlib.tril_indices(2, 2, dtype=gradlib.int32).dtype == np.int32
 
 
 def test_positions_repeated() -> None:
-    np.testing.assert_array_equal(gradlib.repeat_interleave(gradlib.tensor([2, 0, 1])).numpy(), [0, 0, 2])
+    np.testing.assert_array_equal(host(gradlib.repeat_interleave(gradlib.tensor([2, 0, 1]))), [0, 0, 2])
     x = x23()
-    np.testing.assert_array_equal(x.repeat_interleave(gradlib.tensor(2), 0, output_size=4).numpy(), x.numpy().repeat(2, 0))
+    np.testing.assert_array_equal(host(x.repeat_interleave(gradlib.tensor(2), 0, output_size=4)), host(x).repeat(2, 0))
 
 
 def test_triangle_in_place_keeps_no_nan() -> None:
@@ -265,20 +266,20 @@ def test_triangle_in_place_keeps_no_nan() -> None:
     x = leaf * 1
     x.tril_()
     x.sum().backward()
-    np.testing.assert_array_equal(x.detach().numpy(), [[1, 0], [2, 3]])
-    np.testing.assert_array_equal(leaf.grad.numpy(), [[1, 0], [1, 1]])
+    np.testing.assert_array_equal(host(x), [[1, 0], [2, 3]])
+    np.testing.assert_array_equal(host(leaf.grad), [[1, 0], [1, 1]])
 
 
 def test_unused_parts_get_zeros() -> None:
     x = x23().requires_grad_()
     x.split([1, 1, 1], 1)[1].sum().backward()
-    np.testing.assert_array_equal(x.grad.numpy(), [[0, 1, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(host(x.grad), [[0, 1, 0], [0, 1, 0]])
 
 
 def test_reading_memory_as_another_dtype() -> None:
     x = gradlib.tensor([1.0, -2.0])
     bits = x.view(gradlib.int32)
-    np.testing.assert_array_equal(bits.numpy(), np.array([1, -2], np.float32).view(np.int32))
+    np.testing.assert_array_equal(host(bits), np.array([1, -2], np.float32).view(np.int32))
     bits.zero_()
     assert x.tolist() == [0.0, 0.0]
     assert not x.clone().requires_grad_().view(gradlib.int32).requires_grad
@@ -291,4 +292,4 @@ def test_gradients_of_half_types_are_summed_in_single_precision(spread: Callable
     x = gradlib.ones(2, dtype=gradlib.zeros(1, dtype=dtype).dtype, requires_grad=True)
     y = spread(x)
     y.backward(gradlib.ones_like(y))
-    np.testing.assert_allclose(x.grad.numpy().astype(np.float64), [10000, 10000], rtol=4e-3)
+    np.testing.assert_allclose(host(x.grad).astype(np.float64), [10000, 10000], rtol=4e-3)

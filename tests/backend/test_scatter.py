@@ -1,0 +1,96 @@
+"""Writing to places that are named more than once: every mention counts, in every dtype, on either library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradlib.backend.array import move
+from gradlib.backend.device import resolve
+from gradlib.backend.dtype import as_dtype
+from gradlib.backend.scatter import extreme_at, fold_at, multiply_at, scatter_add
+from gradlib.ops.index import add_at
+from tests.values import host
+
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+
+
+@pytest.fixture
+def there(device: str) -> Any:
+    """Moves a NumPy array to the device of the test."""
+    return lambda array: move(array, resolve(device))
+
+
+def drawn(shape: Any, dtype: str, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-3, 4, shape)
+    return (values * (1 + 2j) if dtype.startswith("complex") else abs(values) if dtype == "uint8" else values).astype(as_dtype(dtype))
+
+
+@pytest.mark.parametrize("rows", [2, 50])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adding(rows: int, dtype: str, there: Any) -> None:
+    """Few places, of which most are named often, and many, for which NumPy is asked in another way."""
+    places = np.random.default_rng(1).integers(-rows, rows, 9)
+    values = drawn((9, 4), dtype)
+    want = np.ones((rows, 4), values.dtype)
+    target = there(want.copy())
+    for place, value in zip(places, values, strict=True):
+        want[place] += value
+    scatter_add(target, (there(places),), there(values))
+    assert target.dtype == want.dtype
+    np.testing.assert_array_equal(host(target), want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adding_a_number_to_a_transposed_array(dtype: str, there: Any) -> None:
+    want = np.zeros((3, 4), as_dtype(dtype)).T
+    target = there(np.zeros((3, 4), as_dtype(dtype))).T
+    np.add.at(want, (slice(None), np.array([1, 1])), np.ones((), want.dtype))
+    scatter_add(target, (slice(None), there(np.array([1, 1]))), 1)
+    np.testing.assert_array_equal(host(target), want)
+
+
+def test_large_and_negative_integers(there: Any) -> None:
+    target = there(np.array([2**62, -5]))
+    scatter_add(target, (there(np.array([0, 1, 1])),), there(np.array([2**61, -(2**60), -1])))
+    assert host(target).tolist() == [2**62 + 2**61, -(2**60) - 6]
+
+
+def test_adding_under_a_mask(there: Any) -> None:
+    target = there(np.zeros((4, 3)))
+    add_at(target, [there(np.eye(4, 3, dtype=bool))], there(np.array([1.0, 2.0, 3.0])))
+    assert np.diag(host(target)).tolist() == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 64])
+@pytest.mark.parametrize("name", ["multiply", "maximum", "minimum"])
+def test_products_and_extremes(name: str, count: int, there: Any) -> None:
+    rng = np.random.default_rng(count)
+    index = (rng.integers(0, 3, count), rng.integers(0, 2, count))
+    values = rng.integers(-3, 4, count).astype(float)
+    want = np.full((3, 2), 2.0)
+    getattr(np, name).at(want, index, values)
+    target, by_runs = there(np.full((3, 2), 2.0)), np.full((3, 2), 2.0)
+    places = tuple(map(there, index))
+    if name == "multiply":
+        multiply_at(target, places, there(values))
+    else:
+        extreme_at(target, places, there(values), name == "maximum")
+    np.testing.assert_array_equal(host(target), want)
+    fold_at(getattr(np, name), by_runs, index, values)
+    np.testing.assert_array_equal(by_runs, want)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("largest", [True, False])
+def test_an_extreme_is_exact_and_keeps_nan(largest: bool, there: Any) -> None:
+    """CuPy's own would go through single precision, and drop NaN."""
+    close = 1 + 2.0**-40
+    target = there(np.array([1.0, 1.0]))
+    values = np.array([close if largest else 2 - close, np.nan, 0.5])
+    extreme_at(target, (there(np.array([0, 1, 1])),), there(values), largest)
+    assert host(target)[0] == values[0]
+    assert np.isnan(host(target)[1])
