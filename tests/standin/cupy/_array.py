@@ -316,15 +316,29 @@ def _assign(view: np.ndarray, key: Any, value: Any, out: np.ndarray) -> None:
 
 
 def _wrap(error: IndexError, key: Any) -> Exception:
-    """CuPy checks numbers in an index, but not the elements of an index array: they wrap around."""
+    """CuPy checks numbers in an index, but not the elements of an index array: they wrap around. Arrays that misfit are a ValueError."""
     parts = key if isinstance(key, tuple) else (key,)
+    if "could not be broadcast" in str(error):
+        return ValueError(str(error).replace("shape mismatch: indexing arrays", "operands"))
     if "out of bounds" in str(error) and any(isinstance(part, np.ndarray) for part in parts):
         return _order.Hazard(f"{error}; CuPy would wrap the index around without a word")
     return error
 
 
-def _method(name: str, declared: Any) -> None:
-    host = getattr(np.ndarray, name)
+def _wrapping(host: Any) -> Any:
+    """A NumPy function that takes an index array, of which CuPy does not check the elements."""
+
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return host(*args, **named)
+        except IndexError as error:
+            raise _wrap(error, args) from error
+
+    return call
+
+
+def _method(name: str, declared: Any, around: Any = lambda host: host) -> None:
+    host = around(getattr(np.ndarray, name))
     declared.__name__ = name
     setattr(ndarray, name, lifted(host)(declared))
 
@@ -348,7 +362,7 @@ _method("repeat", lambda self, repeats, axis=None: ...)
 _method("round", lambda self, decimals=0, out=None: ...)
 _method("std", lambda self, axis=None, dtype=None, out=None, ddof=0, keepdims=False: ...)
 _method("sum", lambda self, axis=None, dtype=None, out=None, keepdims=False: ...)
-_method("take", lambda self, indices, axis=None, out=None: ...)
+_method("take", lambda self, indices, axis=None, out=None: ..., _wrapping)
 _method("trace", lambda self, offset=0, axis1=0, axis2=1, dtype=None, out=None: ...)
 _method("var", lambda self, axis=None, dtype=None, out=None, ddof=0, keepdims=False: ...)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cupy import _door, _memory, _order
-from cupy._array import ndarray
+from cupy._array import _wrapping, ndarray
 from cupy._door import lifted, run
 
 # ---- element by element ---------------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return nonzero(condition) if x is None and y is None else run(np.where, condition, x, y)
 
 
-@lifted()
+@lifted(_wrapping(np.put_along_axis))
 def put_along_axis(arr, indices, values, axis): ...
 
 
@@ -269,7 +269,7 @@ def take(a: ndarray, indices: Any, axis: Any = None, out: Any = None) -> ndarray
     return a.take(indices, axis, out)
 
 
-@lifted()
+@lifted(_wrapping(np.take_along_axis))
 def take_along_axis(a, indices, axis): ...
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 
-from cupy import _functions
+from cupy import _door, _functions
 from cupy._door import run
 
 
@@ -17,13 +18,24 @@ def _columns(value: Any) -> Any:
     return tuple(turned) if isinstance(value, tuple) else turned[0]
 
 
+class _Config(threading.local):
+    linalg = "ignore"
+
+
+_config = _Config()
+
+
 def _or_nan(host: Any, *args: Any, **options: Any) -> Any:
-    """CuPy does not look at cuSOLVER's status unless `cupyx.errstate(linalg="raise")` asks for it, which would make the host wait."""
+    """CuPy does not look at cuSOLVER's status unless `cupyx.errstate(linalg="raise")` asks for it, which makes the host wait."""
+    if _config.linalg == "raise":
+        _door.to_host["linalg"] += 1
     try:
         made = run(lambda *given, **named: tuple(r) if isinstance(r := host(*given, **named), tuple) else r, *args, **options)
     except np.linalg.LinAlgError as error:
         if "singular" not in str(error).lower() and "positive definite" not in str(error) and "converge" not in str(error):
             raise
+        if _config.linalg == "raise":
+            raise np.linalg.LinAlgError(f"Error reported by {host.__name__} in cuSOLVER. devInfo = [1].") from error
         made = _functions.full_like(args[-1], np.nan)
     return _columns(made)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from cupy import _memory
 from cupy._array import ndarray
+from cupy.linalg import _config
 
 from cupyx import scipy as scipy
 
@@ -25,4 +26,11 @@ def empty_pinned(shape: Any, dtype: Any = float, order: str = "C") -> np.ndarray
 
 @contextlib.contextmanager
 def errstate(*, divide: Any = None, over: Any = None, under: Any = None, invalid: Any = None, linalg: Any = None) -> Iterator[None]:
-    yield
+    if linalg not in (None, "ignore", "raise") or any(given is not None for given in (divide, over, under, invalid)):
+        raise NotImplementedError
+    before = _config.linalg
+    _config.linalg = linalg or before
+    try:
+        yield
+    finally:
+        _config.linalg = before
