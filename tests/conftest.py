@@ -36,13 +36,12 @@ if not HAS_GPU:
 
 
 HOST_ROOMS = ("cli", "cuda", "profiler")  # their subject is the host: commands, files, compilers
-NOT_YET: tuple[str, ...] = ()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Every test runs on both devices, except those whose subject is the host: the rooms above, those marked `host`, tests of the house."""
     folder = Path(metafunc.module.__file__ or "").parent
-    host = folder == TESTS or folder.name in (*HOST_ROOMS, *NOT_YET) or metafunc.definition.get_closest_marker("host")
+    host = folder == TESTS or folder.name in HOST_ROOMS or metafunc.definition.get_closest_marker("host")
     asked = "device" in inspect.signature(metafunc.function).parameters
     metafunc.parametrize("device", ["cpu"] if host and not asked else ["cpu", "cuda"], indirect=True)
 
