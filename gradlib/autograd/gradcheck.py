@@ -11,7 +11,7 @@ import numpy as np
 
 from gradlib.autograd import numerical
 from gradlib.autograd.batched_check import batched_gradients, batched_tangents
-from gradlib.backend.array import Array, zeros_like
+from gradlib.backend.array import Array, on_device_of, zeros_like
 from gradlib.core.backward import as_tuple, grad
 from gradlib.core.modes import enable_grad
 from gradlib.core.tensor import Tensor, wrap
@@ -172,7 +172,8 @@ def _random_cotangents(outputs: tuple[Tensor, ...], spaced: bool) -> tuple[Tenso
     for output in outputs:
         array = numerical.probe(output._array, rng, signed=True)
         if spaced and array.ndim:
-            array = array.repeat(2, axis=-1)[..., ::2]
+            with on_device_of(array):
+                array = array.repeat(2, axis=-1)[..., ::2]
         made.append(wrap(array).requires_grad_())
     return tuple(made)
 

@@ -77,7 +77,7 @@ class Batched(Tensor):
     @property
     def _array(self) -> Array:
         whole = self.value._array
-        row = whole[0] if whole.shape[0] else arrays.namespace(whole).zeros(whole.shape[1:], whole.dtype)
+        row = whole[0] if whole.shape[0] else arrays.zeros(whole.shape[1:], whole.dtype, arrays.device_index(whole))
         return row if arrays.is_cupy(row) else np.asarray(row).view(Guarded)
 
     @property

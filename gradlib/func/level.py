@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gradlib.backend.array import on_device_of
 from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.modes import beneath, local
 from gradlib.core.op import REGISTRY
@@ -40,6 +41,14 @@ def rule_of(op: Op) -> Rule | None:
     return RULES.get(op.name) or (RULES["pointwise"] if op.kind == "elementwise" and len(op.outputs) == 1 else None)
 
 
+def _place_of(value: Any) -> Any:
+    """The device of a row, or of the first row in a list, as a context."""
+    row = value if type(value) is Batched else next(x for x in value if type(x) is Batched)
+    while type(row) is Batched:
+        row = row.value
+    return on_device_of(row._array)
+
+
 class Level(VmapLevel):
     """One level of vmap.
 
@@ -68,7 +77,7 @@ class Level(VmapLevel):
         else:
             with beneath(self):
                 return perform(op, args)
-        with beneath(self):
+        with beneath(self), _place_of(value):  # a rule may make arrays of its own
             made = (rule_of(op) or row_by_row)(self, op, args)
         if type(made) is tuple or type(made) is list:
             return tuple(Batched(self, each) for each in made)
