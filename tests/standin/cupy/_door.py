@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ ndarray: Any = None  # the array class, which stands on this module and is put h
 to_host: Counter[str] = Counter()  # copies from device to host so far, by what made them; each makes the host wait
 
 
+@functools.cache
 def supported(dtype: Any) -> np.dtype:
     """A dtype that the device has. Raises: ValueError for objects, strings and times, as CuPy does."""
     dtype = np.dtype(dtype)
@@ -65,17 +67,20 @@ def fresh(values: np.ndarray, order: str = "C") -> Any:
     """A device array in memory of its own that holds these values. Device results are in C order whatever their inputs' order."""
     made = empty(values.shape, values.dtype, order if order in "CF" else "C", like=values if order == "K" else None)
     made._view[...] = values
-    note(made, write=True)
+    made.data.mem.write = _order.current_stream()._enqueue()
     return made
 
 
 def empty(shape: Any, dtype: Any, order: str = "C", like: np.ndarray | None = None) -> Any:
     """A device array of poison; ``like``: whose memory order to keep."""
     dtype = supported(dtype)
-    layout = np.empty(shape, dtype, order) if like is None else np.empty_like(like, dtype, shape=shape)  # type: ignore[call-overload]
-    pointer = _memory.alloc(layout.nbytes)
+    strides = None if like is None else np.empty_like(like, dtype, shape=shape).strides
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    if any(n < 0 for n in shape):
+        raise ValueError("Negative dimensions are not allowed")
+    pointer = _memory.alloc(math.prod(shape) * dtype.itemsize)
     block = pointer.mem.block
-    view = np.ndarray(layout.shape, dtype, block.bytes, block.offset, layout.strides)
+    view = np.ndarray(shape, dtype, block.bytes, block.offset, strides, order)  # type: ignore[arg-type]
     return ndarray._of(view, pointer, None)
 
 
@@ -128,6 +133,13 @@ def fetch(array: Any, why: str) -> np.ndarray:
     return np.array(array._view, order="K")
 
 
+def _order_of(signature: inspect.Signature, number: int, names: tuple[str, ...]) -> tuple[tuple[int, ...], tuple[tuple[str, int], ...]]:
+    """Of a call with so many positional arguments and these keywords: which of them NumPy gets by position, and which by name."""
+    bound = signature.bind(*range(number), **{name: number + k for k, name in enumerate(names)})
+    out = bound.arguments.pop("out", None)
+    return bound.args, (*bound.kwargs.items(), *([] if out is None else [("out", out)]))
+
+
 def lifted(host: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Decorator of a declaration whose signature is CuPy's: the NumPy function of that name (or ``host``) does the work.
 
@@ -136,13 +148,15 @@ def lifted(host: Callable[..., Any] | None = None) -> Callable[..., Any]:
 
     def decorate(declared: Callable[..., Any]) -> Callable[..., Any]:
         function = host or getattr(np, declared.__name__)
+        bind = functools.cache(lambda number, names: _order_of(signature, number, names))
         signature = inspect.signature(declared)
 
         @functools.wraps(declared)
         def call(*args: Any, **options: Any) -> Any:
-            bound = signature.bind(*args, **options)
-            out = bound.arguments.pop("out", None)
-            return run(function, *bound.args, **bound.kwargs, **({} if out is None else {"out": out}))
+            places, keywords = bind(len(args), tuple(options))
+            given = (*args, *options.values())
+            named = {name: given[place] for name, place in keywords if name != "out" or given[place] is not None}
+            return run(function, *[given[place] for place in places], **named)
 
         return call
 
