@@ -60,7 +60,7 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         with on_device_of(reference):
             values = _promoted(op, values)
             node = _new_node(op, inputs, values, seq)
-            made = op.value(namespace(reference), *_arguments(op, args, values))
+            made = _narrowed(op, op.value(namespace(reference), *_arguments(op, args, values)), values)
     except ValueError as error:
         if not any(word in str(error) for word in ("broadcast", "core dimension", "not aligned")):
             raise
@@ -80,6 +80,14 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         if watch.active and local.saving:
             node.saved = pack_results(op, node.saved, result)
     return result
+
+
+def _narrowed(op: Op, made: Any, values: list[Any]) -> Any:
+    """A result in the operands' common dtype where that is bfloat16: CuPy's ``where``, and what is made of it, gives float32."""
+    if op.promote is None or not is_cupy(made) or made.dtype != dtypes.float32:
+        return made
+    floating = {v.dtype for v in values if is_array(v) and dtypes.is_floating_point(v.dtype)}
+    return made.astype(floating.pop(), copy=False) if len(floating) == 1 else made
 
 
 def _misfit(op: Op, values: list[Any]) -> str:
@@ -105,7 +113,7 @@ def _on_raw(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> Any:
         kinds = ", ".join(type(x).__name__ for x in inputs)
         raise TypeError(f"{op.name}: at least one argument must be a Tensor or an array, got {kinds or 'nothing'}")
     with on_device_of(arrays[0]):
-        return op.value(namespace(arrays[0]), *args)
+        return _narrowed(op, op.value(namespace(arrays[0]), *args), arrays)
 
 
 def _unwrapped(name: str, value: Any) -> Any:

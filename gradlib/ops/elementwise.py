@@ -66,7 +66,7 @@ def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
     return choose(size == 0, 0, g - out * (g * out.conj()).real) / choose(size == 0, 1, size)
 
 
-@op("elementwise", complex="explicit", inplace=True, input=_sgn_slope)
+@op("elementwise", promote="same", complex="explicit", inplace=True, input=_sgn_slope)
 def sgn(xp: Any, input: Any) -> Any:
     """Each element divided by its size, 0 where it is 0; the sign of real numbers."""
     if input.dtype.kind != "c":

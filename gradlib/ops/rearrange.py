@@ -182,14 +182,14 @@ def _is_matrix(name: str, input: Any) -> None:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(input.shape)}")
 
 
-@op("linear", inplace=True, complex="explicit", input=lambda g, diagonal: tril(g, diagonal))
+@op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: tril(g, diagonal))
 def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it. Source: torch.tril."""
     _is_matrix("tril", input)
     return xp.tril(input, diagonal)
 
 
-@op("linear", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
+@op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
 def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it. Source: torch.triu."""
     _is_matrix("triu", input)

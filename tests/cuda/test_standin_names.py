@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import itertools
 import json
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from pathlib import Path
 from types import ModuleType
 
 import cupy
+import numpy as np
 import pytest
 
+from gradlib.backend.dtype import as_dtype
 from tests.conftest import HAS_GPU
 
 STANDIN = Path(__file__).resolve().parents[1] / "standin"
@@ -108,8 +111,8 @@ def offered() -> dict[str, object]:
     return found
 
 
-def real_answers(names: list[str]) -> dict[str, object]:
-    code = f"import sys; sys.path = [p for p in sys.path if p != {str(STANDIN)!r}]\n" + ASK
+def real_answers(names: list[str], ask: str = ASK) -> dict[str, object]:
+    code = f"import sys; sys.path = [p for p in sys.path if p != {str(STANDIN)!r}]\n" + ask
     done = subprocess.run([sys.executable, "-c", code], input=json.dumps(names), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -161,6 +164,45 @@ def test_every_call_that_it_takes_is_taken_by_the_real_package(answers):
             faults.append(f"{name}{ours}: the real one {fault}; it has {theirs}")
     assert not faults, "\n".join(faults)
     assert compared > 150
+
+
+LOOPS = r"""
+import importlib, json, sys
+
+def loops(name):
+    module, _, path = name.partition(":")
+    return getattr(importlib.import_module(module), path).types
+
+print(json.dumps({name: loops(name) for name in json.load(sys.stdin)}))
+"""
+
+
+def result_dtypes(loops: list[str], given: tuple[np.dtype, ...]) -> tuple[np.dtype, ...] | None:
+    """What CuPy's first loop gives to which these dtypes can be cast, such as "ff->?"; None where there is none."""
+    named = {"E": as_dtype("bfloat16")}
+    for loop in loops:
+        taken, made = ([named.get(c) or np.dtype(c) for c in side] for side in loop.split("->"))
+        if all(map(np.can_cast, given, taken)):
+            return tuple(made)
+    return None
+
+
+def test_a_ufunc_gives_cupys_dtypes():
+    """For all pairs of dtypes; what CuPy would take may be refused here, but never the other way round."""
+    ufuncs = {name: value for name, value in offered().items() if isinstance(value, cupy.ufunc)}
+    dtypes = [as_dtype(d) for d in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "bfloat16", "f4", "f8", "F", "D")]
+    faults = []
+    for name, loops in real_answers(list(ufuncs), LOOPS).items():
+        for given in itertools.product(dtypes, repeat=ufuncs[name].nin):
+            try:
+                made = ufuncs[name](*(cupy.ones(2, dtype) for dtype in given))
+            except (TypeError, ValueError):
+                continue
+            found = tuple(x.dtype for x in (made if isinstance(made, tuple) else (made,)))
+            if found != result_dtypes(loops, given):
+                faults.append(f"{name} of {[d.name for d in given]}: {found}, CuPy gives {result_dtypes(loops, given)}")
+    assert not faults, "\n".join(faults)
+    assert len(ufuncs) > 80
 
 
 def test_a_ufunc_takes_what_cupys_take():

@@ -16,8 +16,9 @@ from cupy._door import lifted, run
 class ufunc:
     """One of CuPy's universal functions: no ``where=``, no other keywords than these."""
 
-    def __init__(self, host: np.ufunc) -> None:
-        self._host = host
+    def __init__(self, host: np.ufunc, without: str = "", through_single: tuple[str, ...] = ()) -> None:
+        """``without``: kinds of dtypes that CuPy has no loop for; ``through_single``: dtypes that its float32 loop takes."""
+        self._host, self._without, self._through_single = host, without, through_single
         self.name, self.nin, self.nout, self.nargs = f"cupy_{host.__name__}", host.nin, host.nout, host.nargs
         self.__name__ = host.__name__
 
@@ -29,6 +30,11 @@ class ufunc:
             *args, out = args
         if len(args) != self.nin:
             raise TypeError(f"Wrong number of arguments for {self.name!r}. It must be {self.nin}, but given {len(args)}.")
+        for given in args if self._without else ():
+            if isinstance(given, ndarray) and given.dtype.kind in self._without:
+                raise TypeError(f"Wrong type ({given.dtype}) of arguments for {self.name}")
+        if self._through_single:
+            args = tuple(a.astype("f") if isinstance(a, ndarray) and a.dtype.name in self._through_single else a for a in args)
         options = {"casting": casting, **({} if dtype is None else {"dtype": dtype}), **({} if out is None else {"out": out})}
         return run(self._host, *args, **options)
 
@@ -42,12 +48,13 @@ class ufunc:
 _NAMES = """
     absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or bitwise_xor cbrt ceil conjugate copysign
     cos cosh deg2rad divmod equal exp exp2 expm1 fabs floor floor_divide fmax fmin fmod frexp gcd greater greater_equal heaviside
-    hypot invert isfinite isinf isnan lcm ldexp left_shift less less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and
+    hypot invert isfinite isinf isnan lcm left_shift less less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and
     logical_not logical_or logical_xor maximum minimum modf multiply negative nextafter not_equal positive power rad2deg reciprocal
     remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc
 """
 for _name in _NAMES.split():
-    globals()[_name] = ufunc(getattr(np, _name))
+    _host = getattr(np, _name)
+    globals()[_name] = ufunc(_host, "c" if "logical" in _name else "", ("bfloat16",) if _name == "divmod" else ())
 abs, bitwise_not, conj, divide, mod = absolute, invert, conjugate, true_divide, remainder  # type: ignore[name-defined] # noqa: F821
 
 # ---- new arrays -----------------------------------------------------------------------------------------------------------------
@@ -238,12 +245,12 @@ def tile(A, reps): ...
 def transpose(a, axes=None): ...
 
 
-@lifted()
-def tril(m, k=0): ...
+def tril(m: ndarray, k: int = 0) -> ndarray:
+    return where(tri(*m.shape[-2:], k, bool), m, m.dtype.type(0))
 
 
-@lifted()
-def triu(m, k=0): ...
+def triu(m: ndarray, k: int = 0) -> ndarray:
+    return where(tri(*m.shape[-2:], k - 1, bool), m.dtype.type(0), m)
 
 
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None) -> None:
@@ -254,7 +261,10 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    return nonzero(condition) if x is None and y is None else run(np.where, condition, x, y)
+    if x is None and y is None:
+        return nonzero(condition)
+    made = run(np.where, condition.astype(bool), x, y)
+    return made.astype("f") if made.dtype.kind == "V" else made  # there is no loop for bfloat16
 
 
 @lifted(_wrapping(np.put_along_axis))
@@ -306,12 +316,20 @@ def bincount(x: ndarray, weights: Any = None, minlength: int | None = None) -> n
 
 def sort(a: ndarray, axis: Any = -1, kind: Any = None) -> ndarray:
     _stable(kind)
+    _sortable(a)
     return run(np.sort, a, axis, "stable")
 
 
 def argsort(a: ndarray, axis: Any = -1, kind: Any = None) -> ndarray:
     _stable(kind)
+    _sortable(a)
     return run(np.argsort, a, axis, "stable")
+
+
+def _sortable(a: ndarray) -> None:
+    """Thrust sorts all dtypes but bfloat16."""
+    if a.dtype.kind == "V":
+        raise ValueError(f"Unsupported dtype ({a.dtype})")
 
 
 def _stable(kind: Any) -> None:
@@ -322,11 +340,14 @@ def _stable(kind: Any) -> None:
 def lexsort(keys: ndarray) -> ndarray:
     if keys.ndim > 2:
         raise NotImplementedError("Keys with the rank of three or more is not supported in lexsort")
+    _sortable(keys)
     return run(np.lexsort, keys)
 
 
-@lifted()
-def argpartition(a, kth, axis=-1): ...
+def argpartition(a: ndarray, kth: Any, axis: Any = -1) -> ndarray:
+    """CuPy sorts them all."""
+    _sortable(a)
+    return run(np.argpartition, a, kth, axis)
 
 
 # ---- folding --------------------------------------------------------------------------------------------------------------------
