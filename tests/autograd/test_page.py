@@ -10,6 +10,7 @@ import pytest
 
 import gradlib
 
+pytestmark = pytest.mark.host  # which names there are
 PAGE = Path(gradlib.__file__).parent / "autograd" / "README.md"
 ROWS = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 

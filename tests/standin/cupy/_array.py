@@ -233,8 +233,10 @@ class ndarray:
             return self._fresh(lambda view: view.astype(dtype, casting=casting or "unsafe"), order)
 
     def copy(self, order: str = "C") -> ndarray:
-        with self.device:
-            return self._fresh(lambda view: view, order)
+        """A copy on the current device, wherever the array lies."""
+        if self.data.device_id != _order.here.device:
+            return cupy.array(self, order=order)
+        return self._fresh(lambda view: view, order)
 
     def _fresh(self, function: Any, order: str) -> ndarray:
         seen: list[Any] = []
