@@ -196,8 +196,41 @@ def test_an_index_that_wraps_around(x: Any) -> None:
         x[cupy.array([0, 2])]
     with pytest.raises(Hazard, match="wrap"):
         x[cupy.array([2])] = 0
+    with pytest.raises(Hazard, match="wrap"):
+        x.take(cupy.array([3]), axis=1)
+    with pytest.raises(Hazard, match="wrap"):
+        cupy.take_along_axis(x, cupy.array([[3], [0]]), 1)
     with pytest.raises(IndexError):
         x[2]
+    with pytest.raises(ValueError, match="broadcast"):
+        x[cupy.array([0, 1]), cupy.array([0, 1, 2])]
+
+
+def test_a_write_to_elements_that_share_their_memory(x: Any) -> None:
+    wide = cupy.broadcast_to(x[0], (2, 3))
+    with pytest.raises(Hazard, match="elements that share memory are written"):
+        wide += x
+    with pytest.raises(Hazard, match="elements that share memory are written"):
+        wide[...] = 1
+    wide[0] += x[1]
+
+
+def test_dtypes_that_cupy_has_no_loop_for() -> None:
+    bfloat16 = gradlib.bfloat16
+    small = cupy.ones(2, bfloat16)
+    assert cupy.where(small > 0, small, small).dtype == np.float32
+    with pytest.raises(ValueError, match="Unsupported dtype"):
+        cupy.argsort(small)
+    with pytest.raises(TypeError, match="Wrong type"):
+        cupy.logical_not(cupy.ones(2, complex))
+
+
+def test_integers_that_are_drawn_again(x: Any) -> None:
+    source, before = cupy.random.RandomState(3), to_host.total()
+    source.randint(0, 1 << 64, 5, np.uint64)
+    assert to_host.total() == before
+    source.randint(0, 5, 5)
+    assert to_host.total() == before + 1
 
 
 def test_scatter_add_has_few_dtypes() -> None:
@@ -217,6 +250,10 @@ def test_random_numbers_come_as_float32_and_float64_only() -> None:
 
 def test_a_failure_of_linear_algebra_fills_nan() -> None:
     assert np.isnan(cupy.linalg.cholesky(-cupy.eye(2)).get()).all()
+    before = to_host.total()
+    with cupyx.errstate(linalg="raise"), pytest.raises(np.linalg.LinAlgError, match="cuSOLVER"):
+        cupy.linalg.cholesky(-cupy.eye(2))
+    assert to_host.total() == before + 1
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------------------

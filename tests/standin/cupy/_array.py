@@ -311,6 +311,8 @@ def _indexed(view: np.ndarray, key: Any) -> Any:
 
 def _assign(view: np.ndarray, key: Any, value: Any, out: np.ndarray) -> None:
     try:
+        if 0 in out.strides:
+            _door.written(out[key])
         with np.errstate(all="ignore"):
             out[key] = value
     except IndexError as error:

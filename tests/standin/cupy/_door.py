@@ -85,13 +85,17 @@ def empty(shape: Any, dtype: Any, order: str = "C", like: np.ndarray | None = No
 
 
 def note(array: Any, write: bool, stamp: _order.Stamp | None = None) -> None:
-    """A piece of work on the current stream uses an array. Raises: Hazard for a write to elements that share their memory."""
-    if write and array.size > 1 and any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True)):
-        raise _order.Hazard(f"elements that share memory are written: shape {array.shape}, strides {array.strides}")
+    """A piece of work on the current stream uses an array."""
     if array.data.device_id != _order.here.device:
         raise ValueError(f"Array device must be same as the current device: {array.data.device_id} is not {_order.here.device}")
     stream = _order.current_stream()
     array.data.mem._touch(stream, stream._enqueue() if stamp is None else stamp, write)
+
+
+def written(view: np.ndarray) -> None:
+    """Elements of device memory are written. Raises: Hazard where some of them are one place, of which any of the values is left."""
+    if view.size > 1 and any(step == 0 and size > 1 for step, size in zip(view.strides, view.shape, strict=True)):
+        raise _order.Hazard(f"elements that share memory are written: shape {view.shape}, strides {view.strides}")
 
 
 def run(function: Callable[..., Any], *args: Any, **options: Any) -> Any:

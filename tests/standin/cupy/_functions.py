@@ -36,6 +36,8 @@ class ufunc:
         if self._through_single:
             args = tuple(a.astype("f") if isinstance(a, ndarray) and a.dtype.name in self._through_single else a for a in args)
         options = {"casting": casting, **({} if dtype is None else {"dtype": dtype}), **({} if out is None else {"out": out})}
+        if isinstance(out, ndarray):
+            _door.written(out._view)
         return run(self._host, *args, **options)
 
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
