@@ -220,6 +220,26 @@ class TestCrossing:
         (g,) = grad(graph.get_gradient_edge(z), x, gradlib.ones_like(z))
         assert (g.tolist(), g.device) == ([8, 16, 24], x.device)
 
+    def test_an_edge_above_a_function_that_computes_elsewhere(self) -> None:
+        class Both(Function):
+            @staticmethod
+            def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+                return x * 3, x.to(AWAY) * 2
+
+            @staticmethod
+            def backward(ctx: Any, near: Tensor, far: Tensor) -> Tensor:
+                return near * 3 + far.to(near.device) * 2
+
+        x = leaf()
+        near, far = Both.apply(x)
+        for y, factor in ((near, 3), (far, 2)):
+            z = y * y
+            g, h = grad(graph.get_gradient_edge(z), [x, graph.get_gradient_edge(y)], gradlib.ones_like(z), retain_graph=True)
+            assert (g.tolist(), g.device) == ([2 * factor * factor * v for v in (1, 2, 3)], x.device)
+            assert (h.tolist(), h.device) == ([2 * factor * v for v in (1, 2, 3)], y.device)
+        (g,) = grad(far.sum(), x)
+        assert g.tolist() == [2, 2, 2]
+
 
 class TestOneNumberFromTheHost:
     """A 0-d tensor on the host may meet tensors on a device; its gradient comes back to it."""
