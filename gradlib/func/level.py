@@ -43,7 +43,7 @@ def rule_of(op: Op) -> Rule | None:
 
 def _place_of(value: Any) -> Any:
     """The device of a row, or of the first row in a list, as a context."""
-    row = value if type(value) is Batched else next(x for x in value if type(x) is Batched)
+    row: Any = value if type(value) is Batched else next(x for x in value if type(x) is Batched)
     while type(row) is Batched:
         row = row.value
     return on_device_of(row._array)
