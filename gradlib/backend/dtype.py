@@ -67,6 +67,11 @@ def is_complex(dtype: np.dtype) -> bool:
     return dtype.kind == "c"
 
 
+def are_integers(*values: Any) -> bool:
+    """Whether all are arrays or numbers of integers."""
+    return all(v.dtype.kind in "iu" if hasattr(v, "dtype") else isinstance(v, int) for v in values)
+
+
 def is_differentiable(dtype: np.dtype) -> bool:
     """Whether a tensor of this dtype can require a gradient: floats and complex numbers can."""
     return category(dtype) >= 2

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array
+from gradlib.backend import division, dtype as dtypes
+from gradlib.backend.array import is_array, is_cupy
 from gradlib.core.dispatch import operate, promote
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish
@@ -135,20 +135,18 @@ def quotient_from(xp: Any, input: Any, other: Any) -> Any:
     return xp.true_divide(other, input)
 
 
-def are_integers(*values: Any) -> bool:
-    """Whether all are arrays or numbers of integers."""
-    return all(v.dtype.kind in "iu" if hasattr(v, "dtype") else isinstance(v, int) for v in values)
-
-
-def _divided(xp: Any, function: Any, input: Any, other: Any) -> Any:
+def _divided(name: str, input: Any, other: Any) -> Any:
     """A whole-number division; of integers by zero it is an error, on the host, where it is seen without waiting."""
-    if xp is not np or not are_integers(input, other):
+    if is_cupy(input) or is_cupy(other):
+        return getattr(division, name)(input, other)
+    function = getattr(np, name)
+    if not dtypes.are_integers(input, other):
         return function(input, other)
     try:
         with np.errstate(divide="raise"):
             return function(input, other)
     except FloatingPointError:
-        raise RuntimeError(f"ZeroDivisionError: {function.__name__} of integers by zero") from None
+        raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero") from None
 
 
 @op(
@@ -158,7 +156,7 @@ def _divided(xp: Any, function: Any, input: Any, other: Any) -> Any:
 )  # fmt: skip
 def floor_divide(xp: Any, input: Any, other: Any) -> Any:
     """The largest whole number not above each quotient. Raises: RuntimeError for integers divided by zero."""
-    return _divided(xp, xp.floor_divide, input, other)
+    return _divided("floor_divide", input, other)
 
 
 @op(
@@ -168,9 +166,9 @@ def floor_divide(xp: Any, input: Any, other: Any) -> Any:
 )  # fmt: skip
 def trunc_divide(xp: Any, input: Any, other: Any) -> Any:
     """Each quotient without what follows the point. Raises: RuntimeError for integers divided by zero."""
-    if not are_integers(input, other):
+    if not dtypes.are_integers(input, other):
         return xp.trunc(xp.true_divide(input, other))
-    down = _divided(xp, xp.floor_divide, input, other)
+    down = _divided("floor_divide", input, other)
     return down + ((down * other != input) & (down < 0))
 
 
@@ -213,7 +211,7 @@ publish(_div_in_place, "div_", "divide_", "true_divide_")
 )  # fmt: skip
 def remainder(xp: Any, input: Any, other: Any) -> Any:
     """What floor division leaves over, with the sign of other. Raises: RuntimeError for integers divided by zero."""
-    return _divided(xp, xp.remainder, input, other)
+    return _divided("remainder", input, other)
 
 
 @op(
@@ -223,7 +221,7 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
 )  # fmt: skip
 def fmod(xp: Any, input: Any, other: Any) -> Any:
     """What division rounded to zero leaves over, with the sign of input. Raises: RuntimeError for integers divided by zero."""
-    return _divided(xp, xp.fmod, input, other)
+    return _divided("fmod", input, other)
 
 
 def reflected(operation: Any) -> Any:

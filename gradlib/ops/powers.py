@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
 from gradlib.core.op import op, publish
-from gradlib.ops.arithmetic import are_integers, reflected
+from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.elementwise import log, sigmoid
 from gradlib.ops.kinds import takes
@@ -76,7 +77,7 @@ def pow(xp: Any, input: Any, exponent: Any) -> Any:
     Raises: RuntimeError for integers to a negative number.
     Source: torch.pow.
     """
-    if are_integers(input, exponent):
+    if dtypes.are_integers(input, exponent):
         return _power_of_integers(xp, input, exponent)
     if isinstance(exponent, (int, float)) and exponent == 3:
         return input * input * input

@@ -136,6 +136,26 @@ def test_float_division_rounds_and_keeps_signs() -> None:
     assert gradlib.fmod(a, b).tolist() == [1.5, -1.5, 1.5]
 
 
+def test_quotients_that_only_rounding_makes_whole() -> None:
+    """1 / 0.1 rounds to 10, but 0.1 is a little more than a tenth."""
+    pairs = [(1.0, 0.1), (-1.0, 0.1), (1.0, -0.1), (6.0, 2.0), (1e17, 3.0), (5.0, math.inf), (-5.0, math.inf), (0.3, -math.inf)]
+    for a, b in pairs:
+        assert (t([a], "float64") // t([b], "float64")).item() == a // b
+        assert (t([a], "float64") // b).item() == (a // t([b], "float64")).item() == a // b
+        assert (t([a], "float64") % t([b], "float64")).item() == a % b
+        assert (t([a], "float64") % b).item() == (a % t([b], "float64")).item() == a % b
+    assert math.copysign(1, (t([-0.0], "float64") // 2).item()) == -1
+
+
+def test_whole_division_of_large_integers() -> None:
+    large, small = [2**62 + 1, -(2**62) - 1, 2**62 + 1, -(2**62) - 1, 7], [3, 3, -3, -3, -7]
+    a, b = t(large), t(small)
+    assert (a // b).tolist() == [x // y for x, y in zip(large, small, strict=True)]
+    assert (a % b).tolist() == [x % y for x, y in zip(large, small, strict=True)]
+    assert gradlib.fmod(a, b).tolist() == [int(math.copysign(abs(x) % abs(y), x)) for x, y in zip(large, small, strict=True)]
+    assert gradlib.fmod(a, 3).tolist() == [2, -2, 2, -2, 1]
+
+
 whole_divisions = pytest.mark.parametrize(
     "function",
     [operator.floordiv, operator.mod, gradlib.fmod, lambda a, b: gradlib.div(a, b, rounding_mode="trunc")],

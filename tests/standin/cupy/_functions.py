@@ -38,7 +38,7 @@ class ufunc:
         options = {"casting": casting, **({} if dtype is None else {"dtype": dtype}), **({} if out is None else {"out": out})}
         if isinstance(out, ndarray):
             _door.written(out._view)
-        return run(self._host, *args, **options)
+        return run(_AS_CUPY_HAS_IT.get(self.__name__, self._host), *args, **options)
 
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         if self._host not in (np.add, np.multiply):
@@ -54,6 +54,32 @@ _NAMES = """
     logical_not logical_or logical_xor maximum minimum modf multiply negative nextafter not_equal positive power rad2deg reciprocal
     remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc
 """
+
+
+def _floor_divide(x: Any, y: Any, out: Any = None, **options: Any) -> Any:
+    """CuPy rounds the quotient of floats before it looks for the whole number below it."""
+    if np.result_type(x, y).kind in "iub":
+        return np.floor_divide(x, y, out, **options)
+    return np.floor(np.true_divide(x, y, **options), out)
+
+
+def _remainder(x: Any, y: Any, out: Any = None, **options: Any) -> Any:
+    if np.result_type(x, y).kind in "iub":
+        return np.remainder(x, y, out, **options)
+    return np.subtract(x, np.floor(np.true_divide(x, y, **options)) * y, out)
+
+
+def _fmod(x: Any, y: Any, out: Any = None, **options: Any) -> Any:
+    """CuPy takes integers through doubles."""
+    kind = np.result_type(x, y)
+    if kind.kind not in "iu":
+        return np.fmod(x, y, out, **options)
+    made = np.where(np.equal(y, 0), 0, np.fmod(np.asarray(x, float), np.asarray(y, float))).astype(kind)
+    return np.positive(made, out)
+
+
+_AS_CUPY_HAS_IT = {"floor_divide": _floor_divide, "remainder": _remainder, "fmod": _fmod}
+
 for _name in _NAMES.split():
     _host = getattr(np, _name)
     globals()[_name] = ufunc(_host, "c" if "logical" in _name else "", ("bfloat16",) if _name == "divmod" else ())

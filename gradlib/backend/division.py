@@ -1,0 +1,50 @@
+"""Whole-number division on CuPy arrays as NumPy and torch have it.
+
+CuPy's own rounds a float quotient before it takes the whole number below it (so that 1 // 0.1 is 10, and 5 % inf is NaN), and its
+``fmod`` of integers goes through doubles, which do not hold all 64 bits.
+
+Source: the divmod of Python's floats; c10::div_floor_floating.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.dtype import are_integers
+
+
+def floor_divide(input: Any, other: Any) -> Array:
+    """The largest whole number not above each quotient. Numbers or arrays of the current device; integers by zero give 0."""
+    xp = cupy()
+    if are_integers(input, other):
+        return xp.floor_divide(input, other)
+    rest = xp.fmod(input, other)
+    quotient = (input - rest) / other
+    quotient = xp.where(_opposed(rest, other), quotient - 1, quotient)  # a whole number but for its rounding
+    plain = xp.true_divide(input, other)
+    return xp.where(xp.equal(other, 0), plain, xp.where(quotient == 0, xp.copysign(0, plain), xp.rint(quotient)))
+
+
+def remainder(input: Any, other: Any) -> Array:
+    """What floor division leaves over, with the sign of other."""
+    xp = cupy()
+    if are_integers(input, other):
+        return xp.remainder(input, other)
+    rest = xp.fmod(input, other)
+    return xp.where(_opposed(rest, other), rest + other, rest)
+
+
+def fmod(input: Any, other: Any) -> Array:
+    """What division rounded to zero leaves over, with the sign of input."""
+    xp = cupy()
+    if not are_integers(input, other):
+        return xp.fmod(input, other)
+    rest = xp.remainder(input, other)
+    return xp.where(_opposed(rest, input), rest - other, rest)
+
+
+def _opposed(rest: Array, other: Any) -> Array:
+    """Where a remainder has the other sign."""
+    xp = cupy()
+    return (rest != 0) & (xp.less(rest, 0) != xp.less(other, 0))
