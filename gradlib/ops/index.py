@@ -282,7 +282,7 @@ def _fitting(value: Any, like: Array, ndim: int) -> Any:
     elif value is None or isinstance(value, str):
         raise TypeError(f"can't assign a {type(value).__name__} to elements of dtype {like.dtype}")
     else:
-        value = namespace(like).asarray(value, dtype=like.dtype)
+        value = namespace(like).asarray(move(value, device_index(like)) if is_array(value) else value, dtype=like.dtype)
     return trimmed(value, ndim)
 
 

@@ -96,6 +96,18 @@ WRITES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.parametrize("place", ["cpu", "cuda:0", AWAY])
+def test_what_is_assigned_comes_from_anywhere(place: str) -> None:
+    with cupy.cuda.Device(1):
+        far = cupy.full(2, 3.0)
+    for value in (np.full(2, 3.0), cupy.full(2, 3.0), far, gradlib.tensor(far, dtype=gradlib.float32), [3.0, 3.0]):
+        for x in (gradlib.zeros(3, 2, device=place), gradlib.zeros(3, 2, device=place, requires_grad=True) * 1):
+            x[1] = value
+            x[2:] = value
+            assert x.tolist() == [[0, 0], [3, 3], [3, 3]]
+            assert str(x.device) == place
+
+
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("name", WRITES)
 def test_writes(name: str, recorded: bool) -> None:
