@@ -44,6 +44,14 @@ def fmod(input: Any, other: Any) -> Array:
     return xp.where(_opposed(rest, input), rest - other, rest)
 
 
+_OURS = {"floor_divide": floor_divide, "fmod": fmod, "remainder": remainder}
+
+
+def device_function(name: str) -> Any:
+    """The function of this name for CuPy arrays: these here, else CuPy's own, None where it has none."""
+    return _OURS.get(name) or getattr(cupy(), name, None)
+
+
 def _opposed(rest: Array, other: Any) -> Array:
     """Where a remainder has the other sign."""
     xp = cupy()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlib.backend import array as arrays
+from gradlib.backend.division import device_function
 from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
@@ -75,7 +76,7 @@ def compile_on_device(op: Op) -> Any:
     """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``general``."""
     library = arrays.cupy()
     named = {"ndarray": library.ndarray, "np": library, "current_device": library.cuda.runtime.getDevice, "dispatch": general}
-    direct = getattr(library, op.direct.__name__, None) if op.direct is not None else None
+    direct = device_function(op.direct.__name__) if op.direct is not None else None
     return build(op.name, source_on_device(op), {**named, "op": op, "_value": op.value, "_direct": direct, "Node": op.node})
 
 

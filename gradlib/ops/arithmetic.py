@@ -135,10 +135,10 @@ def quotient_from(xp: Any, input: Any, other: Any) -> Any:
     return xp.true_divide(other, input)
 
 
-def _divided(name: str, input: Any, other: Any) -> Any:
+def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
     """A whole-number division; of integers by zero it is an error, on the host, where it is seen without waiting."""
-    if is_cupy(input) or is_cupy(other):
-        return getattr(division, name)(input, other)
+    if xp is not np:
+        return getattr(division if is_cupy(input) or is_cupy(other) else xp, name)(input, other)
     function = getattr(np, name)
     if not dtypes.are_integers(input, other):
         return function(input, other)
@@ -156,7 +156,7 @@ def _divided(name: str, input: Any, other: Any) -> Any:
 )  # fmt: skip
 def floor_divide(xp: Any, input: Any, other: Any) -> Any:
     """The largest whole number not above each quotient. Raises: RuntimeError for integers divided by zero."""
-    return _divided("floor_divide", input, other)
+    return _divided(xp, "floor_divide", input, other)
 
 
 @op(
@@ -168,7 +168,7 @@ def trunc_divide(xp: Any, input: Any, other: Any) -> Any:
     """Each quotient without what follows the point. Raises: RuntimeError for integers divided by zero."""
     if not dtypes.are_integers(input, other):
         return xp.trunc(xp.true_divide(input, other))
-    down = _divided("floor_divide", input, other)
+    down = _divided(xp, "floor_divide", input, other)
     return down + ((down * other != input) & (down < 0))
 
 
@@ -211,7 +211,7 @@ publish(_div_in_place, "div_", "divide_", "true_divide_")
 )  # fmt: skip
 def remainder(xp: Any, input: Any, other: Any) -> Any:
     """What floor division leaves over, with the sign of other. Raises: RuntimeError for integers divided by zero."""
-    return _divided("remainder", input, other)
+    return _divided(xp, "remainder", input, other)
 
 
 @op(
@@ -221,7 +221,7 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
 )  # fmt: skip
 def fmod(xp: Any, input: Any, other: Any) -> Any:
     """What division rounded to zero leaves over, with the sign of input. Raises: RuntimeError for integers divided by zero."""
-    return _divided("fmod", input, other)
+    return _divided(xp, "fmod", input, other)
 
 
 def reflected(operation: Any) -> Any:
