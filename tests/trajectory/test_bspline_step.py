@@ -51,10 +51,11 @@ def test_a_fifth_degree_start_has_no_fourth_derivative(make):
     assert ends[0] / ends[1] == pytest.approx(32, rel=1e-2)
 
 
-@pytest.mark.parametrize("layout", ["bhd", "bdh"])
-@pytest.mark.parametrize("shape", [(), (B, 1)], ids=str)
-@pytest.mark.parametrize("with_goal", [False, True])
-@pytest.mark.parametrize("degree", [3, 4, 5])
+PRODUCT = [(3, goal, shape, layout) for goal in (False, True) for shape in ((), (B, 1)) for layout in ("bhd", "bdh")]
+PAIRS = [case for degree in (4, 5) for case in ((degree, True, (), "bhd"), (degree, False, (B, 1), "bdh"))]
+
+
+@pytest.mark.parametrize(("degree", "with_goal", "shape", "layout"), [*PRODUCT, *PAIRS], ids=str)
 def test_derivatives(make, degree, with_goal, shape, layout):
     """By knots, dt, and each part of start and goal."""
 
