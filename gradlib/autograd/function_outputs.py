@@ -6,10 +6,12 @@ import warnings
 from typing import Any
 
 from gradlib.autograd.function_node import FunctionNode, Layout
+from gradlib.backend.array import may_leave_host
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.inplace import rebase, refuse_leaf
 from gradlib.core.modes import no_grad
 from gradlib.core.node import Output
+from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import Tensor, wrap
 
 
@@ -40,6 +42,8 @@ def tie(node: FunctionNode, recording: bool, arguments: tuple[Any, ...], made: A
     else:
         node.shape = tuple(o.shape if o else None for o in node.outputs)
         node.dtype = tuple(o.dtype if o else None for o in node.outputs)
+    if recording and may_leave_host():
+        keep_stream(node, next((o.device for o in node.outputs if o is not None and o.device is not None), None))
     tied = []
     for index, result in enumerate(results):
         if not isinstance(result, Tensor):

@@ -13,6 +13,7 @@ from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
 from gradlib.core.modes import enable_grad, local, no_grad, watch
 from gradlib.core.node import AccumulateGrad, Node
+from gradlib.core.streams import around_walk
 from gradlib.core.tensor import Tensor, as_array, wrap
 
 
@@ -103,7 +104,7 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
 
 
 def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
-    with on_device_of(_array_of(roots[0][1])):
+    with around_walk(_array_of(roots[0][1])):
         if create_graph:
             with enable_grad():
                 walk_recorded(roots, needed, captures, keep)

@@ -20,6 +20,7 @@ from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
 from gradlib.core.dispatch import conjugate, dispatch, general, keywords, mark_view, operate
 from gradlib.core.node import Node, check_outputs, freed, output_tensor, stale
+from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def compile_on_device(op: Op) -> Any:
     """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``general``."""
     library = arrays.cupy()
     named = {"ndarray": library.ndarray, "np": library, "current_device": library.cuda.runtime.getDevice, "dispatch": general}
+    named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
     direct = device_function(op.direct.__name__) if op.direct is not None else None
     return build(op.name, source_on_device(op), {**named, "op": op, "_value": op.value, "_direct": direct, "Node": op.node})
 
@@ -192,6 +194,7 @@ def _plain_path(op: Op, device: bool = False) -> list[str]:
             "                    _node.shape = out.shape",
             f"                    _node.dtype = {'_dtype' if op.promote else 'out.dtype'}",
             "                    _node.rare = None",
+            *(_KEEP_STREAM if device else ()),
             *(() if op.promote else _UNLESS_INTEGER),
         ]
     else:
@@ -249,6 +252,10 @@ def _unpacked_also(op: Op, name: str, dispatched: str, device: bool) -> list[str
     ]
 
 
+_KEEP_STREAM = (
+    "                    if current_stream() is not usual_stream:",
+    "                        keep_stream(_node, out.data.device_id)",
+)
 _UNLESS_INTEGER = (
     "                    if out.dtype is not _dtype and not is_differentiable(out.dtype):",
     "                        _node = None",

@@ -17,6 +17,7 @@ from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.modes import local, made_node, next_seq, observing, watch, writing
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.saved import pack_results
+from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, raw, wrap
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     else:
         result, outputs = _wrap_several(op, args, node, made)
     if node is not None:
+        keep_stream(node, device_index(outputs[0]))
         node.saved = _saved(op, args, inputs, values, outputs)
         if watch.active and local.saving:
             node.saved = pack_results(op, node.saved, result)

@@ -19,6 +19,7 @@ from gradlib.backend.array import Array, copy, device_index, may_leave_host, on_
 from gradlib.backend.dtype import float32
 from gradlib.core.modes import AroundNode, around_nodes, observing, watch
 from gradlib.core.node import AccumulateGrad, Node, Output
+from gradlib.core.streams import follow
 from gradlib.core.tensor import Tensor, as_array, wrap
 
 Captures = dict[Node, Any]
@@ -156,11 +157,15 @@ def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) ->
 
 
 def run_around(around: tuple[AroundNode, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
-    """Run a node on the device of what arrived, inside what wants to stand around it, the last entered outermost."""
+    """Run a node on the device of what arrived and its own stream, inside what wants to stand around it, the last entered outermost."""
     for wrap_run in around:
         run = functools.partial(wrap_run, node, run=run)
     some = next(x for x in g if x is not None) if isinstance(g, list) else g
-    with on_device_of(some._array if isinstance(some, Tensor) else some):
+    array = some._array if isinstance(some, Tensor) else some
+    index = device_index(array)
+    with on_device_of(array):
+        if index is not None:
+            follow(node, index)
         return run(g)
 
 

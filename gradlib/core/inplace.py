@@ -18,6 +18,7 @@ from gradlib.core.batched import Batched, refuse_rows, spread_as, write_rows
 from gradlib.core.dispatch import replay
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
+from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 
 if TYPE_CHECKING:
@@ -312,6 +313,7 @@ class CopySlices(Node):
         self.shape = base._array.shape
         self.dtype = base._array.dtype
         self.rare = None
+        keep_stream(self, device_index(base._array))
         if watch.new_node:
             made_node(self)
 

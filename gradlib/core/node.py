@@ -75,9 +75,9 @@ class Version:
 
 
 class Extras:
-    """What few nodes have: hooks, metadata, the versions of outputs that were written or viewed."""
+    """What few nodes have: hooks, metadata, a stream, the versions of outputs that were written or viewed."""
 
-    __slots__ = ("gradient_hooks", "metadata", "output_tangents", "output_versions", "post_hooks", "pre_hooks", "retain")
+    __slots__ = ("gradient_hooks", "metadata", "output_tangents", "output_versions", "post_hooks", "pre_hooks", "retain", "stream")
 
     def __init__(self) -> None:
         self.gradient_hooks: dict[int, Callable[..., Any]] = {}
@@ -87,6 +87,7 @@ class Extras:
         self.output_versions: dict[int, Version] = {}
         self.output_tangents: dict[int, dict[Any, Any]] = {}
         self.metadata: dict[Any, Any] = {}
+        self.stream: Any = None  # the CUDA stream of the forward, where it was not the default one
 
 
 class Meta:

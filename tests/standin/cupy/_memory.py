@@ -76,6 +76,7 @@ class Block:
         self.body = self.bytes[self.offset : self.offset + size]
         self.poison()
         self.touched: list[Stamp] = []
+        self.stream = 0
 
     def poison(self) -> None:
         self.body[...] = POISON
@@ -99,23 +100,24 @@ class Block:
 
 
 class MemoryPool:
-    """Hands out blocks and takes them back; a freed block goes to the next request of its size, once no stream can still be using it."""
+    """Hands out blocks and takes them back; a freed block goes to the next request of its size on the stream that asked for it first."""
 
     def __init__(self, allocator: Any = None) -> None:
-        self._free: dict[int, list[Block]] = {}
+        self._free: dict[tuple[int, int], list[Block]] = {}  # by stream and size
         self._used = 0
         self._lock = threading.RLock()
 
     def malloc(self, size: int) -> MemoryPointer:
         rounded = -(-size // _ROUND) * _ROUND
+        stream = _order.current_stream()
         with self._lock:
-            waiting = self._free.get(rounded)
+            waiting = self._free.get((stream.number, rounded))
             block = waiting.pop() if waiting else Block(rounded)
+            block.stream = stream.number
             self._used += rounded
         if waiting is not None:
             block.check_freed()
         if block.touched and not _order.unrivalled():
-            stream = _order.current_stream()
             with _order.lock:
                 stream._await()
                 for stamp in block.touched:
@@ -131,13 +133,13 @@ class MemoryPool:
         block.poison()
         with self._lock:
             self._used -= block.size
-            self._free.setdefault(block.size, []).append(block)
+            self._free.setdefault((block.stream, block.size), []).append(block)
 
     def used_bytes(self) -> int:
         return self._used
 
     def free_bytes(self) -> int:
-        return sum(size * len(blocks) for size, blocks in self._free.items())
+        return sum(size * len(blocks) for (_, size), blocks in self._free.items())
 
     def total_bytes(self) -> int:
         return self._used + self.free_bytes()

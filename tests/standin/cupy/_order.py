@@ -17,8 +17,11 @@ Clock = dict[int, int]  # number of a stream -> how many of its pieces of work a
 Stamp = tuple[int, int]  # number of a stream, number of a piece of its work
 
 
-class Hazard(Exception):
-    """What a GPU would do without a word and get wrong: a race, a use after free, a write out of bounds, an index that wraps around."""
+class Hazard(BaseException):
+    """What a GPU would do without a word and get wrong: a race, a use after free, a write out of bounds, an index that wraps around.
+
+    No Exception, so that no code which tries something else after an error gets past it.
+    """
 
 
 def join(clock: Clock, other: Clock) -> None:
@@ -76,10 +79,17 @@ def reads_host(array: Any) -> None:
             copy.arrive()
 
 
+class _Null:
+    """The default stream of whichever device is current."""
+
+    def __get__(self, stream: Any, owner: Any) -> Stream:
+        return default_stream(here.device)
+
+
 class Stream:
     """A queue of work. The legacy default stream of a device waits for all its blocking streams, and they for it."""
 
-    null: Stream
+    null = _Null()
 
     def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: int | None = None) -> None:
         if null:
@@ -105,8 +115,10 @@ class Stream:
         return hash(self.number)
 
     def __enter__(self) -> Stream:
-        self._outer.append(here.streams.get(self.device_id))
-        return self.use()
+        outer = here.streams.get(self.device_id)
+        self.use()
+        self._outer.append(outer)
+        return self
 
     def __exit__(self, *exc: object) -> None:
         outer = self._outer.pop()
@@ -116,6 +128,8 @@ class Stream:
             here.streams[self.device_id] = outer
 
     def use(self) -> Stream:
+        if self.device_id != here.device:
+            raise RuntimeError(f"the stream belongs to device {self.device_id}, the current one is {here.device}")
         here.streams[self.device_id] = self
         return self
 
@@ -200,7 +214,6 @@ def get_elapsed_time(start_event: Event, end_event: Event) -> float:
 
 
 _defaults = [Stream.__new__(Stream)._open(number, False) for number in range(DEVICES)]
-Stream.null = _defaults[0]
 
 
 def unrivalled() -> bool:

@@ -1,0 +1,102 @@
+"""Backward on the CUDA streams of the forward, as in torch.
+
+A node remembers the stream it was made on, where that is not the default one, and backward runs it there. When a walk goes over from one
+stream to another, the other one first waits for what the first was given: whatever the streams, the walk's work is done in the walk's
+order. (torch lets branches on different streams overlap. CuPy's memory pool gives what was freed on a stream to that stream's next
+request, also while another one still reads it, so here they may not.) Whoever called backward goes on behind all of it.
+Source: "Stream semantics of backward passes" in torch's notes on CUDA.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import Any
+
+from gradlib.backend.array import Array, cupy, may_leave_host, on_device_of
+from gradlib.core.node import Node
+
+_DEFAULTS = 2  # the handles 0, 1 and 2 are CUDA's own default streams, which wait for one another and have no owner
+
+
+def default_stream() -> Any:
+    """The stream on which CuPy queues work when none was chosen; of the current device, whichever that is."""
+    streams = cupy().cuda.Stream
+    return streams.ptds if os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0" else streams.null
+
+
+def keep_stream(node: Node, device: int | None) -> None:
+    """Let a node that is being made remember the stream on which its forward runs, the current one of its output's device."""
+    if device is not None:
+        stream = cupy().cuda.get_current_stream(device)
+        if stream.ptr > _DEFAULTS:
+            node.extras.stream = stream
+
+
+class _Walking(threading.local):
+    trail: Trail | None = None
+
+
+_walking = _Walking()
+
+
+class Trail:
+    """The context of one backward walk: where it starts, its streams, and the way back."""
+
+    def __init__(self, start: Array) -> None:
+        self._device = on_device_of(start)
+        self._left: dict[int, list[Any]] = {}  # by device, the streams that the walk went away from; the caller's comes first
+
+    def __enter__(self) -> None:
+        self._device.__enter__()
+        self._outer, _walking.trail = _walking.trail, self
+
+    def __exit__(self, *exc: Any) -> None:
+        _walking.trail = self._outer
+        try:
+            for device, left in self._left.items():
+                with cupy().cuda.Device(device):
+                    self._return(left)
+        finally:
+            self._device.__exit__(*exc)
+
+    def go_to(self, stream: Any, device: int) -> None:
+        """Make a stream of the current device the current one, behind what was queued so far."""
+        here = cupy().cuda.get_current_stream()
+        self._left.setdefault(device, []).append(here)
+        _wait(stream, here)
+        stream.use()
+
+    def _return(self, left: list[Any]) -> None:
+        """Go on on the caller's stream; the others wait too, as what they allocated may have been freed while it was in use here."""
+        caller, last = left[0], cupy().cuda.get_current_stream()
+        _wait(caller, last)
+        for stream in {each.ptr: each for each in left if each.ptr not in (caller.ptr, last.ptr)}.values():
+            _wait(stream, last)
+        caller.use()
+
+
+def _wait(later: Any, earlier: Any) -> None:
+    """What one stream is given from now on waits for what the other was given before."""
+    if later.ptr != earlier.ptr:
+        later.wait_event(earlier.record(cupy().cuda.Event(disable_timing=True)))
+
+
+def around_walk(start: Array) -> Any:
+    """The context of a walk that starts at this array: within it the array's device is current, and nodes run on their streams."""
+    return Trail(start) if may_leave_host() else _HERE
+
+
+_HERE = contextlib.nullcontext()
+
+
+def follow(node: Node, device: int) -> None:
+    """Before a node runs in backward on the current device: go to the stream of its forward, if that is another one."""
+    stream = None if node.rare is None else node.rare.stream
+    here = cupy().cuda.get_current_stream().ptr
+    if stream is None:
+        if here > _DEFAULTS:
+            _walking.trail.go_to(default_stream(), device)  # type: ignore[union-attr]
+    elif stream.ptr != here and stream.device_id in (device, -1):
+        _walking.trail.go_to(stream, device)  # type: ignore[union-attr]
