@@ -2,8 +2,9 @@
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
 //           LIMITS   1: with the soft penalty on limits         TIMED    1: with the gradient by dt
-// Shapes    u (B, H, D), its gradient likewise; start parts and their gradients (B, D); weights (3, D) of v, a, j; limits (8, D): lower
-//           and upper of p, v, a, j, infinite where there is none; dt[b / group * dt_b + h * dt_h], or `seconds` where dt is null.
+// Shapes    u (B, H, D), its gradient likewise; start parts and their gradients (B, D); weights (3, D) of v, a, j, or weight_v, weight_a, weight_j
+//           for all joints where it is null; limits (8, D): lower and upper of p, v, a, j, infinite where there is none;
+//           dt[b / group * dt_b + h * dt_h], or `seconds` where dt is null.
 //           cost (grid y, B) and grad_dt (grid y, B, H) are summed over a block's joints: one row for each tile of joints. Null start
 //           parts count as zeros; null gradients are not written. (B, D, H) arrays are B * D trajectories of one joint, group = D;
 //           their joint is b % group.
@@ -63,25 +64,25 @@ struct Pending {
     real by_t[2];                          // what is known of the gradients by t of steps h-1 and h-2
 };
 
-__device__ __forceinline__ Penalty penalty_of_joint(const real* weights, const real* limits, real limit_weight, INDEX all, INDEX joint) {
-    Penalty penalty = {};
+// Puts in what differs from joint to joint: rows of ``all`` joints.
+__device__ __forceinline__ void specialise(Penalty& penalty, const real* weights, const real* limits, INDEX all, INDEX joint) {
+    if (weights) {
 #pragma unroll
-    for (int k = 0; k < 3; ++k) penalty.weight[k] = weights[k * all + joint];
+        for (int k = 0; k < 3; ++k) penalty.weight[k] = weights[k * all + joint];
+    }
     if (LIMITS) {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             penalty.lower[k] = limits[2 * k * all + joint];
             penalty.upper[k] = limits[(2 * k + 1) * all + joint];
         }
-        penalty.limit_weight = limit_weight;
     }
-    return penalty;
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
     smoothness(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const real* dt, real seconds,
-               const real* weights, const real* limits, real limit_weight, real* cost, STORAGE* grad_u, STORAGE* grad_start_p,
-               STORAGE* grad_start_v, STORAGE* grad_start_a, real* grad_dt, INDEX batch, INDEX horizon, int joints, INDEX group,
+               const real* weights, real weight_v, real weight_a, real weight_j, const real* limits, real limit_weight, real* cost,
+               STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a, real* grad_dt, INDEX batch, INDEX horizon, int joints, INDEX group,
                INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
@@ -89,8 +90,8 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     real* by_t = reinterpret_cast<real*>(shared_bytes + tile_batch * row * sizeof(STORAGE));  // rows hold whole 16 bytes
     const STORAGE* const inputs[1] = {u};
     STORAGE* const outputs[1] = {grad_u};
-    const Penalty penalty = group > 1 ? penalty_of_joint(weights, limits, limit_weight, group, tile.trajectory % group)
-                                      : penalty_of_joint(weights, limits, limit_weight, joints, tile.series % joints);
+    Penalty penalty = {{weight_v, weight_a, weight_j}, {}, {}, limit_weight};
+    specialise(penalty, weights, limits, group > 1 ? group : joints, group > 1 ? tile.trajectory % group : tile.series % joints);
     Times times(dt, seconds, tile.trajectory / group * dt_b, dt_h);
     const real begin[4] = {load_or_zero(start_p, tile.series), load_or_zero(start_v, tile.series), load_or_zero(start_a, tile.series), 0};
 

@@ -7,6 +7,7 @@ CUDA device and never before.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -102,6 +103,21 @@ def from_pinned(host: Array, index: int | None) -> Array:
         array = library.empty(host.shape, host.dtype)
         array.set(host)
     return array
+
+
+def constant(table: Callable[..., np.ndarray], *args: Any, dtype: Any, index: int | None) -> Array:
+    """What a function gives for these arguments, for good, as an array on the CUDA device ``index``, or on the host (None).
+
+    It goes to a device once, and is there for every stream: later calls queue no copy, also in a captured graph.
+    """
+    return table(*args).astype(dtype, copy=False) if index is None else _constant(table, args, np.dtype(dtype), index)
+
+
+@functools.cache
+def _constant(table: Callable[..., np.ndarray], args: tuple[Any, ...], dtype: np.dtype, index: int) -> Array:
+    library = cupy()
+    with library.cuda.Device(index):
+        return library.asarray(table(*args).astype(dtype), blocking=True)
 
 
 def copy(array: Array) -> Array:

@@ -41,6 +41,11 @@ def sample_weights(degree: int, samples: int) -> Array:
     return weights
 
 
+def kernel_weights(degree: int, samples: int) -> Array:
+    """`sample_weights` as the CUDA kernels read them, (samples + 1, degree + 1, 4)."""
+    return np.ascontiguousarray(sample_weights(degree, samples).transpose(1, 2, 0))
+
+
 @lru_cache(maxsize=16)
 def boundary_weights(degree: int, end: bool) -> Array:
     """(degree, degree): the control points that fix the curve's derivatives 0 .. degree - 1 at its start, or its end.

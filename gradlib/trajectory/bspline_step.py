@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, constant, device_index
 from gradlib.trajectory import bspline as host, check as checks, kernels as device
 from gradlib.trajectory.blocks import compute_dtype
 from gradlib.trajectory.calling import apply, delivered
@@ -32,11 +32,11 @@ def _sizes(static: Static) -> tuple[int, int, int, int, int]:
     return batch, knots, joints, points, host.horizon_of(points, degree, samples)
 
 
-def _scales(xp: Any, times: Array, static: Static, end: bool) -> list[Array]:
+def _scales(times: Array, static: Static, end: bool) -> list[Array]:
     """For each derivative k = 0 .. 3 of a boundary state its factors (1 or B, degree, 1) in the boundary's control points."""
     degree, samples = static[:2]
     seconds = (times * samples).reshape(-1, 1)
-    weights = xp.asarray(host.boundary_weights(degree, end)).astype(times.dtype)
+    weights = constant(host.boundary_weights, degree, end, dtype=times.dtype, index=device_index(times))
     return [(weights[:, k] * seconds**k)[:, :, None] for k in range(min(4, degree))]
 
 
@@ -49,7 +49,7 @@ def _polygon(xp: Any, times: Array, static: Static, parts: list[Any]) -> Array:
         points[:, degree : degree + knots] = _order(parts[0], time_last)
     for first, end in _STATES[: 2 if has_goal else 1]:
         fixed = points[:, -degree:] if end else points[:, :degree]
-        for scale, part in zip(_scales(xp, times, static, end), parts[first : first + 4], strict=False):
+        for scale, part in zip(_scales(times, static, end), parts[first : first + 4], strict=False):
             if part is not None:
                 fixed += scale * each(xp, part, batch, joints)[:, None]  # type: ignore[index]
     return points
@@ -86,7 +86,7 @@ def _adjoint(xp: Any, dt: Any, static: Static, grads: list[Any], wanted: Places)
     made: dict[int, Array] = {0: xp.ascontiguousarray(_order(points[:, degree : degree + knots], time_last))}
     for first, end in _STATES:
         fixed = points[:, -degree:] if end else points[:, :degree]
-        scales = _scales(xp, times, static, end)
+        scales = _scales(times, static, end)
         for k in range(4):
             if first + k in wanted:
                 unused = (end and not static[2]) or k >= len(scales)

@@ -38,7 +38,7 @@ def start_parts(name: str, start: Any, u: Any, sizes: checks.Sizes, start_idx: A
     if len(numbers) != 1 or any(x is not None and checks.raw(x).ndim != 2 for x in parts):
         shapes = [tuple(checks.raw(x).shape) for x in parts if x is not None]
         raise ValueError(f"{name}: with start_idx every start part is (S, {sizes.joints}) with one S, got shapes {shapes}")
-    index = checks.row_index(name, start_idx, numbers.pop(), sizes, check)
+    index = checks.row_index(name, start_idx, numbers.pop(), u, sizes, check)
     return [None if x is None else rows(x, index) for x in parts]
 
 

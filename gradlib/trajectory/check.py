@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, device_index, is_array, is_writeable, namespace
+from gradlib.backend.array import Array, device_index, is_array, is_writeable, move, namespace, on_device_of
 from gradlib.core.tensor import Tensor
 
 LAYOUTS = ("bhd", "bdh")
@@ -95,8 +95,8 @@ def start_part(name: str, part: str, value: Any, u: Any, sizes: Sizes, start_idx
     return value
 
 
-def row_index(name: str, start_idx: Any, rows: int, sizes: Sizes, check: bool) -> Any:
-    """start_idx as int64 (B,). Raises: TypeError or ValueError unless it is integers (B,), each in 0 .. rows - 1."""
+def row_index(name: str, start_idx: Any, rows: int, u: Any, sizes: Sizes, check: bool) -> Any:
+    """start_idx as int64 (B,) on u's device. Raises: TypeError or ValueError unless it is integers (B,), each in 0 .. rows - 1."""
     array = raw(start_idx)
     if not is_array(array):
         array = np.asarray(array)
@@ -105,12 +105,16 @@ def row_index(name: str, start_idx: Any, rows: int, sizes: Sizes, check: bool) -
             f"{name}: start_idx is integers of shape ({sizes.batch},), one for each trajectory, got {describe(start_idx)}"
         )
     if array.size and (type(array) is np.ndarray or check):
-        low, high = int(array.min()), int(array.max())
+        with on_device_of(array):
+            low, high = int(array.min()), int(array.max())
         if low < 0 or high >= rows:
             raise ValueError(f"{name}: start_idx chooses among the {rows} start rows 0 .. {rows - 1}, got values from {low} to {high}")
     if isinstance(start_idx, Tensor) and type(start_idx) is not Tensor:
         return start_idx  # a row of a batch: the operation takes it whole
-    return namespace(array).ascontiguousarray(array, dtype=np.int64)
+    if isinstance(array, np.ndarray):
+        array = move(array, device_index(raw(u)))
+    with on_device_of(array):
+        return namespace(array).ascontiguousarray(array, dtype=np.int64)
 
 
 def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool = False) -> Any:
@@ -133,10 +137,11 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
         raise ValueError(f"{name}: dt lives where u does, got {describe(dt)} and u {describe(u)}; move it with .to(device)")
     if type(array) is np.ndarray or check:  # a row of a batch (vmap) is an array of another type, without values
         used = array if one or array.ndim == 0 or array.shape[-1] == 1 else array[..., 1:]
-        least = used.min() if used.size else 1.0
-        if not (least > 0 and np.isfinite(float(used.max() if used.size else 1.0))):
+        with on_device_of(array):
+            least, most = (float(used.min()), float(used.max())) if used.size else (1.0, 1.0)
+        if not (least > 0 and np.isfinite(most)):
             raise ValueError(
-                f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)} with least value {float(least)}"
+                f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)} with least value {least}"
             )
     return dt
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, is_array, namespace
+from gradlib.backend.array import Array, is_array, namespace, on_device_of
 from gradlib.core import modes
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor
@@ -29,6 +29,7 @@ from gradlib.trajectory.maps import (
 from gradlib.trajectory.pair import Places, slots
 from gradlib.trajectory.state import JointLimits
 
+Weights = tuple[float, ...] | Array  # of velocity, acceleration and jerk: three numbers, or (3, D)
 _PLACES = 4  # of the inputs: positions, start position, velocity, acceleration
 
 
@@ -46,7 +47,7 @@ def smoothness_cost(
         u: (B, H, D) positions, H at least 2; float16, bfloat16, float32 or float64.
         start, dt, start_idx, layout, check: as in `step_position`.
         weights: (velocity, acceleration, jerk), each a number or (D,), in units that make the terms commensurable; constants.
-        limits: `JointLimits` or a tuple of its fields; None for none. Constants.
+        limits: `JointLimits` or a tuple of its fields; None for none. Constants; on a GPU each call copies those that lie on the host.
         limit_weight: of the squared excesses.
     Returns: (B,) costs.
     Raises: TypeError and ValueError that name the rule broken, what was received and what to do.
@@ -66,34 +67,40 @@ def smoothness_cost(
 # ---- constants --------------------------------------------------------------------------------------------------------------------
 
 
-def _constant(name: str, what: str, value: Any, u: Any, sizes: checks.Sizes) -> Array:
-    """A number or (D,) as (D,) on u's device. Raises: TypeError or ValueError for what is neither, or requires a gradient."""
+def _constant(name: str, what: str, value: Any, sizes: checks.Sizes) -> float | Array:
+    """A number, or (D,) where it lies. Raises: TypeError or ValueError for what is neither, or requires a gradient."""
     if isinstance(value, Tensor) and value._node is not None:
         raise ValueError(
             f"{name}: {what} is a constant, got a Tensor that requires grad; detach it, or compose the cost from step_position"
         )
+    if isinstance(value, (int, float)):
+        return float(value)
     array = raw(value)
     if not is_array(array):
         array = np.asarray(array, dtype=np.float64)
     if array.shape not in ((), (1,), (sizes.joints,)):
         raise ValueError(f"{name}: {what} is a number or has shape ({sizes.joints},), got {checks.describe(value)}")
-    xp = namespace(raw(u))
-    real = np.float64 if raw(u).dtype == np.float64 else np.float32
-    return xp.broadcast_to(xp.asarray(array).astype(real), (sizes.joints,))
+    return namespace(array).broadcast_to(array, (sizes.joints,))
 
 
-def _weights(name: str, weights: Any, u: Any, sizes: checks.Sizes) -> Array:
-    """(3, D)."""
+def _table(rows: list[float | Array], u: Any, joints: int) -> Array:
+    """Rows as (rows, D) on u's device: by one copy where the arrays among them lie on the host, by none where they lie there."""
+    array = raw(u)
+    xp, real = namespace(array), np.float64 if array.dtype == np.float64 else np.float32
+    with on_device_of(array):
+        if {type(row) for row in rows} in ({np.ndarray}, {np.ndarray, float}):
+            return xp.asarray(np.stack([np.broadcast_to(row, joints) for row in rows]).astype(real))
+        return xp.stack([xp.full(joints, row, real) if isinstance(row, float) else xp.asarray(row, real) for row in rows])
+
+
+def _weights(name: str, weights: Any, u: Any, sizes: checks.Sizes) -> Weights:
+    """Three numbers, which a launch takes as they are, or (3, D)."""
     if not isinstance(weights, (tuple, list)) or len(weights) != 3:
         raise TypeError(f"{name}: weights is a tuple (velocity, acceleration, jerk), got {checks.describe(weights)}")
     if all(type(w) in (int, float) for w in weights):
-        array = raw(u)
-        real = np.float64 if array.dtype == np.float64 else np.float32
-        return namespace(array).asarray(np.repeat(np.array(weights, real)[:, None], sizes.joints, axis=1))
-    rows = [
-        _constant(name, f"the weight of {part}", w, u, sizes) for part, w in zip(("velocity", "acceleration", "jerk"), weights, strict=True)
-    ]
-    return namespace(rows[0]).stack(rows)
+        return tuple(map(float, weights))
+    named = zip(("velocity", "acceleration", "jerk"), weights, strict=True)
+    return _table([_constant(name, f"the weight of {part}", w, sizes) for part, w in named], u, sizes.joints)
 
 
 def _bounds(name: str, limits: Any, u: Any, sizes: checks.Sizes) -> Array:
@@ -110,8 +117,8 @@ def _bounds(name: str, limits: Any, u: Any, sizes: checks.Sizes) -> Array:
             pair = (bound[0], bound[1])
         else:
             pair = (-bound, bound)
-        rows += [_constant(name, f"the {side} limit of {part}", x, u, sizes) for side, x in zip(("lower", "upper"), pair, strict=True)]
-    return namespace(rows[0]).stack(rows)
+        rows += [_constant(name, f"the {side} limit of {part}", x, sizes) for side, x in zip(("lower", "upper"), pair, strict=True)]
+    return _table(rows, u, sizes.joints)
 
 
 # ---- the operation ------------------------------------------------------------------------------------------------------------------
@@ -123,7 +130,9 @@ def wanted_of(inputs: list[Any]) -> tuple[bool, bool]:
     return any(recorded[1:]), recorded[0]
 
 
-def _row(row: Array, static: Static, dtype: Any) -> Array:
+def _row(row: Array | float, static: Static, dtype: Any) -> Array | float:
+    if isinstance(row, float):
+        return row
     return (row[:, None] if static[1] else row).astype(dtype, copy=False)
 
 
@@ -134,7 +143,7 @@ def _excess(x: Any, bounds: Array, k: int, static: Static) -> Any:
 
 
 def _recorded_rule(
-    g: Any, which: Places, weights: Array, bounds: Array | None, limit_weight: float, static: Static, inputs: Any
+    g: Any, which: Places, weights: Weights, bounds: Array | None, limit_weight: float, static: Static, inputs: Any
 ) -> list[Any]:
     """The gradients by dt and the parts from the chain and its transpose: what is differentiated again."""
     dt, *parts = inputs
@@ -157,7 +166,7 @@ def _recorded_rule(
 
 
 def _rule(
-    g: Any, which: Places, weights: Array, bounds: Array | None, limit_weight: float, wanted: tuple[bool, bool], static: Static,
+    g: Any, which: Places, weights: Weights, bounds: Array | None, limit_weight: float, wanted: tuple[bool, bool], static: Static,
     inputs: Any, by_u: Any, by_p: Any, by_v: Any, by_a: Any, by_dt: Any,
 ) -> list[Any]:  # fmt: skip
     cotangent = g[0]

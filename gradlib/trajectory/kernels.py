@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, address
+from gradlib.backend.array import Array, address, constant, device_index
 from gradlib.cuda.launch import C_TYPES, Call, launch
-from gradlib.trajectory.bspline import sample_weights
+from gradlib.trajectory.bspline import kernel_weights
 
 _THREADS = 128
 _SHARED = 16 * 1024  # bytes a block stages as a rule: as many blocks fit a multiprocessor as registers allow, and none is long in any phase
@@ -208,16 +208,11 @@ def central_adjoint(xp: Any, grads: Sequence[Array | None], dt: Array, has_goal:
     return made
 
 
-def bspline_weights(xp: Any, degree: int, samples: int, array: Array) -> Array:
-    """`bspline.sample_weights` as the kernels read them, (samples + 1, degree + 1, 4)."""
-    return xp.asarray(np.ascontiguousarray(sample_weights(degree, samples).transpose(1, 2, 0), dtype=real_dtype(array)))
-
-
 def bspline_forward_call(xp: Any, points: Array, dt: Array, out: Sequence[Array], degree: int, samples: int, group: int) -> Call:
     """The launch of ``bspline_forward``."""
     table, seconds, dt_b, _ = times(xp, dt, points)
     tiles = plan(out[0].shape, points.itemsize, 4 * points.itemsize, out)
-    weights = bspline_weights(xp, degree, samples, points)
+    weights = constant(kernel_weights, degree, samples, dtype=real_dtype(points), index=device_index(points))
     sizes = (points.shape[0], points.shape[1], samples, *out[0].shape[1:])
     args = (ready(xp, points), weights, table, seconds, *out, *sizes, group, dt_b, *tiles.sizes)
     chosen = options(points, max(points.size, out[0].size), DEGREE=degree)
@@ -235,7 +230,7 @@ def bspline_adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, out:
     like = next(g for g in given if g is not None)
     table, seconds, dt_b, _ = times(xp, dt, out)
     tiles = plan(like.shape, like.itemsize, 4 * like.itemsize, given)
-    weights = bspline_weights(xp, degree, samples, out)
+    weights = constant(kernel_weights, degree, samples, dtype=real_dtype(out), index=device_index(out))
     sizes = (out.shape[0], out.shape[1], samples, *like.shape[1:])
     args = (*given, weights, table, seconds, out, *sizes, group, dt_b, *tiles.sizes)
     chosen = options(out, max(out.size, like.size), DEGREE=degree)
@@ -251,8 +246,8 @@ def bspline_adjoint(xp: Any, grads: Sequence[Array | None], dt: Array, number: i
 
 
 def smoothness_call(
-    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: Array, limits: Array | None, limit_weight: float, cost: Array,
-    made: Sequence[Array | None], group: int,
+    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: tuple[float, ...] | Array, limits: Array | None,
+    limit_weight: float, cost: Array, made: Sequence[Array | None], group: int,
 ) -> Call:  # fmt: skip
     """The launch of ``smoothness``: ``cost`` has `joint_tiles` rows, ``made`` are the gradients by u, start parts and dt, or None."""
     begin = [ready(xp, x) for x in start]
@@ -261,7 +256,9 @@ def smoothness_call(
     timed = made[4] is not None
     tiles = plan(u.shape, u.itemsize, u.itemsize + (cost.itemsize if timed else 0), [control, made[0]], shift=4)
     chosen = options(u, u.size, LIMITS=limits is not None, TIMED=timed)
-    args = (control, *begin, table, seconds, weights, limits, limit_weight, cost, *made, *u.shape, group, dt_b, dt_h, *tiles.sizes)
+    weighing = (None, *weights) if isinstance(weights, tuple) else (weights, 0.0, 0.0, 0.0)
+    constants = (*weighing, limits, limit_weight)
+    args = (control, *begin, table, seconds, *constants, cost, *made, *u.shape, group, dt_b, dt_h, *tiles.sizes)
     shared = max(tiles.shared, _THREADS * cost.itemsize)
     return Call("smoothness.cu", "smoothness", chosen, tiles.grid, _THREADS, args, shared)
 
@@ -280,8 +277,8 @@ def _over_tiles(partial: Array, group: int) -> Array:
 
 
 def smoothness(
-    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: Array, limits: Array | None, limit_weight: float,
-    by_parts: bool, by_dt: bool, group: int,
+    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: tuple[float, ...] | Array, limits: Array | None,
+    limit_weight: float, by_parts: bool, by_dt: bool, group: int,
 ) -> tuple[Array | None, ...]:  # fmt: skip
     """`gradlib.trajectory.smoothness.cost_and_gradient` on the GPU, for arrays as (series, H, joints); ``group`` series a trajectory."""
     series, horizon, joints = u.shape
@@ -289,8 +286,7 @@ def smoothness(
     cost = xp.empty((joint_tiles(joints), series), real)
     over_time = xp.empty((*cost.shape, horizon), real) if by_dt else None
     parts = [xp.empty(u.shape, u.dtype), *_start_rows(xp, u)] if by_parts else [None] * 4
-    tables = [None if x is None else xp.ascontiguousarray(x, dtype=real) for x in (weights, limits)]
-    launch(smoothness_call(xp, u, start, dt, tables[0], tables[1], limit_weight, cost, (*parts, over_time), group))
+    launch(smoothness_call(xp, u, start, dt, weights, limits, limit_weight, cost, (*parts, over_time), group))
     return _over_tiles(cost, group).astype(u.dtype, copy=False), *parts, None if over_time is None else _over_tiles(over_time, group)
 
 

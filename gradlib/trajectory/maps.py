@@ -17,7 +17,9 @@ Static = tuple[Any, ...]
 
 
 def step_times(xp: Any, dt: Any) -> Array:
-    """dt as (1 or B, 1 or H)."""
+    """dt as (1 or B, 1 or H); a number on the host goes to a device with the launch that fills its array, not by a copy."""
+    if isinstance(dt, float):
+        return xp.full((1, 1), dt)
     times = xp.asarray(dt)
     return times.reshape((1,) * (2 - times.ndim) + times.shape)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, namespace
+from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.tensor import Tensor
 from gradlib.ops.data import tensor
 from gradlib.trajectory.check import raw
@@ -185,7 +185,7 @@ def tensor_linspace(start: Any, end: Any, steps: int = 10) -> Any:
     """
     if steps < 1:
         raise ValueError(f"tensor_linspace: steps is at least 1, got {steps!r}")
-    array = raw(start)
-    xp = namespace(array) if is_array(array) else np
-    dtype = getattr(array, "dtype", np.dtype(np.float64))
-    return start + xp.arange(1, steps + 1).astype(dtype) / steps * (end - start)
+    array = raw(start) if is_array(raw(start)) else np.float64(start)
+    with on_device_of(array):
+        along = namespace(array).arange(1, steps + 1).astype(array.dtype) / steps
+    return start + along * (end - start)

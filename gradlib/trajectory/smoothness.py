@@ -21,15 +21,15 @@ Result = tuple[Array, Array | None, Array | None, Array | None, Array | None, Ar
 
 
 def cost_and_gradient(
-    u: Array, start: Parts, dt: Array, weights: Array, limits: Array | None, limit_weight: float, by_parts: bool = True,
+    u: Array, start: Parts, dt: Array, weights: Sequence[float] | Array, limits: Array | None, limit_weight: float, by_parts: bool = True,
     by_dt: bool = False,
 ) -> Result:  # fmt: skip
     """Cost of each trajectory and its gradients.
 
     Args:
         u: (B, H, D) positions. start: position, velocity, acceleration (B, D) or None. dt: (1 or B, 1 or H) seconds.
-        weights: (3, D) of squared velocity, acceleration and jerk. limits: None, or (8, D): lower and upper of p, v, a, j.
-        limit_weight: of squared excesses over the limits.
+        weights: of squared velocity, acceleration and jerk, three numbers or (3, D).
+        limits: None, or (8, D): lower and upper of p, v, a, j. limit_weight: of squared excesses over them.
         by_parts, by_dt: whether to compute the gradients by u and the start parts, and by dt.
     Returns: cost (B,), and gradients by u (B, H, D), by the start parts (B, D) and by dt (B, 1 or H), or None for each.
     """
@@ -43,6 +43,7 @@ def cost_and_gradient(
     by_start = [np.empty((u.shape[0], u.shape[2]), dtype) if gradient else None for _ in range(3)]
     over_time = np.empty((len(u), times.shape[1]), dtype) if by_dt else None
     shared = _Times(times, dtype)
+    table = np.array(weights, dtype).reshape(3, -1)
     factors: list[Any] = []
     with np.errstate(all="ignore"):
         for low, high in split(len(u), u.shape[1] * u.shape[2]):
@@ -54,7 +55,7 @@ def cost_and_gradient(
             scaled = limits is None and times.shape[1] == 1
             if not factors or len(times) > 1:
                 unit = seconds if scaled else np.ones_like(seconds[:1, :1])
-                factors = [_factor(2 * weights[k].astype(dtype), unit, 2 * k + 2, steps) for k in range(3)]
+                factors = [_factor(2 * table[k], unit, 2 * k + 2, steps) for k in range(3)]
             fitted = [f if f.ndim == 0 else f[: steps.size] for f in factors]
             if scaled:
                 cost[low:high] = _scaled_block(block, part, seconds, fitted, steps, views)

@@ -135,6 +135,24 @@ def test_weights_are_constants(make):
         smoothness_cost(make(B, H, D), None, 0.1, (make(D), 1.0, 1.0))
 
 
+@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+def test_constants_are_numbers_or_arrays_on_either_side(make, layout):
+    u, start, dt = make(B, H, D), [make(B, D) for _ in range(3)], make.times(B, 1, grad=True)
+
+    def outcome(put):
+        weights, limits = [put(w) for w in (1.0, 0.5, 0.1)], JointLimits(velocity=put(0.5), jerk=(put(-1.0), 2.0))
+        cost = smoothness_cost(u, start, dt, weights, limits, layout=layout)
+        first = grad(cost.sum(), (u, dt), create_graph=True)
+        return [cost, *first, *grad(sum((g * g).sum() for g in first), (u, dt))]
+
+    if layout == "bdh":
+        u = u.swapaxes(1, 2).contiguous()
+    expected = outcome(float)
+    for put in (lambda x: np.full(D, x), lambda x: make.put(np.full(D, x)), lambda x: make.put(np.array([x])), np.float32):
+        for found, value in zip(outcome(put), expected, strict=True):
+            np.testing.assert_allclose(host(found), host(value), rtol=1e-6 if put is np.float32 else 1e-12)
+
+
 @pytest.mark.host  # on a GPU the cotangent's values are not looked at, which would wait for the device
 def test_the_gradient_is_taken_over_without_a_copy(make):
     """What the pass computed becomes the leaf's gradient itself."""

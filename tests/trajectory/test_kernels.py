@@ -347,12 +347,17 @@ def test_smoothness_in_every_variant(executor, rng, storage, index, limited, tim
     run_smoothness(executor, rng, storage, index, (3, 60, 7), timed, limited)
 
 
-def run_smoothness(executor, rng, storage, index, shape, timed, limited):
+@pytest.mark.parametrize("timed", [False, True])
+def test_smoothness_with_weights_for_all_joints(executor, rng, timed):
+    run_smoothness(executor, rng, "float32", "int", (3, 60, 7), timed, not timed, weights=(0.5, 0.25, 2.0))
+
+
+def run_smoothness(executor, rng, storage, index, shape, timed, limited, weights=None):
     dtype, put = storage_type(storage), executor.put
     batch, horizon, joints = shape
     real = np.float64 if storage == "float64" else np.float32
     u, start = draw(rng, shape, dtype), [draw(rng, (batch, joints), dtype) for _ in range(3)]
-    weights = rng.uniform(0.5, 1, (3, joints)).astype(real)
+    weights = rng.uniform(0.5, 1, (3, joints)).astype(real) if weights is None else weights
     limits = (np.array([[-0.5], [0.4]] * 4) * rng.uniform(0.5, 1, (8, joints))).astype(real) if limited else None
     dt = oracle.step_times(rng, "both", batch, horizon)
     wide = (u.astype(real), [x.astype(real) for x in start])
@@ -361,7 +366,8 @@ def run_smoothness(executor, rng, storage, index, shape, timed, limited):
     cost = put(poisoned((rows, batch), real))
     made = [put(poisoned(shape, dtype)), *(put(poisoned((batch, joints), dtype)) for _ in range(3))]
     over_time = put(poisoned((rows, batch, horizon), real)) if timed else None
-    given = (put(u), [put(x) for x in start], put(dt), put(weights), put(limits), 1.7, cost, [*made, over_time], 1)
+    table = weights if isinstance(weights, tuple) else put(weights)
+    given = (put(u), [put(x) for x in start], put(dt), table, put(limits), 1.7, cost, [*made, over_time], 1)
     executor.run(with_index(kernels.smoothness_call(executor.xp, *given), index))
     close(executor.host(cost).sum(axis=0), expected[0], storage)
     for found, value in zip(made, expected[1:5], strict=True):

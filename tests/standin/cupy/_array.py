@@ -152,6 +152,7 @@ class ndarray:
             raise ValueError(f"Shape or dtype mismatch: {arr.dtype} {arr.shape}, {self.dtype} {self.shape}")
         with self.device, stream or _order.current_stream(self.data.device_id):
             _order.reads_host(arr)
+            _door.to_device["set"] += 1
             _door.note(self, write=True)
             self._view[...] = arr
 

@@ -15,6 +15,7 @@ from cupy import _memory, _order
 
 ndarray: Any = None  # the array class, which stands on this module and is put here by it
 to_host: Counter[str] = Counter()  # copies from device to host so far, by what made them; each makes the host wait
+to_device: Counter[str] = Counter()  # copies from host to device so far, each of which a captured graph would repeat from where it lay
 
 
 @functools.cache

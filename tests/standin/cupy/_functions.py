@@ -101,7 +101,11 @@ def array(
         _door.supported(host.dtype)
         if isinstance(obj, np.ndarray):
             _order.reads_host(obj)
-        return _door.fresh(host.reshape((1,) * (ndmin - host.ndim) + host.shape), order)
+        _door.to_device["array"] += 1
+        made = _door.fresh(host.reshape((1,) * (ndmin - host.ndim) + host.shape), order)
+        if blocking:
+            _order.current_stream().synchronize()
+        return made
     made = obj
     if copy or (dtype is not None and np.dtype(dtype) != obj.dtype) or _out_of_order(obj, order):
         here = _memory.Device()
@@ -121,8 +125,8 @@ def _out_of_order(a: ndarray, order: str | None) -> bool:
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False) -> ndarray:
     if isinstance(a, ndarray) and a.device != _memory.Device() and not copy:
-        return array(a, dtype, True, order or "K")
-    return array(a, dtype, bool(copy), order or "K")
+        return array(a, dtype, True, order or "K", blocking=blocking)
+    return array(a, dtype, bool(copy), order or "K", blocking=blocking)
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
