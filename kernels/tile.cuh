@@ -65,18 +65,24 @@ __device__ __forceinline__ void for_each_piece(const Tile<I>& tile, I h, int slo
 // `await_copies` and holds no register, so a thread has all of its pieces of a chunk under way at once.
 template <typename V>
 __device__ __forceinline__ void copy_piece(V* to, const V* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if !defined(__CUDACC__)
+    host_begin_copy(to, from, sizeof(V));
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (sizeof(V) >= 4) {
         const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(sizeof(V)) : "memory");
-        return;
+    } else {
+        *to = *from;
     }
-#endif
+#else
     *to = *from;
+#endif
 }
 
 __device__ __forceinline__ void await_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if !defined(__CUDACC__)
+    host_await_copies();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }

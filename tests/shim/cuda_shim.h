@@ -48,6 +48,33 @@ inline unsigned int __float_as_uint(float x) {
     return bits;
 }
 
+// Copies that a thread has begun and not waited for. Until then their targets hold poison, as on a GPU they may hold anything.
+struct Copy {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+};
+
+inline std::vector<Copy>& copies_under_way() {
+#ifdef SHIM_FIBRES
+    static std::vector<Copy> of_thread[1024];
+    return of_thread[threadIdx.x];
+#else
+    static thread_local std::vector<Copy> own;
+    return own;
+#endif
+}
+
+inline void host_begin_copy(void* to, const void* from, std::size_t bytes) {
+    std::memset(to, 0xff, bytes);
+    copies_under_way().push_back({to, from, bytes});
+}
+
+inline void host_await_copies() {
+    for (const Copy& copy : copies_under_way()) std::memcpy(copy.to, copy.from, copy.bytes);
+    copies_under_way().clear();
+}
+
 inline float host_half_to_float(unsigned short bits) {
     _Float16 x;
     std::memcpy(&x, &bits, 2);
