@@ -1,4 +1,4 @@
-// Uniform B-splines: control points to sampled p, v, a, j, and the transpose.
+// Uniform B-splines: control points to sampled p, v, a, j, and the transpose; step_bspline.
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where the sizes need it
 //           DEGREE   3, 4 or 5

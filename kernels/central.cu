@@ -1,4 +1,4 @@
-// Five-point central differences: positions u to p, v, a, j, and the transpose.
+// Five-point central differences: positions u to p, v, a, j, and the transpose; step_position with scheme="central".
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
 // Shapes    u, p, v, a, j (B, H, D), H >= 6; start parts and goal (B, D), null for zero (start) or for no goal; t = dt[b / group * dt_b],

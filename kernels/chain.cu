@@ -1,4 +1,5 @@
-// The chain position - velocity - acceleration - jerk: integration of a control and its transpose.
+// The chain position - velocity - acceleration - jerk: integration of a control and its transpose; step_position (backward differences),
+// step_velocity, step_acceleration and step_jerk.
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
 //           ORDER    which one is the control: 0 position, 1 velocity, 2 acceleration, 3 jerk

@@ -1,4 +1,4 @@
-// Smoothness cost of position trajectories with its gradient, in one pass: no p, v, a, j in memory.
+// Smoothness cost of position trajectories with its gradient, in one pass: no p, v, a, j in memory; smoothness_cost.
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
 //           LIMITS   1: with the soft penalty on limits         TIMED    1: with the gradient by dt
