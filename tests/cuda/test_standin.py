@@ -156,6 +156,9 @@ def test_an_array_on_another_device_than_the_current_one(x: Any) -> None:
         x + far
     with pytest.raises(Hazard, match="runs on device 0, argument 1 lies on 1"):
         cupy.RawKernel(SCALE, "scale")((1,), (32,), (x, far, np.float32(2), np.int32(6)))
+    assert cupy.ascontiguousarray(far) is far
+    with pytest.raises(ValueError, match="Array device must be same"):
+        cupy.ascontiguousarray(far.T)
 
 
 # ---- in CuPy code ---------------------------------------------------------------------------------------------------------------

@@ -129,8 +129,12 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, b
     return array(a, dtype, bool(copy), order or "K", blocking=blocking)
 
 
-def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
-    made = asarray(a, dtype, "C")
+def ascontiguousarray(a: ndarray, dtype: Any = None) -> ndarray:
+    """An array that is so already comes back as it is, whatever device it is on; any other one is work for the current device."""
+    if not isinstance(a, ndarray):
+        raise TypeError(f"Argument 'a' has incorrect type (expected cupy.ndarray, got {type(a).__name__})")
+    dtype = np.dtype(a.dtype if dtype is None else dtype)
+    made = a if a.flags.c_contiguous and dtype == a.dtype else a.astype(dtype, order="C")
     return made.reshape(1) if made.ndim == 0 else made
 
 
