@@ -107,6 +107,11 @@ class TestNotCurrent:
         assert (x[1, 2].item(), int(x[1, 1]), x.t().tolist()) == (5, 4, [[0, 3], [1, 4], [2, 5]])
         assert "device='cuda:1'" in repr(x)
 
+    def test_raw_arrays(self) -> None:
+        far = leaf(device=AWAY)._array
+        for made in (gradlib.exp(far), gradlib.mul(far, far), gradlib.cumsum(far, 0), gradlib.cat([far, far])):
+            assert made.device.id == 1
+
     def test_a_function_runs_where_its_arguments_lie(self) -> None:
         places = []
 
@@ -133,6 +138,7 @@ class TestNotCurrent:
             x = leaf(device=AWAY)
             with graph.save_on_cpu(pin_memory):
                 y = (x * x).exp()
+            assert str(y.grad_fn._saved_out.device) == AWAY
             y.sum().backward()
             np.testing.assert_allclose(host(x.grad), 2 * host(x) * np.exp(host(x) ** 2))
 

@@ -9,7 +9,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import gradcheck
-from gradlib.core.compile import node_name, source_of_call
+from gradlib.core.compile import node_name, source_of_call, source_on_device
 from gradlib.core.op import REGISTRY, Op
 
 
@@ -92,6 +92,16 @@ def test_out_receives_the_result_outside_any_graph() -> None:
         gradlib.mul(gradlib.ones(2, requires_grad=True), 3.0, out=out)
     with pytest.raises(RuntimeError, match=r"shape \[2\]"):
         gradlib.mul(gradlib.ones(3), 3.0, out=out)
+
+
+@pytest.mark.host
+def test_the_plain_path_on_a_device_asks_where_every_operand_lies() -> None:
+    """CuPy itself may compute across devices, where these reach each other's memory."""
+    texts = {op: source_on_device(op) for op in REGISTRY.values()}
+    plain = {op: text for op, text in texts.items() if "blank()" in text}
+    assert len(plain) > 100
+    for op, text in plain.items():
+        assert all(f"type(a_{name}) is ndarray and a_{name}.data.device_id == current_device()" in text for name in op.tensors), op.name
 
 
 def test_numpys_argument_names() -> None:

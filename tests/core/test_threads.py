@@ -188,3 +188,13 @@ def test_hooks_and_views_made_by_all_at_once() -> None:
         assert y._version == 4
         y.sum().backward()
         assert sorted(calls) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+def test_each_thread_draws_from_a_source_of_its_own() -> None:
+    """A source of CuPy's is keyed before each draw, which no other thread may come between."""
+    generator = gradlib.Generator("cuda")
+    sources = [generator._source()]
+    at_once(1, lambda number: sources.append(generator._source()))
+    assert sources[0] is not sources[1]

@@ -132,3 +132,14 @@ def test_transforms_and_hooks() -> None:
         g.sum().backward()
 
     assert not copies(run)
+
+
+def test_saving_in_pinned_memory() -> None:
+    u = weights()
+
+    def run() -> None:
+        with gradlib.autograd.graph.save_on_cpu(pin_memory=True):
+            loss = (u * u).exp().sum()
+        loss.backward()
+
+    assert not copies(run)

@@ -279,6 +279,7 @@ def test_streams_of_a_cuda_device() -> None:
     check_moments(drawn.cpu(), 0.5, 1 / 12, 1.8)
     generator.set_state(state)
     assert same(gradlib.rand(1000, device="cuda", generator=generator).cpu(), drawn.cpu())
+    assert gradlib.randint(0, 1 << 62, (20,), device="cuda").max() > 1 << 48
     with pytest.raises(RuntimeError, match="Expected a 'cpu' device for generator but found 'cuda:0'"):
         gradlib.rand(3, generator=generator, device="cpu")
     with pytest.raises(RuntimeError, match="cpu generator"):
