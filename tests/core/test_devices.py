@@ -88,6 +88,11 @@ class TestNotCurrent:
         x.view(3, 1).t().backward(gradlib.ones(1, 3, dtype=gradlib.float64, device=AWAY))
         assert str(x.grad.device) == AWAY
 
+    def test_rows_that_run_backward(self) -> None:
+        x = gradlib.ones(2, 3, device=AWAY, requires_grad=True)
+        found = gradlib.func.vmap(lambda row: grad((row * row).sum(), row)[0])(x)
+        assert (found.tolist(), str(found.device)) == ([[2, 2, 2]] * 2, AWAY)
+
     def test_writes(self) -> None:
         x = gradlib.ones(2, 3, device=AWAY)
         x.add_(1).mul_(x)
