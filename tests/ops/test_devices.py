@@ -71,6 +71,15 @@ def test_new_tensors(name: str) -> None:
         np.testing.assert_array_equal(host(there), host(MAKERS[name](device="cpu")))
 
 
+def test_arrays_that_lie_elsewhere() -> None:
+    with cupy.cuda.Device(1):
+        far = cupy.array([[2.0, 1.0], [1.0, 3.0], [0.0, 1.0]])
+    made = [gradlib.tensor(far), gradlib.as_tensor(far), gradlib.as_tensor(far, dtype=gradlib.float32)]
+    made.append(gradlib.linalg.pinv(made[0], atol=gradlib.tensor(0.1, dtype=gradlib.float64, device=AWAY)))
+    assert {str(x.device) for x in made} == {AWAY}
+    assert {x.device.id for x in gradlib.linalg.lstsq(far, far)} == {1}
+
+
 def _set(x: Tensor, key: Any, value: Any) -> Tensor:
     x[key] = value
     return x
