@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, device_index, is_array, move, namespace, on_device_of
+from gradlib.backend.array import Array, copy, device_index, is_array, move, namespace, on_device_of
 from gradlib.backend.device import device_of
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import is_overlapping, write
@@ -147,7 +147,7 @@ def array_index(item: Any, like: Array) -> Any:
     if isinstance(item, Tensor):
         values = item._array
     elif is_array(item):
-        item = values = item.copy()
+        item = values = copy(item)
     else:
         values = np.asarray(item)
         item = values = values.astype(np.int64) if values.size == 0 and values.dtype.kind == "f" else values
@@ -155,7 +155,8 @@ def array_index(item: Any, like: Array) -> Any:
         raise IndexError(f"tensors used as indices must be integers or bools, got {values.dtype} of shape {list(values.shape)}")
     if values.dtype == np.uint8 and isinstance(item, Tensor):
         warnings.warn("indexing with dtype uint8 reads it as a mask, as torch does; use bool or int64 instead.", UserWarning, stacklevel=4)
-        item = values = values.astype(np.bool_)
+        with on_device_of(values):
+            item = values = values.astype(np.bool_)
     if device_index(values) != device_index(like):
         if device_index(values) is not None:
             raise IndexError(f"indices are on cuda:{device_index(values)}, the indexed tensor is not; they go to the CPU with .cpu()")

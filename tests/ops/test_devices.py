@@ -80,6 +80,23 @@ def test_arrays_that_lie_elsewhere() -> None:
     assert {x.device.id for x in gradlib.linalg.lstsq(far, far)} == {1}
 
 
+def test_indices_that_lie_elsewhere() -> None:
+    x = gradlib.arange(6.0, device=AWAY).view(3, 2)
+    with cupy.cuda.Device(1):
+        places, mask = cupy.array([2, 0]), cupy.array([True, False, True])
+    for key in (places, mask):
+        assert x[key].sum().item() == 10
+        y = x * 1
+        y[key] = 1.0
+        assert y.tolist() == [[1, 1], [2, 3], [1, 1]]
+    with pytest.warns(UserWarning, match="uint8"):
+        assert x[gradlib.tensor(mask, dtype=gradlib.uint8)].tolist() == [[0, 1], [4, 5]]
+    shortened = gradlib.nn.functional.embedding(gradlib.tensor([2], device=AWAY), x * 1, max_norm=1.0)
+    np.testing.assert_allclose(host(shortened), [[4 / 41**0.5, 5 / 41**0.5]], rtol=1e-5)
+    with pytest.raises(IndexError, match="indices are on cuda:1, the indexed tensor is not"):
+        gradlib.zeros(3)[places]
+
+
 def _set(x: Tensor, key: Any, value: Any) -> Tensor:
     x[key] = value
     return x
