@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.autograd import Function, forward_ad, grad, graph
+from gradlib.autograd import Function, forward_ad, grad, gradcheck, gradgradcheck, graph
 from gradlib.autograd.profiler import profile
 from gradlib.core.tensor import Tensor
 from tests.values import host
@@ -92,6 +92,14 @@ class TestNotCurrent:
         x = gradlib.ones(2, 3, device=AWAY, requires_grad=True)
         found = gradlib.func.vmap(lambda row: grad((row * row).sum(), row)[0])(x)
         assert (found.tolist(), str(found.device)) == ([[2, 2, 2]] * 2, AWAY)
+
+    def test_derivatives_that_are_compared(self) -> None:
+        x = leaf(device=AWAY)
+        for fast in (False, True):
+            assert gradcheck(gradlib.sin, x, fast_mode=fast, check_forward_ad=True)
+            assert gradgradcheck(gradlib.sin, x, fast_mode=fast, gen_non_contig_grad_outputs=True)
+        for jacobian in (gradlib.func.jacrev, gradlib.func.jacfwd):
+            np.testing.assert_allclose(host(jacobian(gradlib.sin)(x.detach())), np.diag(np.cos(host(x))))
 
     def test_writes(self) -> None:
         x = gradlib.ones(2, 3, device=AWAY)

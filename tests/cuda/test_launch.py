@@ -104,6 +104,19 @@ def test_options_name_the_folder_and_the_values():
 
 
 @pytest.mark.cuda
+def test_arrays_of_two_devices_are_not_launched():
+    import cupy
+
+    with cupy.cuda.Device(cupy.cuda.runtime.getDeviceCount() - 1):
+        index = cupy.zeros(4, cupy.int64)
+    rows, out = (cupy.zeros(shape, cupy.float32) for shape in ((3, 2), (4, 2)))
+    home = np.zeros(4, np.int64)
+    for elsewhere in (index, home) if index.device.id else (home,):
+        with pytest.raises(ValueError, match=r"index lives on device (1|None), the first array on 0"):
+            launch(gather(rows=rows, index=elsewhere, out=out))
+
+
+@pytest.mark.cuda
 def test_a_launch_on_the_gpu_compiles_once_and_runs_on_the_current_stream():
     import cupy
 

@@ -134,6 +134,11 @@ def test_transforms_and_hooks() -> None:
     assert not copies(run)
 
 
+def test_a_size_that_is_known() -> None:
+    u, repeats = weights(), gradlib.tensor([1, 0, 2, 1], device="cuda")
+    assert not copies(lambda: gradlib.repeat_interleave(u, repeats, 0, output_size=4))
+
+
 def test_saving_in_pinned_memory() -> None:
     u = weights()
 

@@ -41,6 +41,21 @@ def test_random_numbers(name: str) -> None:
         assert str(DRAWS[name]().device) == AWAY
 
 
+def test_random_numbers_of_rows_and_of_another_devices_generator() -> None:
+    def shuffled(row: Tensor) -> Tensor:
+        return row + gradlib.randperm(3, device=AWAY)
+
+    rows = gradlib.func.vmap(shuffled, randomness="different")(gradlib.zeros(4, 3, device=AWAY))
+    assert rows.sort()[0].tolist() == [[0, 1, 2]] * 4
+    with pytest.raises(RuntimeError, match="Expected a 'cuda:1' device for generator but found 'cuda:0'"):
+        gradlib.rand(3, device=AWAY, generator=gradlib.Generator("cuda:0"))
+
+
+def test_cuda_is_where_a_tensor_lies() -> None:
+    x = gradlib.ones(2, device=AWAY)
+    assert x.to("cuda") is x.to(AWAY) is x
+
+
 MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": lambda **k: gradlib.zeros(2, 3, **k),
     "full": lambda **k: gradlib.full((2, 3), 4, **k),

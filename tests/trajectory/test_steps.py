@@ -225,6 +225,18 @@ def test_errors_say_what_was_received(change, kind, text):
     assert str(caught.value).startswith("step_acceleration: ")
 
 
+@pytest.mark.cuda
+@pytest.mark.host
+def test_parts_that_lie_elsewhere_are_refused():
+    u = gradlib.zeros(B, H, D, device="cuda")
+    with pytest.raises(ValueError, match=r"start position lives where u does, got Tensor .* on cpu and u Tensor .* on cuda:0"):
+        step_velocity(u, gradlib.zeros(B, D, device="cpu"), 0.1)
+    with pytest.raises(ValueError, match=r"dt lives where u does, got Tensor .* on cpu"):
+        step_velocity(u, None, gradlib.ones(B, 1, device="cpu"))
+    with pytest.raises(ValueError, match=r"out's position has u's shape, dtype and device, .* on cuda:0, got .* on cpu"):
+        step_velocity(u, None, 0.1, out=[gradlib.zeros(B, H, D, device="cpu") for _ in range(4)])
+
+
 def test_central_refuses_a_short_horizon_and_step_times():
     with pytest.raises(ValueError, match="at least 6 steps"):
         step_position(np.zeros((B, 5, D)), None, 0.1, scheme="central")
