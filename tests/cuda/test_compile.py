@@ -50,6 +50,18 @@ def test_nvrtc_compiles_every_source(architecture):
         ptx = nvrtc.ptx(source, options, architecture)
         for kernel in shim.kernel_names(source):
             assert re.search(rf"\.entry {kernel}\b", ptx)
+        if architecture >= 80 and source != "rows.cu":
+            check_asynchronous_copies(ptx, {"float": {"4", "16"}, "double": {"8", "16"}}.get(storage, {"16"}))
+
+
+def check_asynchronous_copies(ptx: str, sizes: set[str]) -> None:
+    """They are of these sizes, and awaited before the threads meet; no processor but a GPU's runs these lines."""
+    found, under_way = set(), False
+    for size, word in re.findall(r"cp\.async\.ca\S* \[.*\], (\d+);|(cp\.async\.wait_all|bar\.sync)", ptx):
+        assert word != "bar.sync" or not under_way
+        under_way = word == ""
+        found |= {size} - {""}
+    assert found == sizes
 
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")

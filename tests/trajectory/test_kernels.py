@@ -6,6 +6,7 @@ sanitizer a missing barrier. On a GPU the same comparisons run on the device (ma
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -453,3 +454,19 @@ def test_large_arrays_take_long_indices():
     like = np.empty(0, np.float32)
     assert dict(kernels.options(like, (1 << 30) - 1))["INDEX"] == "int"
     assert dict(kernels.options(like, 1 << 30))["INDEX"] == LONG
+
+
+def test_one_large_array_is_enough_for_long_indices():
+    """Whether it is read or written."""
+    lazy = SimpleNamespace(ascontiguousarray=lambda array, dtype=None: array, asarray=np.asarray)  # copies nothing
+    small, large = np.zeros((1, 4, 2), np.float32), np.broadcast_to(np.float32(0), (1 << 12, 1 << 12, 64))
+    few, many, index = small[0], np.broadcast_to(np.float32(0), (1 << 20, 1 << 10)), np.zeros(4, np.int64)
+    calls = [
+        kernels.bspline_forward_call(lazy, small, 0.1, [large] * 4, 3, 1, 1),
+        kernels.bspline_adjoint_call(lazy, [large] * 4, 0.1, small, 3, 1, 1),
+        kernels.rows_gather_call(lazy, few, index, many),
+        kernels.rows_gather_call(lazy, many, index, few),
+        kernels.rows_scatter_call(lazy, many, index, index, small),
+        kernels.rows_scatter_call(lazy, few, index, index, large),
+    ]
+    assert [dict(call.options)["INDEX"] for call in calls] == [LONG] * 6
