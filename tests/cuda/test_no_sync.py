@@ -97,7 +97,7 @@ def test_random_numbers() -> None:
     assert not copies(draw)
 
 
-@pytest.mark.parametrize("step", [step_position, step_velocity, step_acceleration, step_jerk, step_bspline, "central", "cost"])
+@pytest.mark.parametrize("step", [step_position, step_velocity, step_acceleration, step_jerk, step_bspline, "central", "rows", "cost"])
 def test_trajectories(step: Any) -> None:
     u = gradlib.randn(3, 8, 2, device="cuda").requires_grad_()
     start = [gradlib.randn(3, 2, device="cuda").requires_grad_() for _ in range(3)]
@@ -106,6 +106,9 @@ def test_trajectories(step: Any) -> None:
     def run(dt: Any) -> None:
         if step == "cost":
             smoothness_cost(u, start, dt, (1.0, 1.0, 1.0)).sum().backward()
+        elif step == "rows":
+            rows = gradlib.tensor([2, 0, 2], device="cuda")
+            sum(x.square().sum() for x in step_position(u, start, dt, start_idx=rows)).backward()
         elif step == "central":
             sum(x.square().sum() for x in step_position(u, start, dt, scheme="central")).backward()
         elif step is step_bspline:

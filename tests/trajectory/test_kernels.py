@@ -6,6 +6,7 @@ sanitizer a missing barrier. On a GPU the same comparisons run on the device (ma
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,8 +90,6 @@ def poisoned(shape: tuple[int, ...], dtype: Any) -> Any:
 
 def with_index(call: Any, index: str) -> Any:
     """The call with another index type."""
-    from dataclasses import replace
-
     return replace(call, options=tuple((n, index if n == "INDEX" else v) for n, v in call.options))
 
 
@@ -168,6 +167,18 @@ def test_chain_repeats_bit_for_bit_whatever_is_aligned(executor, rng, order, exa
         results.append([executor.host(x) for x in out])
     for left, right in zip(*results, strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+def test_bfloat16_rounds_to_even_and_keeps_nan(executor):
+    """Also the NaN whose bits are all set, which is what a GPU makes."""
+    dtype, put = storage_type("bfloat16"), executor.put
+    u = np.broadcast_to(np.array([[2.0**-8], [3 * 2.0**-8], [0]]), (2, 3, 1)).astype(dtype)
+    dt = np.array([[0x3F800000], [0x7FFFFFFF]], np.uint32).view(np.float32)
+    out = [put(poisoned(u.shape, dtype)) for _ in range(4)]
+    start = [put(np.ones((2, 1), dtype)), None, None]
+    executor.run(kernels.chain_forward_call(executor.xp, put(u), start, put(dt), 1, False, None, out, 1))
+    found = executor.host(out[0]).astype(np.float64)[..., 0]
+    np.testing.assert_array_equal(found, [[1, 1, 1.015625], [1, np.nan, np.nan]])
 
 
 @pytest.mark.parametrize("missing", range(4))
@@ -322,9 +333,11 @@ def test_rows(executor, rng, storage, index, number, entries, joints):
     dtype, put = storage_type(storage), executor.put
     values, chosen = draw(rng, (number, joints), dtype), rng.integers(0, number, entries)
     chosen[chosen == 3] = 4  # a row that nothing chooses
-    out = put(poisoned((entries, joints), dtype))
-    executor.run(with_index(kernels.rows_gather_call(executor.xp, put(values), put(chosen), out), index))
-    np.testing.assert_array_equal(executor.host(out).astype(np.float64), values[chosen].astype(np.float64))
+    for changed in ({}, {"grid": (1, 1)}):  # one block walks over all elements
+        out = put(poisoned((entries, joints), dtype))
+        gather = with_index(kernels.rows_gather_call(executor.xp, put(values), put(chosen), out), index)
+        executor.run(replace(gather, **changed))
+        np.testing.assert_array_equal(executor.host(out).astype(np.float64), values[chosen].astype(np.float64))
     grads = draw(rng, (entries, joints), dtype)
     partial = put(poisoned((number, kernels.scatter_parts(number, entries), joints), np.float64 if storage == "float64" else np.float32))
     order = np.argsort(chosen, kind="stable")
