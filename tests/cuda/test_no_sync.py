@@ -102,12 +102,12 @@ def test_trajectories(step: Any) -> None:
     u = gradlib.randn(3, 8, 2, device="cuda").requires_grad_()
     start = [gradlib.randn(3, 2, device="cuda").requires_grad_() for _ in range(3)]
     dt = gradlib.full((3, 1), 0.1, device="cuda").requires_grad_()
+    rows = gradlib.tensor([2, 0, 2], device="cuda")
 
     def run(dt: Any) -> None:
         if step == "cost":
             smoothness_cost(u, start, dt, (1.0, 1.0, 1.0)).sum().backward()
         elif step == "rows":
-            rows = gradlib.tensor([2, 0, 2], device="cuda")
             sum(x.square().sum() for x in step_position(u, start, dt, start_idx=rows)).backward()
         elif step == "central":
             sum(x.square().sum() for x in step_position(u, start, dt, scheme="central")).backward()

@@ -1,8 +1,8 @@
-"""Every operation on cuda:1 while cuda:0 is the current device: values, gradients and rows of vmap as on the host; trajectories too."""
+"""Every operation on cuda:1 while cuda:0 is the current device: values, gradients and rows of vmap as on the host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import cupy
@@ -11,7 +11,6 @@ import pytest
 
 import gradlib
 from gradlib.autograd import grad
-from gradlib.trajectory import step_bspline, step_position
 from tests.func import test_table as table
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
@@ -67,30 +66,3 @@ def test_rows_of_vmap(case: Case) -> None:
         dims = table.choices(draws[0])[0]
         if any(dim is not None for dim in dims):
             table.check(case, draws, dims)
-
-
-TRAJECTORIES: dict[str, Callable[..., Any]] = {
-    "backward": lambda u, start, dt, rows: step_position(u, start, dt, start_idx=rows, check=True),
-    "central": lambda u, start, dt, rows: step_position(
-        u, start, dt[:, :1], scheme="central", start_idx=rows, goal=start[0][:3], check=True
-    ),
-    "bspline": lambda u, start, dt, rows: step_bspline(u, [x[:3] for x in start], dt[:, :1], samples_per_knot=2, check=True),
-}
-
-
-@pytest.mark.parametrize("name", TRAJECTORIES)
-def test_trajectories(name: str) -> None:
-    """Values, first and second derivatives, also by the step times; rows of the start by 32-bit numbers; checked at the call."""
-    found = []
-    for device in (AWAY, "cpu"):
-        rng = np.random.default_rng(2)
-        shapes = ((3, 8, 2), (4, 2), (4, 2), (4, 2))
-        u, *start = (gradlib.tensor(rng.standard_normal(s), device=device, requires_grad=True) for s in shapes)
-        dt = gradlib.tensor(rng.uniform(0.8, 1.2, (3, 8)), device=device, requires_grad=True)
-        made = TRAJECTORIES[name](u, start, dt, gradlib.tensor([3, 0, 3], dtype=gradlib.int32, device=device))
-        first = grad(sum((x * x).sum() for x in made), (u, dt, *start), create_graph=True)
-        second = grad(sum((g * g).sum() for g in first), (u, dt, *start))
-        found.append([*made, *first, *second])
-    for got, want in zip(*found, strict=True):
-        assert str(got.device) == AWAY
-        np.testing.assert_allclose(host(got), host(want), rtol=1e-9, atol=1e-9)
