@@ -149,6 +149,13 @@ class TestHistory:
             (g,) = grad((base + y).sum(), x, create_graph=create_graph)
             assert g.tolist() == [[2, 8, 1], [2, 8, 1]]
 
+    def test_a_view_that_only_that_order_allows(self) -> None:
+        x = matrix()
+        y = x.t().clone()
+        y.t().view(6)[1:3].mul_(7)
+        (y * y).sum().backward()
+        assert x.grad.tolist() == [[2, 2 * 2 * 49, 2 * 3 * 49], [8, 10, 12]]
+
     def test_filling_cuts_it(self) -> None:
         x = leaf()
         y = x * 2

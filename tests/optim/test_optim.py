@@ -145,6 +145,17 @@ def test_complex_parameters_are_their_real_and_imaginary_parts(name, options):
 
 
 @pytest.mark.parametrize(("name", "options"), EACH)
+def test_complex_parameters_in_any_order_in_memory(name, options):
+    values, found = np.array([[1.5 - 0.5j, -1j, 2.0], [1j, 0.5, 1 - 1j]]), []
+    for z in (gradlib.tensor(values), gradlib.tensor(values.T.copy()).t()):
+        optimiser = getattr(optim, name)([z.requires_grad_()], **options)
+        for _ in range(3):
+            optimiser.step(closure_of(optimiser, z, lambda z: ((z * z.conj()).real ** 2).sum()))
+        found.append(host(z))
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "options"), EACH)
 def test_a_saved_state_continues_the_walk(name, options):
     straight, early = leaf([-1.2, 1.0]), leaf([-1.2, 1.0])
     one, two = getattr(optim, name)([straight], **options), getattr(optim, name)([early], **options)

@@ -284,6 +284,17 @@ def test_misuse_is_refused() -> None:
 
 
 @pytest.mark.cuda
+def test_device_time_is_in_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cupy
+
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: 0.25)  # milliseconds
+    with profile(use_device="cuda") as found:
+        gradlib.ones(3, device="cuda") * 2
+    (event,) = (e for e in found.function_events if e.name == "mul")
+    assert event.cuda_time_total == 250
+
+
+@pytest.mark.cuda
 def test_device_time_on_a_gpu() -> None:
     x = gradlib.ones(512, 512, device="cuda", requires_grad=True)
     with profile(use_device="cuda", profile_memory=True) as found:
