@@ -37,6 +37,12 @@ def test_where_keeps_the_branch_not_taken_out_of_the_gradient() -> None:
     assert math.isnan(b.grad[1])
 
 
+def test_where_keeps_bfloat16() -> None:
+    x = t([1.0, 2.0], gradlib.bfloat16)
+    chosen, raw = gradlib.where(x > 1, x, x + 1), gradlib.where((x > 1)._array, x._array, x._array)
+    assert (chosen.dtype, chosen.tolist(), raw.dtype) == (gradlib.bfloat16, [2, 2], gradlib.bfloat16)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "result"),
     [
