@@ -117,6 +117,25 @@ def test_arrays_of_two_devices_are_not_launched():
 
 
 @pytest.mark.cuda
+def test_a_launch_runs_where_its_arrays_lie():
+    import cupy
+
+    with cupy.cuda.Device(cupy.cuda.runtime.getDeviceCount() - 1) as last:
+        arrays = {"rows": cupy.ones((3, 2), np.float32), "index": cupy.zeros(4, np.int64), "out": cupy.zeros((4, 2), np.float32)}
+    launch(gather(**arrays))
+    with last:
+        np.testing.assert_array_equal(cupy.asnumpy(arrays["out"]), np.ones((4, 2)))
+
+
+@pytest.mark.cuda
+def test_an_empty_grid_is_no_launch():
+    import cupy
+
+    nothing = {"index": cupy.zeros(0, np.int64), "out": cupy.zeros((0, 2), np.float32), "batch": 0}
+    launch(replace(gather(rows=cupy.ones((3, 2), np.float32), **nothing), grid=(0, 1)))
+
+
+@pytest.mark.cuda
 def test_a_launch_on_the_gpu_compiles_once_and_runs_on_the_current_stream():
     import cupy
 
