@@ -5,18 +5,23 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python - <<'PY'
+workers=$(python - <<'PY'
+import os
+import sys
+
 import cupy
 
 assert cupy.cuda.runtime.getDeviceCount() > 0, "no GPU: ci/gpu.sh is for machines that have one"
-print(f"CuPy {cupy.__version__}, {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}")
+print(f"CuPy {cupy.__version__}, {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}", file=sys.stderr)
+print(max(1, min(os.cpu_count() or 1, cupy.cuda.runtime.memGetInfo()[0] >> 30)))  # each with a GiB of the GPU's memory
 PY
+)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-python -m pytest -q --junitxml="$work/tests.xml" || failed=1
+python -m pytest -q --numprocesses "$workers" --junitxml="$work/tests.xml" || failed=1
 sanitizer="not installed"
 if command -v compute-sanitizer > /dev/null; then
     sanitizer=passed
