@@ -11,7 +11,8 @@ import sys
 
 import cupy
 
-assert cupy.cuda.runtime.getDeviceCount() > 0, "no GPU: ci/gpu.sh is for machines that have one"
+if not cupy.cuda.is_available():
+    sys.exit("no GPU: ci/gpu.sh is for machines that have one")
 print(f"CuPy {cupy.__version__}, {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}", file=sys.stderr)
 print(max(1, min(os.cpu_count() or 1, cupy.cuda.runtime.memGetInfo()[0] >> 30)))  # each with a GiB of the GPU's memory
 PY
