@@ -209,12 +209,19 @@ def test_chain_with_time_last(executor, rng, kind):
     batch, horizon, joints = 3, 20, 5
     u, start = draw(rng, (batch, horizon, joints), np.float64), [draw(rng, (batch, joints), np.float64) for _ in range(3)]
     dt = oracle.step_times(rng, kind, batch, horizon)
-    series = np.ascontiguousarray(u.swapaxes(1, 2)).reshape(batch * joints, horizon, 1)
-    out = [executor.put(poisoned(series.shape, np.float64)) for _ in range(4)]
-    begin = [executor.put(x.reshape(-1, 1)) for x in start]
-    executor.run(kernels.chain_forward_call(executor.xp, executor.put(series), begin, executor.put(dt), 3, True, None, out, joints))
+    series, put = (batch * joints, horizon, 1), executor.put
+    out = [put(poisoned(series, np.float64)) for _ in range(4)]
+    begin = [put(x.reshape(-1, 1)) for x in start]
+    executor.run(kernels.chain_forward_call(executor.xp, put(as_series(u)), begin, put(dt), 3, True, None, out, joints))
     for found, expected in zip(out, chain.forward(u, start, dt, 3, True), strict=True):
-        close(executor.host(found).reshape(batch, joints, horizon).swapaxes(1, 2), expected, "float64")
+        close(from_series(executor.host(found), u.shape), expected, "float64")
+    grads = [draw(rng, u.shape, np.float64) for _ in range(4)]
+    made = [put(poisoned(series, np.float64)), *(put(poisoned((batch * joints, 1), np.float64)) for _ in range(3)), None, None, None]
+    executor.run(kernels.chain_adjoint_call(executor.xp, [put(as_series(g)) for g in grads], put(dt), 3, True, made, joints))
+    by_u, *by_start = chain.adjoint(grads, dt, u.shape, 3, True)
+    close(from_series(executor.host(made[0]), u.shape), by_u, "float64")
+    for found, expected in zip(made[1:4], by_start, strict=True):
+        close(executor.host(found).reshape(batch, joints), expected, "float64")
 
 
 def as_series(array: Any) -> Any:
@@ -412,14 +419,14 @@ def test_smoothness_with_time_last(executor, rng, timed):
 @pytest.mark.skipif(shim.COMPILER is None, reason="no g++")
 @pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "rows"])
 def test_no_barrier_is_missing(rng, case):
-    """Under the thread sanitizer, with several blocks and several chunks."""
+    """Under the thread sanitizer, with several blocks and chunks; the last chunk is short, so that its elements change threads."""
     executor = Shim("thread")
     if case == "chain":
-        run_chain(executor, rng, "float32", 3, True, True, (20, 40, 7), "both")
+        run_chain(executor, rng, "float32", 3, True, True, (20, 44, 7), "both")
     elif case == "central":
-        run_central(executor, rng, "float32", "int", (20, 40, 7), True, False)
+        run_central(executor, rng, "float32", "int", (20, 44, 7), True, False)
     elif case == "bspline":
-        run_bspline(executor, rng, "float32", "int", (20, 10, 7), 3, False)
+        run_bspline(executor, rng, "float32", "int", (20, 11, 7), 3, False)
     elif case == "rows":
         test_rows(executor, rng, "float32", "int", 2, 300, 7)
     else:
