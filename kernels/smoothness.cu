@@ -15,7 +15,8 @@
 //           -(j_h jbar_h + a_h abar_h + v_h vbar_h) / t_h, known at step h + 2.
 // Threads   as chain.cu: one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh).
 // Bytes     reads u, writes its gradient: 2 B H D elements; TIMED writes B H of real, one at a time: 1 / 2D of that.
-// Shared    tile_batch * row elements of STORAGE, and as many of real when TIMED; at least as many of real as the block has threads.
+// Shared    tile_batch * row elements of STORAGE, and as many of real when TIMED; the sums at the end, a real for each series, fit
+//           into them, as a row has 6 steps at least.
 // Sums run in a fixed order: results are bitwise repeatable.
 #include "common.cuh"
 #include "tile.cuh"

@@ -259,8 +259,7 @@ def smoothness_call(
     weighing = (None, *weights) if isinstance(weights, tuple) else (weights, 0.0, 0.0, 0.0)
     constants = (*weighing, limits, limit_weight)
     args = (control, *begin, table, seconds, *constants, cost, *made, *u.shape, group, dt_b, dt_h, *tiles.sizes)
-    shared = max(tiles.shared, _THREADS * cost.itemsize)
-    return Call("smoothness.cu", "smoothness", chosen, tiles.grid, _THREADS, args, shared)
+    return Call("smoothness.cu", "smoothness", chosen, tiles.grid, _THREADS, args, tiles.shared)
 
 
 def joint_tiles(joints: int) -> int:

@@ -101,6 +101,16 @@ def test_narrow_types(make, dtype):
     assert [g.dtype for g in grad(cost.sum(), (u, start))] == [dtype, dtype]
 
 
+def test_more_joints_than_a_block_has_threads(make):
+    u, dt = make(2, 4, 130), make.times(2, 4, grad=True)
+    cost, expected = smoothness_cost(u, None, dt, (1.0, 0.5, 0.1)), 0
+    for weight, x in zip((1.0, 0.5, 0.1), step_position(u, None, dt)[1:], strict=True):
+        expected = expected + (weight * x * x).sum((1, 2))
+    np.testing.assert_allclose(host(cost), host(expected), rtol=1e-10)
+    for found, value in zip(grad(cost.sum(), (u, dt)), grad(expected.sum(), (u, dt)), strict=True):
+        np.testing.assert_allclose(host(found), host(value), rtol=1e-9, atol=1e-9)
+
+
 def test_start_idx_and_no_gradient(make):
     u, start = make(3, H, D), make(2, D)
     index = make.put(np.array([1, 1, 0]))
