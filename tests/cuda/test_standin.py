@@ -18,6 +18,7 @@ import pytest
 import gradlib
 from gradlib.autograd import Function
 from gradlib.cuda.launch import launch
+from gradlib.cuda.source import kernel_folder
 from tests.conftest import HAS_GPU
 from tests.cuda.test_launch import gather
 
@@ -138,6 +139,24 @@ def test_shared_memory_beyond_what_was_given(x: Any) -> None:
         cupy.RawKernel(code, "fill")((1,), (9,), (x,), shared_mem=32)
     with pytest.raises(ValueError, match="shared memory"):
         cupy.RawKernel(code, "fill")((1,), (8,), (x,), shared_mem=1 << 20)
+
+
+def test_a_copy_to_shared_memory_that_is_not_awaited(x: Any) -> None:
+    code = """
+    #include "tile.cuh"
+    extern "C" __global__ void stage(const float* x, float* y) {
+        extern __shared__ float s[];
+        copy_piece(s + threadIdx.x, x + threadIdx.x);
+        if (AWAITED) await_copies();
+        __syncthreads();
+        y[threadIdx.x] = s[5 - threadIdx.x];
+    }
+    """
+    for awaited in (0, 1):
+        y = cupy.empty_like(x)
+        kernel = cupy.RawKernel(code, "stage", options=(f"-I{kernel_folder()}", f"-DAWAITED={awaited}"))
+        kernel((1,), (6,), (x, y), shared_mem=24)
+        np.testing.assert_array_equal(y.get().ravel(), [5, 4, 3, 2, 1, 0] if awaited else [np.nan] * 6)
 
 
 def test_a_grid_that_no_gpu_takes(x: Any) -> None:
@@ -279,6 +298,18 @@ def test_a_read_on_another_stream_with_nothing_between(x: Any) -> None:
         x += 1
 
 
+def test_what_tries_again_after_an_error_does_not_get_past_a_hazard() -> None:
+    """An operation's plain path leaves what fails to the general one, which would be given other memory."""
+    tensor, freed = gradlib.ones(3000, device="cuda"), cupy.zeros(3000, cupy.float32)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.wait_event(cupy.cuda.Stream.null.record())
+        freed += 1
+    del freed
+    with pytest.raises(Hazard, match="handed out again"):
+        tensor.exp()
+    stream.synchronize()
+
+
 def test_the_default_stream_waits_for_blocking_streams_only(x: Any) -> None:
     for blocking, caught in ((True, False), (False, True)):
         cupy.cuda.Device().synchronize()
@@ -302,6 +333,14 @@ def test_memory_freed_while_another_stream_uses_it() -> None:
     with pytest.raises(Hazard, match="handed out again"):
         cupy.empty(3000)
     stream.synchronize()
+
+
+def test_freed_memory_serves_the_stream_that_asked_for_it_first() -> None:
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        pointer = cupy.empty(3000).data.ptr
+    assert cupy.empty(3000).data.ptr != pointer
+    with stream:
+        assert cupy.empty(3000).data.ptr == pointer
 
 
 def test_an_asynchronous_copy_is_read_too_early(x: Any) -> None:
