@@ -299,10 +299,7 @@ class AccumulateGrad(Node):
             else:
                 held = meta.grad
                 with on_device_of(g):
-                    if held._array.shape == ():
-                        held._array[...] += g
-                    else:
-                        held._array += g
+                    held._array += g
                 held.version.bump()
         if meta.accumulated_hooks:
             self._run_hooks()

@@ -15,6 +15,16 @@ def test_gradients_that_nothing_else_holds_are_taken_over() -> None:
     assert {weight.grad.data_ptr(), bias.grad.data_ptr()} == set(arrived)
 
 
+def test_further_gradients_of_a_number_are_added_in_place() -> None:
+    x = gradlib.tensor(3.0, dtype=gradlib.float64, requires_grad=True)
+    (x * x).backward()
+    first = x.grad
+    for _ in range(2):
+        (x * x).backward()
+    assert x.grad is first
+    assert (first.item(), first.shape, first._version) == (18, (), 2)
+
+
 def test_gradients_that_something_else_holds_are_copied() -> None:
     a, b = gradlib.ones(3, requires_grad=True), gradlib.ones(3, requires_grad=True)
     cotangent = gradlib.ones(3)
