@@ -76,7 +76,7 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
             mark_view(op, args[0], result, args[1:])
     else:
         result, outputs = _wrap_several(op, args, node, made)
-    if node is not None:
+    if node is not None and outputs:  # an empty dimension unbound gives none
         keep_stream(node, device_index(outputs[0]))
         node.saved = _saved(op, args, inputs, values, outputs)
         if watch.active and local.saving:

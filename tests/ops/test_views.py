@@ -102,6 +102,12 @@ def test_an_expanded_tensor_cannot_be_written_but_a_row_of_it_can() -> None:
     assert wide._version == 1
 
 
+def test_an_empty_dimension_unbound_gives_no_views() -> None:
+    x = gradlib.zeros(0, 3, requires_grad=True)
+    assert (x.unbind(), list(x)) == ((), [])
+    assert x.requires_grad
+
+
 @pytest.mark.parametrize("several", [lambda x: x.unbind(), lambda x: x.split(1), lambda x: x.chunk(2), lambda x: list(x)])
 def test_one_of_several_views_cannot_be_written_while_recorded(several: Callable[[Tensor], Any]) -> None:
     recorded = grid().requires_grad_() * 1
