@@ -202,15 +202,7 @@ def grad(
     Raises: RuntimeError for an unused input unless allowed, and as ``backward`` does.
     Source: torch.autograd.grad.
     """
-    if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    if not only_inputs:
-        warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
-            "graph, please use backward.",
-            FutureWarning,
-            stacklevel=2,
-        )
+    _check_options(only_inputs, allow_unused, materialize_grads)
     if is_grads_batched:
         options = (retain_graph, create_graph, True, allow_unused, False, materialize_grads)
         return over_rows(lambda *rows: grad(outputs, inputs, rows, *options), as_tuple(grad_outputs))
@@ -242,6 +234,18 @@ def grad(
             )
         results.append(g if g is None or isinstance(g, Tensor) else wrap(as_array(g)))
     return tuple(results)
+
+
+def _check_options(only_inputs: bool, allow_unused: bool | None, materialize_grads: bool) -> None:
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
+            "graph, please use backward.",
+            FutureWarning,
+            stacklevel=3,
+        )
 
 
 def _check_wanted(wanted: tuple[Any, ...]) -> None:

@@ -162,10 +162,8 @@ def run_around(around: tuple[AroundNode, ...], node: Node, g: Any, run: Callable
         run = functools.partial(wrap_run, node, run=run)
     some = next(x for x in g if x is not None) if isinstance(g, list) else g
     array = some._array if isinstance(some, Tensor) else some
-    index = device_index(array)
     with on_device_of(array):
-        if index is not None:
-            follow(node, index)
+        follow(node, array)
         return run(g)
 
 

@@ -9,10 +9,11 @@ Source: "Stream semantics of backward passes" in torch's notes on CUDA.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from typing import Any
+
+import numpy as np
 
 from gradlib.backend.array import Array, cupy, may_leave_host, on_device_of
 from gradlib.core.node import Node
@@ -61,10 +62,10 @@ class Trail:
         finally:
             self._device.__exit__(*exc)
 
-    def go_to(self, stream: Any, device: int) -> None:
+    def go_to(self, stream: Any) -> None:
         """Make a stream of the current device the current one, behind what was queued so far."""
         here = cupy().cuda.get_current_stream()
-        self._left.setdefault(device, []).append(here)
+        self._left.setdefault(_current_device(), []).append(here)
         _wait(stream, here)
         stream.use()
 
@@ -85,18 +86,21 @@ def _wait(later: Any, earlier: Any) -> None:
 
 def around_walk(start: Array) -> Any:
     """The context of a walk that starts at this array: within it the array's device is current, and nodes run on their streams."""
-    return Trail(start) if may_leave_host() else _HERE
+    return Trail(start) if may_leave_host() else on_device_of(start)
 
 
-_HERE = contextlib.nullcontext()
-
-
-def follow(node: Node, device: int) -> None:
-    """Before a node runs in backward on the current device: go to the stream of its forward, if that is another one."""
+def follow(node: Node, g: Array) -> None:
+    """Before a node runs in backward on the device of g, the current one: go to the stream of its forward, if that is another one."""
+    if isinstance(g, (np.ndarray, np.generic)):
+        return
     stream = None if node.rare is None else node.rare.stream
     here = cupy().cuda.get_current_stream().ptr
     if stream is None:
         if here > _DEFAULTS:
-            _walking.trail.go_to(default_stream(), device)  # type: ignore[union-attr]
-    elif stream.ptr != here and stream.device_id in (device, -1):
-        _walking.trail.go_to(stream, device)  # type: ignore[union-attr]
+            _walking.trail.go_to(default_stream())  # type: ignore[union-attr]
+    elif stream.ptr != here and stream.device_id in (_current_device(), -1):
+        _walking.trail.go_to(stream)  # type: ignore[union-attr]
+
+
+def _current_device() -> int:
+    return int(cupy().cuda.runtime.getDevice())

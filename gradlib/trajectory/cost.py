@@ -87,8 +87,9 @@ def _table(rows: list[float | Array], u: Any, joints: int) -> Array:
     """Rows as (rows, D) on u's device: by one copy where the arrays among them lie on the host, by none where they lie there."""
     array = raw(u)
     xp, real = namespace(array), np.float64 if array.dtype == np.float64 else np.float32
+    kinds = {type(row) for row in rows}
     with on_device_of(array):
-        if {type(row) for row in rows} in ({np.ndarray}, {np.ndarray, float}):
+        if np.ndarray in kinds and kinds <= {np.ndarray, float}:
             return xp.asarray(np.stack([np.broadcast_to(row, joints) for row in rows]).astype(real))
         return xp.stack([xp.full(joints, row, real) if isinstance(row, float) else xp.asarray(row, real) for row in rows])
 

@@ -16,6 +16,7 @@ import gradlib
 from gradlib.autograd import Function, grad
 from gradlib.core.modes import around_node
 from gradlib.core.tensor import Tensor
+from tests.autograd.test_function import Cube
 from tests.values import host
 
 pytestmark = [pytest.mark.cuda, pytest.mark.host]
@@ -37,18 +38,6 @@ def stream_behind() -> Any:
 
 def current() -> Any:
     return cupy.cuda.get_current_stream()
-
-
-class Cube(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x * x * x
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return g * x * x * 3
 
 
 def _written(x: Tensor) -> Tensor:
