@@ -48,7 +48,7 @@ def cache_folder() -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = folder.stat()
     if state.st_uid != os.getuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise BuildError(f"{folder} must belong to you and be writable by nobody else: chown it, chmod 700, or name another in HOSTCUDA_CACHE")
+        raise BuildError(f"{folder} must be yours and writable by nobody else: chmod 700 it, or name another in HOSTCUDA_CACHE")
     return folder
 
 
