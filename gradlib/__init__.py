@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys as _sys
 from math import inf as inf, nan as nan, pi as pi
 
 from gradlib import autograd as autograd, func as func, linalg as linalg, nn as nn, optim as optim, trajectory as trajectory, utils as utils
@@ -38,6 +39,7 @@ from gradlib.backend.dtype import (
     set_default_dtype as set_default_dtype,
     uint8 as uint8,
 )
+from gradlib.backend.names import no_such_name as _no_such_name, suggest_names as _suggest_names
 from gradlib.backend.random import (
     Generator as Generator,
     get_rng_state as get_rng_state,
@@ -97,4 +99,8 @@ def __getattr__(name: str) -> object:
         from gradlib.backend.dtype import bfloat16
 
         return bfloat16()
-    raise AttributeError(f"module 'gradlib' has no attribute {name!r}")
+    raise _no_such_name(_sys.modules[__name__], name)
+
+
+for _module in (autograd, autograd.functional, autograd.graph, func, linalg, nn, nn.functional, optim, trajectory, utils):
+    _suggest_names(_module)

@@ -6,6 +6,7 @@ The operations add their methods to this class where they are declared (``core/o
 from __future__ import annotations
 
 import copy as copying
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from gradlib.backend import array as arrays, dtype as dtypes
 from gradlib.backend.array import Array
+from gradlib.backend.names import missing_attribute
 from gradlib.core.modes import local, watch
 from gradlib.core.node import AccumulateGrad, Meta, Node, Output, RemovableHandle, Version, add_hook, making
 from gradlib.core.readout import Readout, Size as Size
@@ -22,12 +24,12 @@ from gradlib.core.readout import Readout, Size as Size
 class Tensor(Readout):
     """An n-dimensional array that records what is computed from it. Made by ``gradlib.tensor`` and friends.
 
-    It has no room for attributes of your own (a dictionary would cost every operation); a subclass has.
+    Attributes of your own, such as ``p.no_decay = True``, stay with this object and its copies; what operations make of it has none.
 
     Source: torch.Tensor.
     """
 
-    __slots__ = ("__weakref__", "_array", "_meta", "_node", "_version_slot")
+    __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_version_slot")
     __array_priority__ = 1000.0  # NumPy's operators leave mixed expressions to the reflected operators here
 
     _array: Array
@@ -303,6 +305,13 @@ class Tensor(Readout):
 
     # ---- copies of the object ---------------------------------------------------------------------------------------------
 
+    def __copy__(self) -> Tensor:
+        """A leaf around the same memory, with the user's attributes and no gradient yet; writes to one are known to the other."""
+        result = _of_class(type(self), self._array)
+        result._version_slot = self.version
+        vars(result).update(vars(self))
+        return result.requires_grad_(self.requires_grad)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError(
@@ -311,17 +320,26 @@ class Tensor(Readout):
             )
         if id(self) in memo:
             return memo[id(self)]
-        result = fill(object.__new__(type(self)), arrays.copy(self._array))
-        memo[id(self)] = result
+        result = memo[id(self)] = _of_class(type(self), arrays.copy(self._array))
         result.requires_grad_(self.requires_grad)
         if self._meta is not None and self._meta.grad is not None:
             result.grad = copying.deepcopy(self._meta.grad, memo)
+        vars(result).update(copying.deepcopy(vars(self), memo))
         return result
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError("only leaf tensors can be pickled; use x.detach() for one outside the graph")
-        return _unpickle, (type(self), arrays.move(self._array, None), str(self.device), self.requires_grad)
+        """A leaf with the same values, layout and attributes of the user's, without gradient and hooks."""
+        if self._node is not None and self._node.rare is not None and self._node.rare.gradient_hooks:
+            for hook in self._node.rare.gradient_hooks.values():
+                warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", UserWarning, stacklevel=2)
+        order = tuple(int(axis) for axis in np.argsort([-abs(step) for step in self._array.strides], kind="stable"))
+        stored = np.ascontiguousarray(arrays.move(self._array, None).transpose(order))
+        cls = Tensor if type(self) is InferenceTensor else type(self)
+        return _unpickle, (cls, stored, order, str(self.device), self.requires_grad), vars(self) or None
+
+
+if sys.version_info >= (3, 12):  # earlier, a class that has it looks every attribute up the slow way: 4 % of a small operation
+    setattr(Tensor, "__getattr__", missing_attribute)  # noqa: B010  (an assignment would contradict the declaration above)
 
 
 class InferenceTensor(Tensor):
@@ -342,11 +360,16 @@ class InferenceTensor(Tensor):
         return True
 
 
-def _unpickle(cls: type[Tensor], array: np.ndarray, place: str, requires_grad: bool) -> Tensor:
+def _unpickle(cls: type[Tensor], array: np.ndarray, order: tuple[int, ...], place: str, requires_grad: bool) -> Tensor:
     from gradlib.backend.device import resolve
 
     array = array.astype(dtypes.as_dtype(array.dtype))
-    return fill(object.__new__(cls), arrays.move(array, resolve(place))).requires_grad_(requires_grad)
+    return _of_class(cls, arrays.move(array, resolve(place)).transpose(np.argsort(order).tolist())).requires_grad_(requires_grad)
+
+
+def _of_class(cls: type[Tensor], array: Array) -> Tensor:
+    """A Tensor of that class outside any graph; one that was, or would be, of inference mode by the mode that is on now."""
+    return wrap(array) if cls is Tensor or cls is InferenceTensor else fill(object.__new__(cls), array)
 
 
 def fill(tensor: Tensor, array: Array) -> Tensor:

@@ -143,9 +143,8 @@ def test_leaves_are_pickled_and_copied() -> None:
     pair = [x, x]
     first, second = copy.deepcopy(pair)
     assert first is second
-    for act in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(RuntimeError, match=r"leaf|leaves"):
-            act(x * 2)
+    with pytest.raises(RuntimeError, match="leaves"):
+        copy.deepcopy(x * 2)
 
 
 # ---- filled -------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,48 @@
+"""Misspelt names: an AttributeError that ends with the name that was meant, looked for only when someone reads it."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+
+class NoSuchName(AttributeError):
+    """An object or module has no attribute of that name.
+
+    Its text names the nearest that there are. It is made when it is read, so that ``hasattr`` costs no search.
+    """
+
+    def __init__(self, said: str, name: str, owner: Any) -> None:
+        super().__init__(said, name=None, obj=owner)  # with a name, Python's own traceback would suggest one too
+        self.said = said
+        self.wanted = name
+
+    def __str__(self) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(self.wanted, [name for name in dir(self.obj) if not name.startswith("_")], n=2)
+        return f"{self.said}. Did you mean: {' or '.join(map(repr, near))}?" if near else self.said
+
+    def __reduce__(self) -> Any:
+        return AttributeError, (str(self),)  # what it speaks of need not be where it is sent to
+
+
+def suggest_names(module: ModuleType) -> None:
+    """Let a module answer a name that it lacks with the nearest one; what it finds normally costs no more than before."""
+
+    def __getattr__(name: str) -> Any:
+        raise no_such_name(module, name)
+
+    setattr(module, "__getattr__", __getattr__)  # noqa: B010  (PEP 562; an assignment is an error to type checkers)
+
+
+def no_such_name(module: ModuleType, name: str) -> NoSuchName:
+    """The error for a name that a module lacks."""
+    return NoSuchName(f"module {module.__name__!r} has no attribute {name!r}", name, module)
+
+
+def missing_attribute(self: Any, name: str) -> Any:
+    """The same as a class has it: what ``__getattr__`` answers where the usual look-up failed."""
+    if hasattr(type(self), name):  # a property raised the error, and says why when it is asked again
+        return object.__getattribute__(self, name)
+    raise NoSuchName(f"{type(self).__name__!r} object has no attribute {name!r}", name, self)

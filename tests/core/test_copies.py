@@ -1,0 +1,136 @@
+"""A tensor as a Python object: attributes of the user's own, copies of it, and pickles."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import gradlib
+from gradlib.core.tensor import Tensor
+from tests.values import shares_memory
+
+
+class Marked(Tensor):
+    """A user's subclass."""
+
+
+def pickled(x: Any) -> Any:
+    return pickle.loads(pickle.dumps(x))
+
+
+COPIES: list[Callable[[Any], Any]] = [copy.copy, copy.deepcopy, pickled]
+
+
+def test_attributes_of_ones_own() -> None:
+    p = gradlib.ones(2, requires_grad=True)
+    p.no_decay = True
+    assert p.no_decay
+    assert vars(p) == {"no_decay": True}
+    for made in (p * 1, p.detach(), p[0], p.clone()):
+        assert not hasattr(made, "no_decay"), "it belongs to the object, not to its values"
+    p.sum().backward()
+    del p.no_decay
+    assert not hasattr(p, "no_decay")
+    with pytest.raises(AttributeError):
+        p.shape = (2,)
+    with gradlib.inference_mode():
+        made = gradlib.ones(2)
+        made.name_of_mine = 1
+        assert made.name_of_mine == 1
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_a_copy_keeps_them(copied: Callable[[Any], Any]) -> None:
+    p = gradlib.ones(2, requires_grad=True)
+    p.groups = ["a"]
+    made = copied(p)
+    assert made.groups == ["a"]
+    assert (made.groups is p.groups) == (copied is copy.copy)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, pickled])
+def test_what_an_operation_made_is_copied_as_a_leaf(copied: Callable[[Any], Any]) -> None:
+    x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    made = copied(y)
+    assert made.tolist() == [2.0, 4.0]
+    assert made.requires_grad
+    assert made.is_leaf
+    made.sum().backward()
+    assert made.grad.tolist() == [1.0, 1.0]
+    assert x.grad is None
+    assert shares_memory(made, y) == (copied is copy.copy)
+
+
+def test_a_shallow_copy_has_no_gradient_of_its_own_yet() -> None:
+    x = gradlib.ones(2, requires_grad=True)
+    x.sum().backward()
+    made = copy.copy(x)
+    assert made.grad is None
+    y = (x * x).sum()
+    with gradlib.no_grad():
+        made.add_(1)
+    assert x.tolist() == [2.0, 2.0], "the memory is shared"
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+
+
+def test_what_an_operation_made_has_no_deep_copy() -> None:
+    with pytest.raises(RuntimeError, match=r"^Only Tensors created explicitly by the user \(graph leaves\) support the deepcopy protocol"):
+        copy.deepcopy(gradlib.ones(2, requires_grad=True) * 2)
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_copies_belong_to_the_mode_in_which_they_are_made(copied: Callable[[Any], Any]) -> None:
+    with gradlib.inference_mode():
+        inside = gradlib.ones(2)
+        assert copied(inside).is_inference()
+        made = copied(gradlib.ones(2, requires_grad=True))
+        assert made.requires_grad
+    made = copied(inside)
+    assert not made.is_inference()
+    assert type(made) is Tensor
+    assert (made.requires_grad_() * 2).requires_grad
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_copies_keep_class_and_layout(copied: Callable[[Any], Any]) -> None:
+    assert type(copied(Marked(gradlib.ones(2)))) is Marked
+    turned = gradlib.arange(6).reshape(2, 3).t()
+    made = copied(turned)
+    assert made.stride() == turned.stride() == (1, 3)
+    assert made.tolist() == turned.tolist()
+
+
+def test_hooks_are_not_pickled_and_a_warning_says_so() -> None:
+    x = gradlib.ones(2, requires_grad=True)
+    x.register_hook(lambda g: g * 2)
+    with pytest.warns(UserWarning, match="backward hook .* on tensor will not be serialized"):
+        made = pickled(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copies = [made, copy.copy(x), copy.deepcopy(x)]
+    for each in copies:
+        each.sum().backward()
+        assert each.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.host
+def test_plotting_a_tensor_that_wants_a_gradient_says_what_to_do() -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
+    says = r"^Can't call numpy\(\) on Tensor that requires grad\. Use tensor\.detach\(\)\.numpy\(\)"
+    x = gradlib.ones(3, requires_grad=True)
+    figure = plt.figure()
+    try:
+        for each in (x, x * 2):
+            with pytest.raises(RuntimeError, match=says):
+                plt.plot(each)
+        (line,) = plt.plot((x * 2).detach())
+        assert line.get_ydata().tolist() == [2.0, 2.0, 2.0]
+    finally:
+        plt.close(figure)
