@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from gradlib.core.batched import spread_as
 from gradlib.core.forward import Level
-from gradlib.core.modes import lifted
 from gradlib.core.tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
@@ -83,11 +82,17 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"a tangent has its primal's shape, dtype and device; the primal has {list(tensor.shape)}, {tensor.dtype} on {tensor.device}, "
             f"the tangent {list(tangent.shape)}, {tangent.dtype} on {tangent.device}"
         )
-    tensor = spread_as(tensor, tangent)
-    with lifted(current):
-        dual = tensor.view_as(tensor)
-    current.attach(dual, tangent)
-    return dual
+    if current.tangent(tensor) is not None:
+        raise RuntimeError(
+            f"Making a dual Tensor based on a Tensor that already has a forward gradient at the same level {_levels.index(current)} is not "
+            "supported. Take the primal of unpack_dual."
+        )
+    if current.tangent(tangent) is not None:
+        raise RuntimeError(
+            f"Setting a forward grad that itself has a forward gradient at the same level {_levels.index(current)} is not supported. Take "
+            "the primal of unpack_dual."
+        )
+    return current.dual(spread_as(tensor, tangent), tangent)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
@@ -101,6 +106,4 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     current = current_level(level)
     if current is None:
         return UnpackedDualTensor(tensor, None)
-    with lifted(current):
-        primal = tensor.view_as(tensor)
-    return UnpackedDualTensor(primal, current.tangent(tensor))
+    return UnpackedDualTensor(current.dual(tensor, None), current.tangent(tensor))

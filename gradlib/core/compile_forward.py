@@ -43,6 +43,7 @@ def forward_path(op: Op, dispatched: str) -> list[str]:
         "    if type(out) is not ndarray:",
         "        out = as_array(out)",
         *_tangent(op),
+        *(() if op.promote else _UNLESS_INTEGER),
         "    _result = blank()",
         "    _result._array = out",
         "    _result._node = _result._version_slot = None",
@@ -55,6 +56,9 @@ def forward_path(op: Op, dispatched: str) -> list[str]:
         "    return _result",
     ]
     return lines + [f"        {line}".replace("return NotImplemented", dispatched) for line in body]
+
+
+_UNLESS_INTEGER = ("    if _d is not None and not is_differentiable(out.dtype):", "        _d = None")
 
 
 def _taken(name: str, first: bool, numbers: bool, only: str) -> list[str]:

@@ -292,10 +292,11 @@ class View:
     """What a tensor is a view of, and how it was reached: enough to make it again when its base is written in place.
 
     ``step`` is the operation that made it (with its other arguments, and which of its results), ``parent`` the view it was made from,
-    None where that is the base itself.
+    None where that is the base itself. ``duals`` has, for each level of forward mode at which this view was made a dual tensor (or the
+    primal of one), its own tangent: there it is a base to its views, and what it is a view of has no part in its tangent.
     """
 
-    __slots__ = ("base", "custom", "parent", "recorded", "several", "step")
+    __slots__ = ("base", "custom", "duals", "parent", "recorded", "several", "step")
 
     def __init__(self, base: Tensor, parent: View | None, step: tuple[Any, ...], recorded: bool, several: bool, custom: bool) -> None:
         self.base = base
@@ -304,12 +305,13 @@ class View:
         self.recorded = recorded  # made while recording, so writing to it can be recorded too
         self.several = several  # one of several views that one operation returned
         self.custom = custom  # returned by a custom Function, whose backward a write would bypass
+        self.duals: dict[Any, Any] | None = None
 
-    def path(self) -> tuple[tuple[Any, ...], ...]:
-        """The steps from the base to this view."""
+    def path(self, start: View | None = None) -> tuple[tuple[Any, ...], ...]:
+        """The steps to this view from the base, or from a view that it was made from."""
         steps: list[tuple[Any, ...]] = []
         view: View | None = self
-        while view is not None:
+        while view is not start and view is not None:
             steps.append(view.step)
             view = view.parent
         return tuple(reversed(steps))
@@ -354,8 +356,26 @@ def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             full[op.params.index(target)] = value
         else:
             raise TypeError(f"{op.name}() got an unexpected keyword argument {name!r}; it takes {', '.join(op.params)}")
+    if out is not None and watch.active and local.layers:
+        _refuse_layers(op.name, (*full, out))
     result = dispatch(op, tuple(full))
     return result if out is None else _into(op.name, out, result)
+
+
+def _refuse_layers(name: str, values: Any) -> None:
+    """Refuse ``out=`` among tensors that carry tangents or are rows of a vmap, which it would not know of."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            _refuse_layers(name, value)
+        elif type(value) is Batched:
+            raise RuntimeError(
+                f"Batching rule not implemented for {name} with out=: vmap cannot write the rows of a Tensor it batches over into another. "
+                "Use the form without out=."
+            )
+        elif isinstance(value, Tensor) and any(level.tangent(value) is not None for level in local.layers):
+            raise NotImplementedError(
+                f"Trying to use forward AD with {name}_out that does not support it because it is an out= function. Leave out= away."
+            )
 
 
 def _into(name: str, out: Any, result: Any) -> Any:

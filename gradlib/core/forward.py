@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from gradlib.backend.array import is_array, zeros_like
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
-from gradlib.core.batched import Batched, is_batched_at, levels_of
-from gradlib.core.dispatch import dispatch
+from gradlib.core.batched import Batched, is_batched_at, levels_of, spread_as
+from gradlib.core.dispatch import dispatch, replay
 from gradlib.core.modes import beneath, enable_grad, layer, lifted, local, no_grad, plain_saving
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
+    from gradlib.core.dispatch import View
     from gradlib.core.op import Op
 
 
@@ -30,8 +31,18 @@ class Level(layer):
 
     quick = True
 
+    def __init__(self, in_inference: bool = False) -> None:
+        self.in_inference = in_inference
+
+    @property
+    def asleep(self) -> bool:
+        """Whether this is inference mode, in which nothing carries a tangent (but in a transform that was itself called there)."""
+        return local.inference and not self.in_inference
+
     def tangent(self, value: Any) -> Tensor | None:
         """The tangent that a value carries at this level, or None."""
+        if self.asleep:
+            return None
         if type(value) is Batched:
             tangent = self.tangent(value.value)
             with lifted(self):
@@ -54,8 +65,68 @@ class Level(layer):
             node.extras.output_tangents[tensor.output_nr] = meta.tangents
         return None
 
+    def dual(self, primal: Tensor, tangent: Tensor | None) -> Tensor:
+        """A view that carries a tangent of its own (or none), whatever the tangent of what it is a view of."""
+        with lifted(self):
+            made = primal.view_as(primal)
+        whole = made
+        while type(whole) is Batched:
+            whole = whole.value
+        if whole._meta is not None and whole._meta.view is not None:
+            whole._meta.view.duals = {self: None}
+        if tangent is not None and not self.asleep:
+            self.attach(made, tangent)
+            if whole._meta.view is not None:
+                whole._meta.view.duals = {self: whole._meta.tangents[self]}
+        return made
+
+    def written(self, target: Tensor, new: Tensor | None) -> None:
+        """Give a tensor that was written the tangent of its new values (None: zeros); call it beneath this level.
+
+        A tangent may be another tensor's too, so it is a copy of the base's tangent that is written, from which those of all views are
+        taken anew. A dual tensor is the base of its views.
+        """
+        view = target.meta.view
+        root = self._root(view)
+        base = target if view is None else view.base
+        held = self.tangent(base) if root is None else self._held(root)
+        tangent = self._zeros_for(root, base) if held is None else held
+        tangent = spread_as(tangent, new, every=True).clone()
+        region = tangent if view is root else replay(view.path(root), tangent)
+        if new is None:
+            region.zero_()
+        else:
+            region.copy_(new)
+        if root is None:
+            self.attach(base, tangent)
+        else:
+            root.duals = {**(root.duals or {}), self: tangent}
+        for ref in tuple(target.version.views):
+            each = ref()
+            seen = None if each is None or each._meta is None else each._meta.view
+            if each is not None and seen is not None and seen.base is base and self._root(seen) is root:
+                self.attach(each, replay(seen.path(root), tangent))
+
+    def _root(self, view: View | None) -> View | None:
+        """Where the tangent of a view at this level begins: a view that was made dual, or None for the base."""
+        while view is not None and (view.duals is None or self not in view.duals):
+            view = view.parent
+        return view
+
+    def _held(self, root: View) -> Tensor | None:
+        tangent = root.duals[self] if root.duals is not None else None
+        return tangent if tangent is None or isinstance(tangent, Tensor) else wrap(tangent)
+
+    @staticmethod
+    def _zeros_for(root: View | None, base: Tensor) -> Tensor:
+        array = base._array if root is None else replay(root.path(), base._array)
+        return wrap(zeros_like(array))
+
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Run an operation and carry the tangents of its inputs to its outputs."""
+        if self.asleep:
+            with beneath(self):
+                return dispatch(op, args)
         inputs = [args[i] for i in op.positions]
         if op.sequence is not None:
             inputs[-1:] = inputs[-1]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, copy, device_index, namespace, on_device_of, zeros_like
-from gradlib.core.batched import Batched, refuse_rows, spread_as, write_rows
+from gradlib.backend.array import Array, copy, device_index, namespace, on_device_of
+from gradlib.core.batched import Batched, refuse_rows, write_rows
 from gradlib.core.dispatch import replay
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
@@ -128,30 +128,12 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
 
 
 def write_tangents(target: Tensor, result: Any) -> None:
-    """Forward mode: give target the tangent of its new values, and a base and its views the tangents that go with that.
-
-    A tangent may be another tensor's too, so it is the base's copy that is written, from which those of all views are taken anew.
-    """
+    """Forward mode: give target, and what shares its memory, the tangents that go with its new values."""
     made = (result._meta.tangents or {}) if isinstance(result, Tensor) and result._meta is not None else {}
-    view = target.meta.view
-    owner = target if view is None else view.base
     for level in {*made, *(target.meta.tangents or {})}:
-        if level not in local.layers:
-            continue
-        with beneath(level):
-            held, new = level.tangent(owner), level.tangent(result)
-            tangent = wrap(zeros_like(owner._array)) if held is None else held
-            tangent = spread_as(tangent, new, every=True).clone()
-            region = tangent if view is None else replay(view.path(), tangent)
-            if new is None:
-                region.zero_()
-            else:
-                region.copy_(new)
-            level.attach(owner, tangent)
-            for ref in tuple(target.version.views):
-                each = ref()
-                if each is not None and each.meta.view is not None:
-                    level.attach(each, replay(each.meta.view.path(), tangent))
+        if level in local.layers and not level.asleep:
+            with beneath(level):
+                level.written(target, level.tangent(result))
 
 
 def refuse_leaf(target: Tensor, name: str) -> None:

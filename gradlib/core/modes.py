@@ -78,7 +78,7 @@ def set_layers(layers: tuple[layer, ...]) -> None:
     if bool(layers) != bool(local.layers):
         activate(1 if layers else -1)
     local.layers = layers
-    local.quick = layers[0] if len(layers) == 1 and layers[0].quick else None
+    local.quick = layers[0] if len(layers) == 1 and layers[0].quick and not local.inference else None
 
 
 class layer:
@@ -95,6 +95,10 @@ class layer:
 
     def intercept(self, op: Any, args: tuple[Any, ...]) -> Any:
         raise TypeError(f"{type(self).__name__} says nothing of what it does with an operation")
+
+    def tangent(self, value: Any) -> Any:
+        """What a value carries at this level of forward mode; None for a layer of another kind."""
+        return None
 
     def __enter__(self) -> Any:
         at = len(local.layers)
@@ -388,4 +392,5 @@ class inference_mode(ContextDecorator):
         if inference != local.inference:
             local.inference = inference
             activate(1 if inference else -1)
+            set_layers(local.layers)  # of which none is quick here
         _set_grad(grad)

@@ -292,9 +292,11 @@ class AccumulateGrad(Node):
         """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
         from gradlib.core.tensor import wrap
 
-        meta = self.meta
+        leaf, meta = self._leaf(), self.meta
         with _accumulating:
-            if meta.grad is None:
+            if leaf is not None and leaf._node is None:
+                pass  # it wants no gradient any more
+            elif meta.grad is None:
                 meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
             else:
                 held = meta.grad
@@ -306,8 +308,11 @@ class AccumulateGrad(Node):
 
     def accumulate_recorded(self, g: Any) -> None:
         """Replace the gradient by its differentiable sum with what arrived; the first one is copied, in the leaf's layout."""
+        leaf = self._leaf()
         with _accumulating:
-            if self.meta.grad is None:
+            if leaf is not None and leaf._node is None:
+                pass
+            elif self.meta.grad is None:
                 first = self.meta.grad = g.clone()
                 if not self._fits(first._array):
                     first._array = self._laid_out(first._array)

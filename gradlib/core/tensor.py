@@ -235,6 +235,7 @@ class Tensor(Readout):
         self._node = None
         if self._meta is not None:
             self._meta.retains_grad = False
+            self._meta.tangents = None
         return self
 
     @property

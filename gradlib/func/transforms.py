@@ -9,7 +9,7 @@ from typing import Any
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import spread_as
 from gradlib.core.forward import Level as ForwardLevel
-from gradlib.core.modes import enable_grad, lifted, local
+from gradlib.core.modes import enable_grad, local
 from gradlib.core.tensor import Tensor
 from gradlib.func.live import finish, fresh, is_live, settled
 from gradlib.func.tree import Structure, flatten, map_leaves, unflatten
@@ -201,18 +201,14 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         raise RuntimeError("jvp(f, primals, tangents): Expected primals to have at least one Tensor")
     for x, t in zip(given, moved, strict=True):
         _check_tangent(x, t)
-    level = ForwardLevel()
+    level = ForwardLevel(in_inference=local.inference)
     with level:
-        with lifted(level):
-            duals = [x.view_as(x) for x in (spread_as(x, t) for x, t in zip(given, moved, strict=True))]
-        for dual, tangent in zip(duals, moved, strict=True):
-            level.attach(dual, tangent)
+        duals = [level.dual(spread_as(x, t), t) for x, t in zip(given, moved, strict=True)]
         made, aux = _with_aux(func(*unflatten(duals, structure)), has_aux, "jvp(f, primals, tangents)")
         outputs, made_structure = _tensors(made, "jvp(f, primals, tangents)")
         found = [level.tangent(y) for y in outputs]
-        with lifted(level):
-            values = [y if t is None else y.view_as(y) for y, t in zip(outputs, found, strict=True)]
-            aux = map_leaves(lambda y: y.view_as(y) if isinstance(y, Tensor) and level.tangent(y) is not None else y, aux)
+        values = [y if t is None else level.dual(y, None) for y, t in zip(outputs, found, strict=True)]
+        aux = map_leaves(lambda y: level.dual(y, None) if isinstance(y, Tensor) and level.tangent(y) is not None else y, aux)
     if strict and any(t is None for t in found):
         raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the primals.")
     ahead = unflatten([zeros_like(y.detach()) if t is None else t for y, t in zip(outputs, found, strict=True)], made_structure)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, is_view_of
 from gradlib.backend.dtype import as_dtype
+from gradlib.core.batched import Batched
 from gradlib.core.inplace import refuse_leaf
-from gradlib.core.modes import enable_grad, is_grad_enabled
+from gradlib.core.modes import beneath, enable_grad, is_grad_enabled
 from gradlib.core.node import AccumulateGrad
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, wrap
@@ -352,31 +354,47 @@ def _turn(function: Any, name: str) -> None:
     """Publish ``NAME_``, which makes a tensor the view that ``function`` gives of it; other views of its memory stay as they are."""
 
     def turn(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if is_grad_enabled():
-            refuse_leaf(self, name)
-        elif isinstance(self._node, AccumulateGrad):  # a leaf's gradient has its shape
-            self._array = function(self._array, *args, **kwargs)
-            self._node.array, self._node.shape = self._array, self._array.shape
-            self.version.bump()
-            return self
-        before = wrap(self._array)
-        before._node, before._version_slot = self._node, self.version
-        before.meta.view = self.meta.view
-        with enable_grad():
-            after = function(before, *args, **kwargs)
-        others = [each for ref in self.version.views if (each := ref()) is not None and each is not self and each.meta.view.base is self]
-        self._array, self._node = after._array, after._node
-        if others or self._is_view():  # their base keeps the shape in which they know it, and this tensor becomes one of them
-            self.meta.view = after.meta.view
-            self.version.add_view(self)
-            for each in others:
-                each.meta.view.base = before
-        self.version.bump()
+        _become(self, lambda x: function(x, *args, **kwargs), name)
         return self
 
     turn.__name__ = turn.__qualname__ = name
     turn.__doc__ = f"``{name[:-1]}`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.{name}."
     publish(turn, name)
+
+
+def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> None:
+    """Make a tensor the view that ``function`` gives of it, in the graph and in forward mode too."""
+    if type(self) is Batched:
+        level = self.level
+
+        def of_all(whole: Tensor) -> Tensor:
+            made = function(Batched(level, whole))
+            with beneath(level):
+                return level.matched(made)
+
+        return _become(self.value, of_all, name)
+    if is_grad_enabled():
+        refuse_leaf(self, name)
+    elif isinstance(self._node, AccumulateGrad):  # a leaf's gradient has its shape
+        self._array = function(wrap(self._array))._array
+        self._node.array, self._node.shape = self._array, self._array.shape
+        self.version.bump()
+        return None
+    before = wrap(self._array)
+    before._node, before._version_slot = self._node, self.version
+    before.meta.view, before.meta.tangents = self.meta.view, self.meta.tangents
+    with enable_grad():
+        after = function(before)
+    others = [each for ref in self.version.views if (each := ref()) is not None and each is not self and each.meta.view.base is self]
+    self._array, self._node = after._array, after._node
+    self.meta.tangents = after.meta.tangents
+    if others or self._is_view():  # their base keeps the shape in which they know it, and this tensor becomes one of them
+        self.meta.view = after.meta.view
+        self.version.add_view(self)
+        for each in others:
+            each.meta.view.base = before
+    self.version.bump()
+    return None
 
 
 for _function in (squeeze, unsqueeze, transpose, t):
