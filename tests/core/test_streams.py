@@ -248,7 +248,8 @@ def test_a_function_with_results_on_two_devices() -> None:
             return tuple(each * 2 for each in g)
 
     x, y = leaf(), leaf("cuda:1")
-    with stream_behind():
+    with stream_behind() as forward:
         _, other = Both.apply(x, y)
+    current().wait_event(forward.record())  # it read x, which the walk on the other device does not come to, and which is freed below
     other.sum().backward()
     np.testing.assert_array_equal(host(y.grad), [2, 2, 2])

@@ -6,6 +6,7 @@ The first part plants them beneath gradlib, where a rule or a backend function w
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -321,6 +322,33 @@ def test_the_default_stream_waits_for_blocking_streams_only(x: Any) -> None:
         else:
             x + 1
         stream.synchronize()
+
+
+def test_the_default_stream_waits_for_the_work_of_blocking_streams_that_are_gone() -> None:
+    last = cupy.cuda.Stream(non_blocking=True)  # so that there is something to wait for
+    stream = cupy.cuda.Stream()
+    big = cupy.zeros(3000)
+    with stream:
+        big += 1
+    del stream, big
+    gc.collect()
+    cupy.empty(3000)
+    last.synchronize()
+
+
+def test_threads_that_share_a_stream_count_its_work_together() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    stream, found = cupy.cuda.Stream.null, []
+    try:
+        threads = [threading.Thread(target=lambda: found.extend([stream._enqueue()[1] for _ in range(2000)])) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(set(found)) == len(found)
 
 
 def test_memory_freed_while_another_stream_uses_it() -> None:

@@ -47,6 +47,7 @@ here = _Here()
 host: Clock = {}  # what the host has waited for
 _numbers = itertools.count()
 _made: weakref.WeakSet[Stream] = weakref.WeakSet()  # the streams beside the default ones
+_ended: list[list[Clock]] = [[] for _ in range(DEVICES)]  # by device, blocking streams that are gone; their work may not be over
 lock = threading.RLock()  # held while clocks are read or moved on: threads share streams, and those of CUDA may be shared
 _late: list[LateCopy] = []  # asynchronous copies to the host that it has not waited for
 
@@ -145,14 +146,20 @@ class Stream:
         for other in list(_made) if _made else ():
             if other.device_id == self.device_id and not other.is_non_blocking:
                 join(self.clock, other.clock)
+        ended = _ended[self.device_id]
+        while ended:
+            join(self.clock, ended.pop())
+
+    def __del__(self) -> None:
+        """The work of a stream outlives it, and the default stream waits for it as before."""
+        if self.__dict__.get("ptr") and not self.is_non_blocking:
+            _ended[self.device_id].append(self.clock)
 
     def _enqueue(self) -> Stamp:
         """One more piece of work. While there are only default streams, which nothing can overtake, the clocks stand still."""
-        if not _made:
-            count = self.clock[self.number] = self.clock.get(self.number, 0) + 1
-            return self.number, count
-        with lock:
-            self._await()
+        with lock:  # two threads that share a stream must not count the same piece of work
+            if _made:
+                self._await()
             self.clock[self.number] = self.clock.get(self.number, 0) + 1
             return self.number, self.clock[self.number]
 
