@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, copy, device_index, is_array, namespace, on_device_of, zeros_like
+from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of, zeros_like
 from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
 from gradlib.core.modes import enable_grad, local, no_grad, watch
-from gradlib.core.node import AccumulateGrad, Node
+from gradlib.core.node import Node, Output
 from gradlib.core.streams import around_walk
 from gradlib.core.tensor import Tensor, as_array, wrap
 
@@ -23,11 +24,37 @@ def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, (Tensor, GradientEdge)):
-        return (value,)
+    """What one Tensor, edge or array is, or several in anything that can be gone through; None is none."""
     if value is None:
         return ()
-    return tuple(value) if isinstance(value, Sequence) else (value,)
+    if isinstance(value, (Tensor, GradientEdge)) or is_array(value) or not isinstance(value, Iterable):
+        return (value,)
+    return tuple(value)
+
+
+def _given_outputs(outputs: Any, name: str) -> tuple[Any, ...]:
+    if outputs is None:
+        raise TypeError(f"{name} is a Tensor or several, got None")
+    return as_tuple(outputs)
+
+
+def _given_inputs(inputs: Any, name: str) -> tuple[Any, ...]:
+    """The argument ``inputs`` of ``backward`` or ``grad``; the values of a dict, checked."""
+    if isinstance(inputs, Mapping) and type(inputs) is not dict:
+        raise TypeError(f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}; pass dict(...) of it")
+    if inputs is None:
+        raise TypeError(f"`inputs` argument to `{name}()` is a Tensor, several or a dict of them, got None")
+    wanted = as_tuple(inputs.values() if type(inputs) is dict else inputs)
+    if not wanted:
+        raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
+    for i, tensor in enumerate(wanted):
+        if type(tensor) is GradientEdge:
+            continue
+        if not isinstance(tensor, Tensor):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__} at index {i} of inputs")
+        if tensor._node is None:
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad (index {i} of inputs)")
+    return wanted
 
 
 def _placed(values: tuple[Any, ...], roots: Iterable[tuple[Node, Any]] = ()) -> tuple[Any, ...]:
@@ -142,11 +169,11 @@ def backward(
     """Add the gradients of the given tensors with respect to the graph's leaves to the leaves' ``.grad``.
 
     Args:
-        tensors: a Tensor (or ``graph.GradientEdge``) or a sequence of them.
+        tensors: a Tensor (or ``graph.GradientEdge``), or several in anything that can be gone through.
         grad_tensors: a cotangent for each (its shape), or None for scalars.
         retain_graph: keep saved values for another backward; defaults to create_graph.
         create_graph: record the backward itself.
-        inputs: accumulate into these only.
+        inputs: accumulate into these only; one that is no leaf retains its gradient from now on, and its node runs too.
     Raises: RuntimeError for tensors outside any graph, shapes that do not fit, a graph already freed.
     Source: torch.autograd.backward.
     """
@@ -155,27 +182,34 @@ def backward(
             "backward() called inside a functorch transform. This is not supported, please use func.grad or func.vjp instead or call "
             "backward() outside of vmap."
         )
-    outputs = _placed(as_tuple(tensors))
+    if create_graph:
+        _warn_of_cycle(sys._getframe(1))
+    wanted = None if inputs is None else tuple(dict.fromkeys(_given_inputs(inputs, "backward")))
+    outputs = _placed(_given_outputs(tensors, "tensors"))
     roots = _cotangents(outputs, as_tuple(grad_tensors), create_graph)
     keep = create_graph if retain_graph is None else retain_graph
-    if inputs is None:
-        if roots:
-            (_run_known if watch.walks else _run)(roots, keep, create_graph, None, None)
-        return
-    wanted = tuple(dict.fromkeys(as_tuple(inputs)))
-    if not wanted:
-        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    _check_wanted(wanted)
-    wanted = _placed(wanted, roots)
-    for tensor, g in zip(wanted, _captured(roots, wanted, keep, create_graph), strict=True):
-        if g is None:
-            continue
-        if isinstance(tensor._node, AccumulateGrad):
-            tensor._node.accumulate_recorded(g) if create_graph else tensor._node.accumulate(g, False)
-        else:
-            meta = tensor.meta
-            shown = g.clone() if isinstance(g, Tensor) else wrap(copy(as_array(g)))
-            meta.grad = shown if meta.grad is None else meta.grad + shown
+    needed = None
+    if wanted is not None:
+        for tensor in wanted:
+            if isinstance(tensor, Tensor):
+                tensor.retain_grad()  # of a leaf says nothing
+        places = [tensor._node for tensor in _placed(wanted, roots)]
+        ends = {end: None for node in places for end in ((node, node.parent) if isinstance(node, Output) else (node,))}
+        needed = _leading_to([node for node, _ in roots], ends, run_ends=True)
+        roots = [(node, g) for node, g in roots if node in needed]
+    if roots:
+        (_run_known if watch.walks else _run)(roots, keep, create_graph, needed, None)
+
+
+def _warn_of_cycle(caller: Any) -> None:
+    """What torch says of ``create_graph=True``, at the line of the user's call."""
+    warnings.warn(
+        "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a "
+        "memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure "
+        "to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak.",
+        UserWarning,
+        stacklevel=4 if caller.f_code is Tensor.backward.__code__ else 3,
+    )
 
 
 def grad(
@@ -188,52 +222,66 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> Any:
     """The gradients of outputs with respect to inputs, returned rather than accumulated.
 
     Args:
-        outputs, inputs: a Tensor (or ``graph.GradientEdge``) or a sequence of them.
+        outputs, inputs: a Tensor (or ``graph.GradientEdge``), or several in anything that can be gone through; inputs may be a dict.
         grad_outputs: a cotangent for each output, or None for scalars.
         retain_graph, create_graph: as in ``backward``.
         allow_unused: give None for an input that the outputs do not depend on, instead of an error.
         is_grads_batched: each cotangent has one more dimension in front, and so has each result: many products in one walk.
         materialize_grads: give zeros for such an input.
-    Returns: a gradient for each input, with its shape and dtype.
+    Returns: a tuple with a gradient for each input, of its shape and dtype; a dict of them for a dict.
     Raises: RuntimeError for an unused input unless allowed, and as ``backward`` does.
     Source: torch.autograd.grad.
     """
     _check_options(only_inputs, allow_unused, materialize_grads)
-    if is_grads_batched:
-        options = (retain_graph, create_graph, True, allow_unused, False, materialize_grads)
-        return over_rows(lambda *rows: grad(outputs, inputs, rows, *options), as_tuple(grad_outputs))
-    wanted = as_tuple(inputs)
-    if not wanted:
-        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    _check_wanted(wanted)
-    if materialize_grads and any(isinstance(place, GradientEdge) for place in wanted):
-        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
-    if watch.active and local.layers and any(type(x) is Batched for x in (*as_tuple(outputs), *wanted)):
+    wanted = _given_inputs(inputs, "grad")
+    options = retain_graph, create_graph, allow_unused or materialize_grads, materialize_grads
+
+    def gradients(*given: Any) -> tuple[Tensor | None, ...]:
+        return _gradients(several, wanted, given, *options)
+
+    several, given = _given_outputs(outputs, "outputs"), as_tuple(grad_outputs)
+    found = over_rows(gradients, given) if is_grads_batched else gradients(*given)
+    return dict(zip(inputs, found, strict=True)) if type(inputs) is dict else found
+
+
+def _gradients(
+    outputs: tuple[Any, ...], wanted: tuple[Any, ...], given: tuple[Any, ...], retain_graph: bool | None, create_graph: bool,
+    allow_unused: bool | None, materialize: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """``grad`` of what was given; for an input that the outputs do not depend on zeros, None or an error."""
+    if watch.active and local.layers and any(type(x) is Batched for x in (*outputs, *wanted)):
         from gradlib.core.backward_rows import grad_of_rows
 
-        return grad_of_rows(
-            as_tuple(outputs), wanted, as_tuple(grad_outputs), retain_graph, create_graph, allow_unused=allow_unused,
-            materialize_grads=materialize_grads,
-        )  # fmt: skip
-    roots = _cotangents(_placed(as_tuple(outputs)), as_tuple(grad_outputs), create_graph)
-    wanted = _placed(wanted, roots)
-    keep = create_graph if retain_graph is None else retain_graph
-    found = _captured(roots, wanted, keep, create_graph)
+        found = grad_of_rows(outputs, wanted, given, retain_graph, create_graph)
+    else:
+        roots = _cotangents(_placed(outputs), given, create_graph)
+        keep = create_graph if retain_graph is None else retain_graph
+        found = tuple(_captured(roots, _placed(wanted, roots), keep, create_graph))
     results: list[Tensor | None] = []
-    for i, (tensor, g) in enumerate(zip(wanted, found, strict=True)):
-        if g is None and materialize_grads:
-            g = zeros_like(tensor._array)
-        if g is None and not (allow_unused or materialize_grads):
+    for i, (place, g) in enumerate(zip(wanted, found, strict=True)):
+        if g is None and materialize:
+            g = _zeros(place, create_graph)
+        elif g is None and not allow_unused:
+            shape = list(place.shape if isinstance(place, Tensor) else stand_in(place).shape)
             raise RuntimeError(
                 "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
-                f"desired behavior. It is the Tensor at index {i}, of shape {list(tensor._array.shape)}."
+                f"desired behavior. It is the Tensor at index {i}, of shape {shape}."
             )
         results.append(g if g is None or isinstance(g, Tensor) else wrap(as_array(g)))
     return tuple(results)
+
+
+def _zeros(tensor: Any, requires_grad: bool) -> Tensor:
+    """What stands for the gradient of an input that was not used."""
+    if type(tensor) is GradientEdge:
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge that the outputs do not depend on")
+    if type(tensor) is Batched:
+        return tensor.again(_zeros(tensor.value, requires_grad))
+    return wrap(zeros_like(tensor._array)).requires_grad_(requires_grad)
 
 
 def _check_options(only_inputs: bool, allow_unused: bool | None, materialize_grads: bool) -> None:
@@ -248,16 +296,6 @@ def _check_options(only_inputs: bool, allow_unused: bool | None, materialize_gra
         )
 
 
-def _check_wanted(wanted: tuple[Any, ...]) -> None:
-    for i, tensor in enumerate(wanted):
-        if type(tensor) is GradientEdge:
-            continue
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"gradients are taken with respect to Tensors, got {type(tensor).__name__} at index {i} of inputs")
-        if tensor._node is None:
-            raise RuntimeError(f"One of the differentiated Tensors does not require grad (index {i} of inputs)")
-
-
 def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: bool, create_graph: bool) -> list[Any]:
     """Walk only where the wanted tensors are reached, and return the gradient that arrived at each (None where none did)."""
     targets = [t._node for t in wanted]
@@ -269,8 +307,11 @@ def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: b
     return [captures[node] if node is not None else None for node in targets]
 
 
-def _leading_to(starts: list[Node], captures: Captures) -> Needed:
-    """The nodes between starts and captures; True for those that must run, False for captures beyond which nothing is wanted."""
+def _leading_to(starts: list[Node], captures: Captures, run_ends: bool = False) -> Needed:
+    """The nodes between starts and captures; True for those that must run, False for captures beyond which nothing is wanted.
+
+    ``run_ends``: captures run too.
+    """
     oldest = min(node.seq for node in captures)
     reached = set(starts)
     stack = list(reached)
@@ -281,7 +322,7 @@ def _leading_to(starts: list[Node], captures: Captures) -> Needed:
                 stack.append(edge)
     needed: Needed = {}
     for node in sorted(reached, key=lambda n: n.seq):
-        runs = any(edge in needed for edge in node.edges)
+        runs = (run_ends and node in captures) or any(edge in needed for edge in node.edges)
         if runs or node in captures:
             needed[node] = runs
     return needed

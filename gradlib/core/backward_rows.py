@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import namespace, on_device_of, zeros_like
+from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.backward import _leading_to, grad
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at, levels_of
 from gradlib.core.modes import lifted
@@ -18,10 +18,8 @@ def grad_of_rows(
     cotangents: tuple[Any, ...],
     retain_graph: bool | None,
     create_graph: bool,
-    allow_unused: bool | None,
-    materialize_grads: bool,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of rows, for each row its own; arguments as for ``grad``.
+    """The gradients of rows, for each row its own, None for an input that is not used; arguments as for ``grad``.
 
     Raises: RuntimeError for a gradient of rows by what is the same for all of them, which would be their sum.
     """
@@ -45,7 +43,7 @@ def grad_of_rows(
         ys, gs = zip(*alike, strict=True)
         made = grad(ys, [inputs[i] for i in others], gs, retain_graph, create_graph, allow_unused=True)
         found |= dict(zip(others, made, strict=True))
-    return tuple(_present(found.get(i), x, i, allow_unused, materialize_grads) for i, x in enumerate(inputs))
+    return tuple(found.get(i) for i in range(len(inputs)))
 
 
 def _cotangent(level: VmapLevel, output: Tensor, g: Any) -> Tensor:
@@ -74,20 +72,3 @@ def _refuse_sums(outputs: list[Any], inputs: list[Any]) -> None:
             "vmap: the gradient of a Tensor that is batched over with respect to one that is the same for all rows would be the sum over "
             "the rows. Use func.grad or func.vjp inside vmap, which give each row its own, or take the gradient outside vmap."
         )
-
-
-def _present(g: Tensor | None, tensor: Any, number: int, allow_unused: bool | None, materialize: bool) -> Tensor | None:
-    if g is None and materialize:
-        return tensor.again(_zeros(tensor.value)) if type(tensor) is Batched else _zeros(tensor)
-    if g is None and not allow_unused:
-        raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
-            f"desired behavior. It is the Tensor at index {number}, of shape {list(tensor.shape)}."
-        )
-    return g
-
-
-def _zeros(tensor: Tensor) -> Tensor:
-    if type(tensor) is Batched:
-        return tensor.again(_zeros(tensor.value))
-    return wrap(zeros_like(tensor._array))

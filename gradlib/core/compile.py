@@ -55,13 +55,17 @@ def build(name: str, source: str, names: dict[str, Any]) -> Any:
     return space[name]
 
 
+def _nodes(op: Op) -> dict[str, Any]:
+    return {"Node": op.node, "Lasting": op.lasting_node}
+
+
 # ---- the call ---------------------------------------------------------------------------------------------------------------
 
 
 def compile_call(op: Op, operator: bool = False) -> Any:
     """The public function of an operation; or what stands on Tensor for one of Python's operators: no keywords, and ``operate``."""
     names = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
-    names |= {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node}
+    names |= {"op": op, "_value": op.value, "_direct": op.direct, **_nodes(op)}
     names |= forward_names(op)
     if operator:
         names["dispatch"] = operate
@@ -79,7 +83,7 @@ def compile_on_device(op: Op) -> Any:
     named = {"ndarray": library.ndarray, "np": library, "current_device": library.cuda.runtime.getDevice, "dispatch": general}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
     direct = device_function(op.direct.__name__) if op.direct is not None else None
-    return build(op.name, source_on_device(op), {**named, "op": op, "_value": op.value, "_direct": direct, "Node": op.node})
+    return build(op.name, source_on_device(op), {**named, "op": op, "_value": op.value, "_direct": direct, **_nodes(op)})
 
 
 def source_on_device(op: Op) -> str:
@@ -91,7 +95,7 @@ def source_on_device(op: Op) -> str:
 
 def compile_observed(op: Op) -> Any:
     """``observed(seq, *args)``: the operation with the number its node is to have, for an observer to call while it is all there is."""
-    return build("observed", source_of_observed(op), {"op": op, "_value": op.value, "_direct": op.direct, "Node": op.node})
+    return build("observed", source_of_observed(op), {"op": op, "_value": op.value, "_direct": op.direct, **_nodes(op)})
 
 
 def source_of_observed(op: Op) -> str:
@@ -172,11 +176,15 @@ def _plain_path(op: Op, device: bool = False) -> list[str]:
         f"        if (_dtype is F32 or _dtype is F64) and {_is_plain(f'a_{first}', device)}:",
         *([f"            n_{first} = {first}._node"] if op.rules else []),
     ]
-    for other in others:
+    made = "Node"
+    if op.promote and any(op.without_tensors):  # any of the others
+        made = "_made"
+        lines.append("            _made = Node")
+    for place, other in enumerate(others, 1):
         if op.rules and other not in op.rules:
             lines += _unpacked_also(op, other, dispatched, device)
             continue
-        lines += _unpacked_like(other, dispatched, bool(op.promote), device)
+        lines += _unpacked_like(other, dispatched, bool(op.promote), device, place in op.without_tensors)
     compute = [f"out = {op.begins}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
     if op.rules:
         unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
@@ -186,7 +194,7 @@ def _plain_path(op: Op, device: bool = False) -> list[str]:
             "                    _node = None",
             *(f"                    {line}" for line in compute),
             "                else:",
-            "                    _node = Node()",
+            f"                    _node = {made}()",
             "                    _node.seq = next_seq()",
             *(f"                    {line}" for line in compute),
             f"                    _node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
@@ -218,8 +226,11 @@ def _is_plain(name: str, device: bool) -> str:
     return f"type({name}) is ndarray" + (f" and {name}.data.device_id == current_device()" if device else "")
 
 
-def _unpacked_like(name: str, dispatched: str, numbers: bool, device: bool) -> list[str]:
-    """A further differentiable input: of the first one's dtype, or (where operands meet in one) a Python number."""
+def _unpacked_like(name: str, dispatched: str, numbers: bool, device: bool, lasting: bool) -> list[str]:
+    """A further differentiable input: of the first one's dtype, or (where operands meet in one) a Python number.
+
+    ``lasting``: where it is a number the node holds no tensor.
+    """
     elsewhere = f" or not ({_is_plain(f'a_{name}', device)})" if device else ""
     return [
         f"            _kind = type({name})",
@@ -231,6 +242,7 @@ def _unpacked_like(name: str, dispatched: str, numbers: bool, device: bool) -> l
         "            elif _kind is float or _kind is int:" if numbers else "            elif False:",
         f"                a_{name} = {name}",
         f"                n_{name} = None",
+        *(["                _made = Lasting"] if numbers and lasting else []),
         "            else:",
         f"                {dispatched}",
     ]
@@ -301,6 +313,7 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
         "single": len(op.tensors) == 1 and op.sequence is None,
         "saved_names": op.saved_names,
         "output_names": op.outputs,
+        "frees": op.saves_tensors,
         "op": op,
         "__module__": op.value.__module__,
         "__doc__": f"One run of ``{op.name}``.",
@@ -311,6 +324,13 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
             run = build(method, source_of_run(op, method, recorded), rules)
             body[method] = _conjugated(run) if conjugate else run
     return type(name, (Node,), body)
+
+
+def lasting(node: type[Node]) -> type[Node]:
+    """The same node where, an argument being a number, it holds no tensor."""
+    if not node.frees:
+        return node
+    return type(node.__name__, (node,), {"__slots__": (), "frees": False, "__module__": node.__module__, "__doc__": node.__doc__})
 
 
 def _conjugated(run: Any) -> Any:
@@ -326,18 +346,17 @@ def _conjugated(run: Any) -> Any:
 def source_of_run(op: Op, method: str, recorded: bool) -> str:
     """The Python text that unpacks what a node saved, checks versions and applies the rules."""
     lines = [f"def {method}(self, g):"]
+    shared = [name for name in op.saved_names if len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
+    unpacked = [line for name in shared for line in _unpacked(op, name, "    ", recorded)]
+    some = any(len(names) == 1 for names in op.rule_params.values()) and not unpacked  # of the rules need nothing that was saved
+    gone = ["if saved is None:", "    raise freed(self)"]
     if op.saved_names:
-        lines += [
-            "    saved = self.saved",
-            "    if saved is None:",
-            "        raise freed(self)",
-            f"    {', '.join(op.saved_names)}, = saved",
-        ]
+        lines.append("    saved = self.saved")
+        lines += ["    if saved is not None:"] if some else [f"    {line}" for line in gone if op.saves_tensors]
+        lines.append(f"    {'    ' if some else ''}{', '.join(op.saved_names)}, = saved")
     if any(name in op.outputs for name in op.saved_names):
         lines += ["    if self.rare is not None:", "        check_outputs(self)"]
-    shared = [name for name in op.saved_names if len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
-    for name in shared:
-        lines += _unpacked(op, name, "    ", recorded)
+    lines += unpacked
     if len(op.tensors) == 1 and op.sequence is None:
         (tensor,) = op.tensors
         return "\n".join([*lines, f"    return rule_{tensor}({', '.join(op.rule_params[tensor])})"])
@@ -352,6 +371,8 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
             results.append(f"*{call}")
             continue
         lines += [f"    d_{tensor} = None", f"    if edges[{position}] is not None:"]
+        if some and len(op.rule_params[tensor]) > 1:
+            lines += [f"        {line}" for line in gone]
         for name in op.rule_params[tensor]:
             if name in op.saved_names and name not in shared:
                 lines += _unpacked(op, name, "        ", recorded)

@@ -207,7 +207,10 @@ def _new_node(op: Op, inputs: list[Any], values: list[Any], seq: int | None) -> 
     is_complex = any(getattr(getattr(v, "dtype", None), "kind", "") == "c" or isinstance(v, complex) for v in values)
     if is_complex and op.complex == "none":
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
-    node = op.complex_node() if is_complex else op.node()
+    if any(not is_array(values[i]) for i in op.without_tensors):
+        node = op.lasting_complex_node() if is_complex else op.lasting_node()
+    else:
+        node = op.complex_node() if is_complex else op.node()
     node.seq = next_seq() if seq is None else seq
     node.edges = tuple(edges)
     node.rare = None

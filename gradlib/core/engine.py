@@ -43,7 +43,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
 
     Args:
         roots: nodes with the cotangents of their outputs.
-        keep: leave saved values in place for another walk.
+        keep: leave saved tensors in place for another walk.
         needed: the only nodes to visit; None for all.
         captures: nodes whose incoming gradient is wanted; it is filled in instead of (for leaves) being accumulated.
     """
@@ -83,7 +83,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
                 node.accumulate(g, unshared)
             continue
         grads = run_around(around, node, g, node.run) if around or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
-        if not keep:
+        if not keep and node.frees:
             node.saved = None
         grads = (grads,) if node.single else grads
         if node.rare is not None and node.rare.post_hooks:
@@ -129,7 +129,7 @@ def walk_recorded(
             _at_leaf(node, g, node.accumulate_recorded)
             continue
         grads = run_around(around_nodes(), node, g, node.run_recorded)
-        if not keep:
+        if not keep and node.frees:
             node.saved = None
         if node.single:
             grads = (grads,)

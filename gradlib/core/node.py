@@ -131,6 +131,8 @@ class Node:
     __slots__ = ("__weakref__", "dtype", "edges", "rare", "saved", "seq", "shape")
 
     single = False
+    frees = True
+    """Whether backward lets go of what is saved; of numbers and shapes alone it does not, so that such a node can run again."""
     saved_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.core.compile import compile_call, compile_node, compile_observed, compile_on_device, direct_function
+from gradlib.core.compile import compile_call, compile_node, compile_observed, compile_on_device, direct_function, lasting
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
 
@@ -44,6 +44,8 @@ class Op:
         outputs: names of the results; differentiable: positions of those that carry gradients.
         promote: how operands meet in dtype (see ``core/dispatch.py``).
         view: whether the result may share the first input's memory.
+        saves_tensors: whether the rules ask for any; a node without them can run as often as one likes.
+        without_tensors: positions among ``tensors``; where one of these is a number, the node holds no tensor either.
         complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
             "explicit" (the rules treat complex numbers themselves) or "none".
         call: the public function.
@@ -72,12 +74,22 @@ class Op:
         self.needed_by = {
             need: tuple(i for i, name in enumerate(self.tensors) if need in self.rule_params.get(name, ())) for need in self.saved_names
         }
+        saved = {name for name in self.saved_names if name in self.tensors or name in self.outputs}
+        self.saves_tensors = bool(saved)
+        self.without_tensors = tuple(
+            i
+            for i, name in enumerate(self.tensors)
+            if name != self.sequence and len(self.tensors) > 1 and not saved.intersection(self.outputs)
+            and saved and all(need == name or self.needed_by[need] == (i,) for need in saved)
+        )  # fmt: skip
         named = direct_function(self)
         self.begins = "_direct(" if named else "_value(np, "  # how a compiled text begins the call of the value on NumPy arrays
         self.direct: Callable[..., Any] | None = getattr(np, named) if named else None
         self.ufunc: str | None = named if isinstance(self.direct, np.ufunc) else None
         self.node: type[Node] = compile_node(self)
+        self.lasting_node: type[Node] = lasting(self.node)
         self.complex_node: type[Node] = compile_node(self, conjugate=True) if self.complex == "holomorphic" else self.node
+        self.lasting_complex_node: type[Node] = lasting(self.complex_node)
         self.call: Callable[..., Any] = compile_call(self)
 
     @functools.cached_property

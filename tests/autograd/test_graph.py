@@ -186,7 +186,8 @@ class TestGradientEdge:
         with pytest.raises(RuntimeError, match="does not require gradients"):
             get_gradient_edge(x.detach())
         with pytest.raises(RuntimeError, match="materialize_grads cannot be used"):
-            grad(x.sum(), get_gradient_edge(x), materialize_grads=True)
+            grad(x.sum(), get_gradient_edge(leaf(1.0)), materialize_grads=True)
+        assert grad(x.sum(), get_gradient_edge(x), materialize_grads=True)[0].tolist() == [1, 1]
         with pytest.raises(RuntimeError, match="only for scalar outputs"):
             grad(get_gradient_edge(x * x), x)
         with pytest.raises(RuntimeError, match="Mismatch in shape"):

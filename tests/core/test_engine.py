@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.autograd import backward, grad
+from gradlib.autograd import Function, backward, grad
 from gradlib.core.tensor import Tensor
 from tests.values import host
 
@@ -118,8 +119,67 @@ class TestRetaining:
     def test_a_second_backward_is_refused(self) -> None:
         y = (leaf() * leaf()).sum()
         y.backward()
-        with pytest.raises(RuntimeError, match=f"{FREED}.*SumBackward0.*retain_graph=True"):
+        with pytest.raises(RuntimeError, match=f"{FREED}.*MulBackward0.*retain_graph=True"):
             y.backward()
+
+    def test_a_second_backward_where_no_tensor_was_saved(self) -> None:
+        theta = leaf()
+        for t in theta:
+            (t**2).backward()
+        assert theta.grad.tolist() == [2, 4, 6]
+        x = leaf()
+        h = x.reshape(3, 1)
+        (h * h).sum().backward()
+        (h.exp() * 0).sum().backward()
+        assert x.grad.tolist() == [2, 4, 6]
+        x = leaf()
+        loss = x.mean()
+        loss.backward()
+        loss.backward()
+        np.testing.assert_allclose(host(x.grad), 2 / 3)
+
+    @pytest.mark.parametrize(
+        "program",
+        [
+            lambda x: -(x + 1 - x.T) + x.flip(0) + x.roll(1, 0) + x.tril(),
+            lambda x: x[0] + x[:, 1] + x[..., None][:, 2, 0] + x.unbind(1)[0] + x.sum(0) + x.diagonal() + x.cumsum(1)[2],
+            lambda x: x.expand(2, 3, 3) + x.repeat(2, 1, 1) + gradlib.stack([x, x]) + gradlib.cat([x, x]).reshape(2, 3, 3),
+            lambda x: x.float().double().clone() + x.floor(),
+            lambda x: x * 2 + 3 * x - x / 4,
+            lambda x: x.remainder(2) + x.fmod(x.detach()) + x.lerp(x.T, 0.5) + gradlib.addcmul(x, x.detach(), x.detach()),
+        ],
+    )
+    def test_such_programs(self, program: Callable[[Tensor], Tensor]) -> None:
+        x = gradlib.arange(1.0, 10.0, dtype=gradlib.float64).reshape(3, 3).requires_grad_()
+        y = program(x)
+        y.backward(gradlib.ones_like(y))
+        once = host(x.grad).copy()
+        y.backward(gradlib.ones_like(y))
+        np.testing.assert_array_equal(host(x.grad), 2 * once)
+        np.testing.assert_array_equal(host(grad(y, x, gradlib.ones_like(y), create_graph=True, retain_graph=False)[0]), once)
+        y.backward(gradlib.ones_like(y))
+
+    def test_a_function_that_saved_nothing(self) -> None:
+        class Twice(Function):
+            @staticmethod
+            def forward(ctx: Any, x: Tensor) -> Tensor:
+                ctx.factor = 2
+                return x * 2
+
+            @staticmethod
+            def backward(ctx: Any, g: Tensor) -> Tensor:
+                return g * ctx.factor
+
+        x = leaf()
+        y = Twice.apply(x).sum()
+        y.backward()
+        y.backward()
+        assert x.grad.tolist() == [4, 4, 4]
+
+    def test_what_is_no_tensor_can_be_read_afterwards(self) -> None:
+        y = leaf().sum(0)
+        y.backward()
+        assert y.grad_fn._saved_dim == 0
 
     def test_also_through_a_shared_part(self) -> None:
         x = leaf()
@@ -201,6 +261,46 @@ class TestInputs:
             assert x.grad.tolist() == [4, 5, 6]
             assert y.grad is None
 
+    def test_anything_that_holds_tensors(self) -> None:
+        for inputs in (lambda x: {"x": x}, lambda x: {"x": x}.values(), lambda x: (each for each in [x]), lambda x: {x}):
+            x = leaf()
+            (x * x).sum().backward(inputs=inputs(x))
+            backward((each for each in [x * x]), (ones(3) for _ in range(1)), inputs=inputs(x))
+            assert x.grad.tolist() == [4, 8, 12]
+
+    def test_a_retained_gradient_is_added_once(self) -> None:
+        x = leaf()
+        h = x * 2
+        h.retain_grad()
+        (h * h).sum().backward(inputs=(h,))
+        assert h.grad.tolist() == [4, 8, 12]
+        h = x * 2
+        (h * h).sum().backward(inputs=(h, h), create_graph=True)
+        assert h.retains_grad
+        assert h.grad.tolist() == [4, 8, 12]
+        assert h.grad.requires_grad
+        h.grad = None
+
+    def test_nodes_of_intermediate_values_run(self) -> None:
+        x, log = leaf(), []
+        h = x.exp().sort()[0]
+        for node in (h.grad_fn, h.grad_fn.next_functions[0][0]):
+            node.register_prehook(lambda g, node=node: log.append(f"before {node.name()}"))
+            node.register_hook(lambda d, g, node=node: log.append(f"after {node.name()}"))
+        h.sum().backward(inputs=[h])
+        assert log == ["before SortBackward0", "after SortBackward0"]
+        with pytest.raises(RuntimeError, match=FREED):
+            h.sum().backward()
+
+    def test_an_edge_retains_nothing(self) -> None:
+        x = leaf()
+        h = x * 2
+        h.retain_grad()
+        (h * h).sum().backward(inputs=gradlib.autograd.graph.get_gradient_edge(h))
+        assert h.grad.tolist() == [4, 8, 12]
+        (x * x).sum().backward(inputs=gradlib.autograd.graph.get_gradient_edge(x))
+        assert x.grad.tolist() == [2, 4, 6]
+
     def test_intermediate_values(self) -> None:
         x = leaf()
         h = x * 2
@@ -230,11 +330,38 @@ class TestInputs:
             (x * x).sum().backward(inputs=[])
         with pytest.raises(RuntimeError, match="does not require grad"):
             (x * x).sum().backward(inputs=[ones(3)])
-        with pytest.raises(TypeError, match="with respect to Tensors, got int"):
+        with pytest.raises(RuntimeError, match="all inputs have to be Tensors or GradientEdges, but got int"):
             (x * x).sum().backward(inputs=[5])
+        with pytest.raises(TypeError, match="must be a dict, not OrderedDict"):
+            (x * x).sum().backward(inputs=OrderedDict(x=x))
+        with pytest.raises(TypeError, match="tensors is a Tensor or several, got None"):
+            backward(None)
 
 
 class TestGrad:
+    def test_anything_that_holds_tensors(self) -> None:
+        x = leaf()
+        params = {"x": x, "y": leaf()}
+        for inputs in (params.values(), (each for each in params.values()), set(params.values())):
+            assert sorted(g.tolist() for g in grad((x * params["y"]).sum(), inputs)) == [[1, 2, 3], [1, 2, 3]]
+        assert grad((each for each in [x * x, x * 3]), x, (ones(3) for _ in range(2)))[0].tolist() == [5, 7, 9]
+        with pytest.raises(TypeError, match="is a Tensor, several or a dict of them, got None"):
+            grad(x.sum(), None)
+        with pytest.raises(TypeError, match="outputs is a Tensor or several, got None"):
+            grad(None, x)
+
+    def test_a_dict_for_a_dict(self) -> None:
+        x, unused = leaf(), leaf(1.0)
+        found = grad((x * x).sum(), {"x": x, "unused": unused}, materialize_grads=True)
+        assert {name: g.tolist() for name, g in found.items()} == {"x": [2, 4, 6], "unused": [0]}
+        found = grad(x * x, {"x": x}, gradlib.eye(3, dtype=gradlib.float64), is_grads_batched=True)
+        assert found["x"].tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
+
+    def test_zeros_for_what_is_unused_can_be_differentiated(self) -> None:
+        x, unused = leaf(), leaf(1.0)
+        assert grad((x * x).sum(), unused, create_graph=True, materialize_grads=True)[0].requires_grad
+        assert not grad((x * x).sum(), unused, materialize_grads=True)[0].requires_grad
+
     def test_returns_and_leaves_nothing(self) -> None:
         x, y = leaf(), leaf(4.0, 5.0, 6.0)
         found = grad((x * y).sum(), [x, y])

@@ -14,7 +14,11 @@ import pytest
 import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
 from gradlib.core import modes
+from gradlib.core.edge import below
+from gradlib.core.node import AccumulateGrad
 from gradlib.core.op import COMPOSITES, REGISTRY
+from gradlib.core.tensor import Tensor
+from tests.core.test_memory import holds_arrays
 from tests.ops.case import Case, as_arrays, as_tensors, results
 from tests.values import host
 
@@ -136,6 +140,19 @@ def test_derivatives(case: Case, rng: np.random.Generator, device: str) -> None:
     assert gradcheck(case.call, inputs)
     if case.second:
         assert gradgradcheck(case.call, inputs)
+
+
+@rows(lambda case: case.differentiable and case.id in FLOATING)
+def test_a_second_backward_is_refused_only_where_tensors_were_saved(case: Case, rng: np.random.Generator, device: str) -> None:
+    x = as_tensors(case.inputs(rng), "float64", device, requires_grad=True)
+    outputs = [y for y in results(case.call(*x)) if isinstance(y, Tensor) and y.requires_grad]
+    cotangents = [gradlib.ones_like(y) for y in outputs]
+    nodes = [node for node in below([y._node for y in outputs if y._node is not None]) if not isinstance(node, AccumulateGrad)]
+    gradlib.autograd.backward(outputs, cotangents)
+    for node in nodes:
+        assert node.saved is None if node.frees and node.saved_names else not holds_arrays(node.saved)
+    if not any(node.frees and node.saved_names for node in nodes):
+        gradlib.autograd.backward(outputs, cotangents)
 
 
 @rows(lambda case: case.complex)
