@@ -13,6 +13,7 @@ from gradlib.core.inplace import write
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.ops.create import zeros_like
 from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
 from gradlib.ops.kinds import in_single, takes
 from gradlib.ops.select import choose
@@ -27,7 +28,25 @@ def _perhaps_in_place(name: str, function: Callable[..., Any], input: Any, inpla
 # ---- with a kink --------------------------------------------------------------------------------------------------------------
 
 
-@op("elementwise", promote=takes("relu", "if"), inplace=True, name="relu", input=lambda g, out: choose(out <= 0, 0, g))
+@op(
+    "elementwise", promote="same", method=False, complex="none",
+    grad_output=lambda g, input, threshold: threshold_backward(g, input, threshold), input=lambda g: zeros_like(g),
+)  # fmt: skip
+def threshold_backward(xp: Any, grad_output: Any, input: Any, threshold: float) -> Any:
+    """The gradient where input is above the threshold or NaN, else 0: the derivative of ``relu``, whose own by input is 0."""
+    return xp.where(input <= threshold, 0, grad_output)
+
+
+@op(
+    "elementwise", promote="same", method=False, complex="none",
+    grad_output=lambda g, input, negative_slope: leaky_relu_backward(g, input, negative_slope), input=lambda g: zeros_like(g),
+)  # fmt: skip
+def leaky_relu_backward(xp: Any, grad_output: Any, input: Any, negative_slope: float) -> Any:
+    """The gradient, times negative_slope where input is not positive: the derivative of ``leaky_relu``, whose own by input is 0."""
+    return xp.where(input > 0, grad_output, grad_output * grad_output.dtype.type(negative_slope))
+
+
+@op("elementwise", promote=takes("relu", "if"), inplace=True, name="relu", input=lambda g, out: threshold_backward(g, out, 0))
 def rectified(xp: Any, input: Any) -> Any:
     """Each element, or 0 where it is negative; the derivative at 0 is 0."""
     return xp.maximum(input, 0)
@@ -41,7 +60,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
 
 @op(
     "elementwise", promote=takes("leaky_relu", "f"), method=False, name="leaky_relu",
-    input=lambda g, input, negative_slope: choose(input > 0, g, g * negative_slope),
+    input=lambda g, input, negative_slope: leaky_relu_backward(g, input, negative_slope),
 )  # fmt: skip
 @in_single
 def leaky(xp: Any, input: Any, negative_slope: float) -> Any:

@@ -176,7 +176,7 @@ def values_for(name: str, values: Any, input: Any) -> Any:
     if not isinstance(values, (bool, int, float, complex)):
         raise TypeError(f"{name}: expected a Tensor or a number, got {type(values).__name__}")
     with on_device_of(raw(input)):
-        return namespace(raw(input)).asarray(values, dtype=input.dtype)
+        return namespace(raw(input)).asarray(np.asarray(values).astype(input.dtype))  # which wraps -1 to 255, as torch does
 
 
 @writing

@@ -275,10 +275,10 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 @composite(method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """Every tensor expanded to their common shape. Source: torch.broadcast_tensors."""
+    """Every tensor expanded to their common shape, itself where it has that already. Source: torch.broadcast_tensors."""
     parts = _listed(tensors)
-    shape = broadcast_shapes(*(x.shape for x in parts))
-    return tuple(expand(x, tuple(shape)) for x in parts)
+    shape = tuple(broadcast_shapes(*(x.shape for x in parts)))
+    return tuple(x if tuple(x.shape) == shape else expand(x, shape) for x in parts)
 
 
 @composite(method=False)

@@ -94,7 +94,7 @@ def l1_loss(
 
 
 def _smooth_slope(g: Any, input: Any, beta: float) -> Any:
-    return g * choose(abs(input) < beta, input / beta, sign(input))
+    return g * choose(abs(input) >= beta, sign(input), input / beta)
 
 
 @op("elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=_smooth_slope)

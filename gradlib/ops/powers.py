@@ -50,7 +50,7 @@ def _pow_exponent_slope(g: Any, input: Any, exponent: Any) -> Any:
     harmless = (exponent.imag == 0) & (exponent.real >= 0) if complex_exponent else exponent >= 0
     if not hasattr(input, "dtype"):
         if input == 0:
-            return g * choose(harmless, 0.0, -math.inf)
+            return g * choose(harmless, 0.0, exponent - math.inf)
         return g * input**exponent * (cmath.log(input) if complex_exponent or isinstance(input, complex) else _real_log(input))
     power = input**exponent
     return g * (power * log(choose((input == 0) & harmless, ones_like(power), input)))

@@ -19,6 +19,7 @@ from gradlib.ops.join import cat
 from gradlib.ops.reduce import sum
 from gradlib.ops.select import choose
 from gradlib.ops.shape import movedim, unsqueeze
+from gradlib.ops.slices import select
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "trapezoid", "trapz"]
 
@@ -248,9 +249,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     dim = _sampled(y, dim)
     if not y.shape[dim]:
         return sum(y * 0.0, dim)
-    pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
     if x is None:
-        return sum(pairs, dim) * ((1.0 if dx is None else dx) / 2.0)
+        return (sum(y, dim) - (select(y, dim, 0) + select(y, dim, -1)) * 0.5) * (1.0 if dx is None else dx)
+    pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
     if x.ndim == 1 and y.ndim > 1:
         if x.shape[0] != y.shape[dim]:
             raise _unpaired(x, y, dim)

@@ -146,12 +146,14 @@ MODES: dict[str, Callable[[Any, Program], Results]] = {
 }
 
 
-def facts(found: Results | Raised) -> dict[str, Any] | Raised:
-    if isinstance(found, Raised):
-        return found
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+def facts(lib: Any, program: Program, mode: str) -> dict[str, Any] | Raised:
+    """What a run gives, as plain values."""
+
+    def call() -> Results:
+        found = MODES[mode](lib, program)
         return {name: seen(value) if is_tensor(value) else None for name, value in found.items()}
+
+    return attempt(call)
 
 
 def close(a: np.ndarray, b: np.ndarray, dtype: str, slack: float = 1.0) -> bool:
@@ -173,6 +175,11 @@ def coarsest(program: Program) -> str:
     return max(names, key=TOLERANCE.__getitem__, default="float64")
 
 
+def coarser(dtype: str, precision: str) -> str:
+    """The less precise of two dtypes; that of an integer result is its own."""
+    return dtype if dtype not in TOLERANCE else max(dtype, precision, key=TOLERANCE.__getitem__)
+
+
 def differences(mode: str, torch: Any, gradlib: Any, precision: str) -> Iterator[Disagreement]:
     """What two runs disagree about, values beyond the rounding of a dtype."""
     if isinstance(torch, Raised) or isinstance(gradlib, Raised):
@@ -192,7 +199,7 @@ def differences(mode: str, torch: Any, gradlib: Any, precision: str) -> Iterator
                 yield Disagreement(mode, what, name, str(its[place]), str(mine[place]))
                 break
         else:
-            if not close(mine[0], its[0], precision if its[1] in TOLERANCE else its[1]):
+            if not close(mine[0], its[0], coarser(its[1], precision)):
                 yield Disagreement(mode, "value", name, _shown(its), _shown(mine))
             elif mode == "values":
                 for what, place in (("requires_grad", 3), ("leaf", 4), ("version", 5)):
@@ -219,22 +226,23 @@ def nudged(program: Program, sign: float) -> Program:
 
 def ill_conditioned(torch: Any, program: Program, mode: str, found: Disagreement) -> bool:
     """Whether torch itself gives clearly other numbers when its inputs change by rounding."""
-    runs = [facts(attempt(lambda p=p: MODES[mode](torch, p))) for p in (program, nudged(program, 1), nudged(program, -1))]
+    runs = [facts(torch, each, mode) for each in (program, nudged(program, 1), nudged(program, -1))]
     if any(isinstance(run, Raised) or run.get(found.where) is None for run in runs):
         return True
     first, *others = (run[found.where] for run in runs)
-    precision = coarsest(program) if first[1] in TOLERANCE else first[1]
+    precision = coarser(first[1], coarsest(program))
     return any(other[2] != first[2] or not close(other[0], first[0], precision, 0.02) for other in others)
 
 
 def disagreements(libraries: tuple[Any, Any], program: Program, modes: tuple[str, ...]) -> Iterator[Disagreement]:
     """Every disagreement of a program in these modes; the first mode that disagrees ends it."""
     for mode in modes:
-        runs = [facts(attempt(lambda lib=lib, mode=mode: MODES[mode](lib, program))) for lib in libraries]
+        runs = [facts(lib, program, mode) for lib in libraries]
         found = [
-            each for each in differences(mode, *runs, coarsest(program))
+            each
+            for each in differences(mode, *runs, coarsest(program))
             if each.what != "value" or not ill_conditioned(libraries[0], program, mode, each)
-        ]  # fmt: skip
+        ]
         yield from found
-        if found or isinstance(runs[0], Raised) and mode == "values":
+        if found or (isinstance(runs[0], Raised) and mode == "values"):
             return

@@ -31,6 +31,14 @@ def dropped(x: Any) -> Any:
 CASES = [
     Case("relu", gradlib.relu, spread((3, 4)), lambda x: x * (x > 0), dtypes=ALL),
     Case("relu", gradlib.relu, lambda rng: [rng.integers(-4, 5, 6)], lambda x: x * (x > 0), label="integers"),
+    Case(
+        "threshold_backward", lambda g, x: activation.threshold_backward(g, x, 0), spread((3, 4), (3, 4)), lambda g, x: g * (x > 0),
+        dtypes=ALL,
+    ),
+    Case(
+        "leaky_relu_backward", lambda g, x: activation.leaky_relu_backward(g, x, 0.25), spread((3, 4), (3, 4)),
+        lambda g, x: g * np.where(x > 0, 1, 0.25), dtypes=ALL,
+    ),
     Case("leaky_relu", activation.leaky_relu, spread((3, 4)), lambda x: x * np.where(x > 0, 1, 0.01), dtypes=ALL),
     Case("leaky_relu", lambda x: activation.leaky_relu(x, 0.3), spread((3, 4)), lambda x: x * np.where(x > 0, 1, 0.3), label="slope"),
     Case("elu", activation.elu, spread((3, 4)), elu, dtypes=ALL),

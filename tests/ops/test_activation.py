@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -125,3 +126,12 @@ def test_dropout_at_its_limits() -> None:
     assert x.tolist() == [0, 0, 0, 0]
     with pytest.raises(ValueError, match=r"between 0 and 1, but got 1\.5"):
         activation.dropout(x, 1.5)
+
+
+@pytest.mark.parametrize("function", [gradlib.relu, activation.leaky_relu])
+def test_second_derivatives_of_what_is_bent_once_are_zeros(function: Callable[[Any], Any]) -> None:
+    """As in torch: zeros that are part of the graph, where code that differentiates twice would else be refused."""
+    x = gradlib.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    (slope,) = gradlib.autograd.grad(function(x).sum(), x, create_graph=True)
+    assert slope.requires_grad
+    assert gradlib.autograd.grad(slope.sum(), x)[0].tolist() == [0, 0, 0]

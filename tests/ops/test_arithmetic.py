@@ -391,3 +391,10 @@ def test_broadcasting_is_undone(drawn: BroadcastableShapes) -> None:
         copies = result.numel() / x.numel() if x.numel() else 0
         assert x.grad.shape == x.shape
         np.testing.assert_allclose(host(x.grad), slope * copies)
+
+
+@pytest.mark.nonfinite
+def test_zero_to_an_unknown_power_has_an_unknown_slope() -> None:
+    exponent = gradlib.tensor([1.0, -1.0, math.nan, 0.0], requires_grad=True)
+    (0**exponent).sum().backward()
+    assert str(exponent.grad.tolist()) == "[0.0, -inf, nan, 0.0]"

@@ -296,3 +296,8 @@ def test_numbers_are_searched_too() -> None:
     assert gradlib.searchsorted(edges, 3) == 1
     assert gradlib.bucketize(3, edges, right=True) == 2
     assert gradlib.bucketize(gradlib.tensor([2.5]), edges, out_int32=True).dtype == gradlib.int32
+
+
+def test_numbers_beyond_a_narrow_integer_wrap() -> None:
+    x = gradlib.tensor([1, 2, 3], dtype="uint8")
+    assert x.scatter(0, gradlib.tensor([0]), -1).tolist() == [255, 2, 3]

@@ -224,3 +224,11 @@ def test_answers_that_do_not_fit() -> None:
             F.binary_cross_entropy_with_logits(x, x, **{name: gradlib.ones(3, requires_grad=True)})
     with pytest.raises(NotImplementedError, match="int64"):
         F.binary_cross_entropy_with_logits(t([1]), t([1]))
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss])
+def test_an_unknown_difference_has_an_unknown_gradient(loss: Any) -> None:
+    x = gradlib.tensor([0.5, math.nan, 9, -9], requires_grad=True)
+    loss(x, gradlib.zeros(4), reduction="sum").backward()
+    assert str(x.grad.tolist()) == "[0.5, nan, 1.0, -1.0]"

@@ -188,3 +188,10 @@ def test_functional_softmax_chooses_a_dimension_with_a_warning() -> None:
             made = gradlib.nn.functional.softmax(x)
         np.testing.assert_allclose(host(made.sum(dim)), 1, rtol=1e-6)
     assert gradlib.nn.functional.log_softmax(x, -1, dtype=gradlib.float64).dtype == gradlib.float64
+
+
+@pytest.mark.nonfinite
+def test_trapezoid_sums_before_it_halves() -> None:
+    """So that small integers do not overflow, and as torch does with what is infinite."""
+    assert gradlib.trapezoid(gradlib.tensor([255, 255, 255], dtype="uint8")).item() == 638
+    assert math.isnan(gradlib.trapezoid(gradlib.tensor([math.inf, 1.0])).item())

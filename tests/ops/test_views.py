@@ -318,3 +318,10 @@ def test_programs_of_views_and_writes(steps: list[tuple[int, int, int]]) -> None
         moved[place] += 1e-30j
         expected[place] = run_program(moved, steps).imag * 1e30
     np.testing.assert_allclose(host(leaf.grad), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_tensor_of_the_common_shape_is_broadcast_to_itself() -> None:
+    x, y = gradlib.zeros(2, 3), gradlib.zeros(3)
+    first, second = gradlib.broadcast_tensors(x, y)
+    assert first is x
+    assert second.shape == (2, 3)
