@@ -46,6 +46,41 @@ def attempt(name: str, advice: str, function: Callable[..., Any], *args: Any, **
         raise LinAlgError(f"linalg.{name}: {error}. {advice}") from None
 
 
+def without_broken(xp: Any, A: Any) -> tuple[Any, Any]:
+    """The matrices, but the identity in the place of those that hold inf or NaN, on which LAPACK's iterations may never end.
+
+    Returns: the matrices; where the others were, (...) of bool, or None for nowhere, which only the host asks.
+    """
+    whole = xp.isfinite(A)
+    if xp is np and whole.all():
+        return A, None
+    broken = ~whole.all((-2, -1))
+    return xp.where(broken[..., None, None], xp.eye(A.shape[-2], A.shape[-1], dtype=A.dtype), A), broken
+
+
+def iterate(name: str, function: Callable[..., Any], A: Any, *args: Any, read: Any = None, **named: Any) -> tuple[Any, Any]:
+    """What a decomposition that iterates gives, with the identity in place of matrices that are not finite; and which those were.
+
+    Args:
+        name, function, args, named: as for ``attempt``.
+        read: the part of A that the function looks at; all of it when None.
+    Raises: LinAlgError (on the CPU) for NaN, as torch does; a matrix of inf has values that are NaN.
+    """
+    xp = namespace(A)
+    seen = A if read is None else read
+    safe, broken = without_broken(xp, seen)
+    if xp is np and broken is not None and np.isnan(seen).any():
+        raise LinAlgError(
+            f"linalg.{name}: The algorithm failed to converge because the input matrix contained non-finite values. A must be finite."
+        )
+    return attempt(name, "A must be finite.", function, A if broken is None else safe, *args, **named), broken
+
+
+def nan_where(broken: Any, values: Any) -> Any:
+    """The values (..., k), NaN for the matrices that were not finite."""
+    return values if broken is None else namespace(values).where(broken[..., None], values.dtype.type(np.nan), values)
+
+
 def matrices(name: str, square: bool = False, low_precision: bool = False, integers: bool = False) -> Callable[[list[Any]], list[Any]]:
     """For ``op(promote=...)``: refuse operands that are no float or complex matrices of one dtype, or no square ones."""
 
@@ -100,8 +135,12 @@ def _cholesky_slope(g: Any, out: Any) -> Any:
 @op("other", promote=matrices("cholesky", square=True), complex="explicit", method=False, name="cholesky", A=_cholesky_slope)
 def _lower_factor(xp: Any, A: Any) -> Any:
     """The triangular factor of a positive definite matrix. Of another one the factor that was begun looks like any factor."""
+    advice = "A must be Hermitian and positive-definite."
     with failures_seen(xp):
-        return attempt("cholesky", "A must be Hermitian and positive-definite.", xp.linalg.cholesky, A)
+        L = attempt("cholesky", advice, xp.linalg.cholesky, A)
+    if bool(xp.isnan(xp.diagonal(L, 0, -2, -1)).any()):  # LAPACK may take NaN for a positive pivot
+        raise LinAlgError(f"linalg.cholesky: The factorization met NaN. {advice}")
+    return L
 
 
 @composite(method=False)
@@ -133,7 +172,21 @@ def triangle_solution(xp: Any, tensors: Any, upper: bool, unitriangular: bool) -
     A = xp.triu(A) if upper else xp.tril(A)
     if unitriangular:
         A = xp.where(xp.eye(A.shape[-1], dtype=bool), 1, A)
-    return attempt("solve_triangular", "A has a zero on its diagonal.", xp.linalg.solve, A, B)
+    try:
+        X = xp.linalg.solve(A, B)
+    except np.linalg.LinAlgError:
+        return _substituted(A, B, upper)
+    return X if xp is not np or np.isfinite(X).all() else _substituted(A, B, upper)
+
+
+def _substituted(A: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray:
+    """The same row by row, with inf and NaN only in the rows to which they belong: for a zero on the diagonal, and for what is not finite."""
+    X = np.empty(np.broadcast_shapes(A.shape[:-1] + (1,), B.shape), B.dtype)
+    size = A.shape[-1]
+    for i in reversed(range(size)) if upper else range(size):
+        known = slice(i + 1, None) if upper else slice(i)
+        X[..., i, :] = (B[..., i, :] - np.sum(A[..., i, known, None] * X[..., known, :], axis=-2)) / A[..., i, i, None]
+    return X
 
 
 def solve_triangle(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
@@ -163,13 +216,20 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
 )  # fmt: skip
 def _eigh(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues and eigenvectors of a Hermitian matrix, read from one triangle."""
-    return tuple(attempt("eigh", "A must be finite.", xp.linalg.eigh, A, UPLO))
+    (values, vectors), broken = iterate("eigh", xp.linalg.eigh, A, UPLO, read=_one_triangle(xp, A, UPLO))
+    return nan_where(broken, values), vectors
 
 
 @op("none", promote=matrices("eigh", square=True), also=("A",), method=False, name="eigvalsh")
 def _eigvalsh(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues alone, where no gradient is wanted."""
-    return attempt("eigh", "A must be finite.", xp.linalg.eigvalsh, A, UPLO)
+    values, broken = iterate("eigh", xp.linalg.eigvalsh, A, UPLO, read=_one_triangle(xp, A, UPLO))
+    return nan_where(broken, values)
+
+
+def _one_triangle(xp: Any, A: Any, UPLO: str) -> Any:
+    """The triangle that is read, to be asked whether it is finite; all of A where that is, as it mostly is."""
+    return A if xp is np and np.isfinite(A).all() else xp.tril(A) if UPLO == "L" else xp.triu(A)
 
 
 def _triangle_named(UPLO: str) -> str:
@@ -187,7 +247,8 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
         UPLO: which, "L"ower or "U"pper.
     Returns: the named tuple (eigenvalues (..., n), real, ascending; eigenvectors (..., n, n), in columns, each up to a factor of modulus
         1). A function of the eigenvectors has a derivative where it does not depend on that factor and no two eigenvalues are equal.
-    Raises: LinAlgError (on the CPU) when the iteration does not converge, RuntimeError for other shapes and dtypes.
+    Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
+        with inf has eigenvalues NaN.
     Source: torch.linalg.eigh.
     """
     return Eigh(*_eigh(A, _triangle_named(UPLO)))
@@ -238,13 +299,15 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
 @op("other", promote=matrices("svd"), outputs=("U", "S", "Vh"), complex="explicit", method=False, name="svd", A=_svd_slope)
 def _svd(xp: Any, A: Any, full_matrices: bool) -> Any:
     """Singular values and vectors; the public function says more."""
-    return tuple(attempt("svd", "A must be finite.", xp.linalg.svd, A, full_matrices))
+    (U, S, Vh), broken = iterate("svd", xp.linalg.svd, A, full_matrices)
+    return U, nan_where(broken, S), Vh
 
 
 @op("none", promote=matrices("svd"), also=("A",), method=False, name="svdvals")
 def _svdvals(xp: Any, A: Any) -> Any:
     """Singular values alone, where no gradient is wanted."""
-    return attempt("svd", "A must be finite.", xp.linalg.svd, A, compute_uv=False)
+    values, broken = iterate("svd", xp.linalg.svd, A, compute_uv=False)
+    return nan_where(broken, values)
 
 
 @composite(method=False)
@@ -257,7 +320,8 @@ def svd(A: Any, full_matrices: bool = True) -> Any:
     Returns: the named tuple (U (..., m, k or m), S (..., k), real, descending, Vh (..., k or n, n)). A function of U and Vh has a
         derivative where it does not depend on the factor of modulus 1 that their columns and rows share, and no two singular values are
         equal.
-    Raises: LinAlgError (on the CPU) when the iteration does not converge, RuntimeError for other shapes and dtypes.
+    Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
+        with inf has singular values NaN.
     Source: torch.linalg.svd.
     """
     return SVD(*_svd(A, full_matrices))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from typing import Any
 
@@ -12,10 +13,11 @@ from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import zeros_of
-from gradlib.ops.decompose import adjoint, attempt, matrices, solve_triangle
+from gradlib.ops.decompose import LinAlgError, adjoint, attempt, iterate, matrices, nan_where, solve_triangle
 from gradlib.ops.elementwise import abs
 from gradlib.ops.product import matmul
 from gradlib.ops.reduce import sum as total
+from gradlib.ops.select import choose
 from gradlib.ops.shape import expand
 
 __all__ = ["inverse", "pinverse"]
@@ -26,6 +28,18 @@ Lstsq = namedtuple("Lstsq", ["solution", "residuals", "rank", "singular_values"]
 # ---- inverses -----------------------------------------------------------------------------------------------------------------------
 
 
+def _attempt_regular(name: str, advice: str, function: Any, A: Any, *rest: Any) -> Any:
+    """``attempt``; but matrices that hold NaN are no singular ones, as which LAPACK reports some: their result is NaN."""
+    try:
+        return attempt(name, advice, function, A, *rest)
+    except LinAlgError:
+        unknown = np.isnan(A).any((-2, -1))[..., None, None]
+        if not unknown.any():
+            raise
+    made = attempt(name, advice, function, np.where(unknown, np.eye(A.shape[-1], dtype=A.dtype), A), *rest)
+    return np.where(unknown, made.dtype.type(math.nan), made)
+
+
 @op("other", promote=matrices("inv", square=True), method=False, A=lambda g, out: -(out.mT @ (g @ out.mT)))
 def inv(xp: Any, A: Any) -> Any:
     """The inverse of square matrices. To multiply with it, ``solve`` is quicker and more accurate.
@@ -34,7 +48,7 @@ def inv(xp: Any, A: Any) -> Any:
         A: (..., n, n), float or complex.
     Raises: LinAlgError (on the CPU) for a singular matrix, RuntimeError for other shapes and dtypes. Source: torch.linalg.inv.
     """
-    return attempt("inv", "Use linalg.pinv for matrices that have no inverse.", xp.linalg.inv, A)
+    return _attempt_regular("inv", "Use linalg.pinv for matrices that have no inverse.", xp.linalg.inv, A)
 
 
 @composite
@@ -63,11 +77,12 @@ def _pinv_slope(g: Any, A: Any, out: Any) -> Any:
 def pseudoinverse(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     """The inverse on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others; and those values."""
     if hermitian:
-        values, U = attempt("pinv", "A must be finite.", xp.linalg.eigh, A)
+        (values, U), broken = iterate("pinv", xp.linalg.eigh, A)
         Vh, size = (U.conj() if U.dtype.kind == "c" else U).mT, xp.abs(values)
     else:
-        U, values, Vh = attempt("pinv", "A must be finite.", xp.linalg.svd, A, False)
+        (U, values, Vh), broken = iterate("pinv", xp.linalg.svd, A, False)
         size = values
+    values, size = nan_where(broken, values), nan_where(broken, size)
     largest = size.max(-1, keepdims=True) if size.shape[-1] else size.sum(-1, keepdims=True)
     bound = xp.maximum(xp.asarray(atol)[..., None], xp.asarray(rtol)[..., None] * largest)
     kept = size > bound
@@ -122,7 +137,7 @@ def _solve_slopes(g: Any, tensors: list[Any], out: Any) -> list[Any]:
 @op("other", promote=matrices("solve", square=True), sequence="tensors", method=False, name="solve", tensors=_solve_slopes)
 def solution(xp: Any, tensors: Any) -> Any:
     """The X of A X = B, for both together."""
-    return attempt("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, *tensors)
+    return _attempt_regular("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, *tensors)
 
 
 def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
@@ -171,8 +186,8 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
         upper: whether A is an upper triangle.
         left: whether A stands on the left.
         unitriangular: take A's diagonal as ones.
-    Raises: LinAlgError (on the CPU) for a zero on the diagonal, RuntimeError for other shapes and dtypes.
-    Source: torch.linalg.solve_triangular.
+    Returns: X; inf or NaN where A's diagonal is zero.
+    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.solve_triangular.
     """
     matrices("solve_triangular", square=True)([A, B])
     A, B = _fit_together("solve_triangular", A, B, left)
@@ -206,8 +221,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     if right.shape[-2] != rows:
         raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(A.shape)} and {list(B.shape)}")
     inverse, values = pseudoinverse(A, *_tolerances(A, None, rcond), False)
-    X = matmul(inverse, right)
     S = values.detach() if isinstance(values, Tensor) else values
+    X = choose((S != S).any(-1)[..., None, None], math.nan, matmul(inverse, right))  # NaN for a matrix that holds inf
     with on_device_of(raw(S)):
         bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
         rank = (bound < S).sum(-1)

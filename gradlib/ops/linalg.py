@@ -17,7 +17,7 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complexes import conj
 from gradlib.ops.create import ones_like
-from gradlib.ops.decompose import adjoint, diagonal_mask, matrices, svd, svdvals
+from gradlib.ops.decompose import adjoint, diagonal_mask, matrices, svd, svdvals, without_broken
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import abs, clone
 from gradlib.ops.equations import inv
@@ -67,16 +67,20 @@ def _cofactors_slope(g: Any, A: Any) -> Any:
 @op("other", method=False, A=_cofactors_slope)
 def cofactors(xp: Any, A: Any) -> Any:
     """The derivative of the determinant by each element, from the singular values: it exists for singular matrices too."""
-    U, S, Vh = svd(A, False)
-    return _turned(U, xp.eye(S.shape[-1], dtype=S.dtype) * _of_others(S)[..., None, :], Vh)
+    safe, broken = without_broken(xp, A)
+    U, S, Vh = svd(safe, False)
+    made = _turned(U, xp.eye(S.shape[-1], dtype=S.dtype) * _of_others(S)[..., None, :], Vh)
+    return made if broken is None else xp.where(broken[..., None, None], made.dtype.type(math.nan), made)
 
 
 def _det_slope(g: Any, A: Any, out: Any) -> Any:
     """g times the cofactors: det(A) A^-T, or for matrices that are singular to working precision from their singular values."""
     array, size = raw(A), A.shape[-1]
+    if size == 1:
+        return g[..., None, None]
     xp = namespace(array)
     identity = xp.eye(size, dtype=array.dtype)
-    singular = (raw(out) == 0)[..., None, None]
+    singular = ((raw(out) == 0) | (raw(out) != raw(out)))[..., None, None]  # of NaN: inv might refuse it, the cofactors are NaN
     safe = choose(singular, identity, A)
     inverse = inv(safe)
     weight = (g * out)[..., None, None]
@@ -99,25 +103,38 @@ def det(xp: Any, A: Any) -> Any:
     Returns: (...). Its derivative exists everywhere, at singular matrices too.
     Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.det.
     """
-    return xp.linalg.det(A)
+    made = xp.linalg.det(A)
+    return made if xp is not np or np.all(made) else xp.where((made == 0) & ~np.isfinite(A).all((-2, -1)), made.dtype.type(math.nan), made)
 
 
 def _slogdet_slope(g: Any, A: Any, sign: Any) -> Any:
-    """A^-H times the gradient by log|det|, and by the angle of a complex sign."""
+    """A^-H times the gradient by log|det|, and by the angle of a complex sign; cofactors over zero for singular matrices."""
     by_sign, by_size = g
     weight: Any = 0.0 if by_size is None else by_size
     if by_sign is not None and A.dtype.kind == "c":
         weight = (by_sign.conj() * sign).imag * -1j + weight  # in this order NumPy scalars stay NumPy scalars
     elif by_size is None:
         weight = by_sign * 0
-    return weight[..., None, None] * adjoint(inv(A))
+    weight = weight[..., None, None]
+    array = raw(A)
+    singular = (raw(sign) == 0)[..., None, None]
+    if namespace(array) is not np or not singular.any():
+        return weight * adjoint(inv(A))
+    identity = np.eye(array.shape[-1], dtype=array.dtype)
+    distinct = np.diag(np.arange(1, array.shape[-1] + 1).astype(array.dtype))
+    conjugated = conj(cofactors(choose(singular, A, distinct)))
+    return weight * choose(singular, conjugated / 0.0, adjoint(inv(choose(singular, identity, A))))
 
 
 @op("other", promote=matrices("slogdet", square=True), outputs=("sign", "logabsdet"), complex="explicit", method=False, name="slogdet",
     A=_slogdet_slope)  # fmt: skip
 def _slogdet(xp: Any, A: Any) -> Any:
     """Sign and logarithm of the size of the determinant."""
-    return tuple(xp.linalg.slogdet(A))
+    sign, size = xp.linalg.slogdet(A)
+    if xp is np and not np.all(np.isfinite(size)):  # LAPACK takes a pivot of NaN for a zero
+        size = np.where((sign == 0) & ~np.isfinite(A).all((-2, -1)), size.dtype.type(math.nan), size)
+        sign = np.where(size != size, sign.dtype.type(0), sign)
+    return sign, size
 
 
 @composite
