@@ -180,8 +180,8 @@ def triangle_solution(xp: Any, tensors: Any, upper: bool, unitriangular: bool) -
 
 
 def _substituted(A: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray:
-    """The same row by row, with inf and NaN only in the rows to which they belong: for a zero on the diagonal, and for what is not finite."""
-    X = np.empty(np.broadcast_shapes(A.shape[:-1] + (1,), B.shape), B.dtype)
+    """The same row by row, with inf and NaN only in the rows to which they belong: for zeros on the diagonal, and what is not finite."""
+    X = np.empty(np.broadcast_shapes((*A.shape[:-1], 1), B.shape), B.dtype)
     size = A.shape[-1]
     for i in reversed(range(size)) if upper else range(size):
         known = slice(i + 1, None) if upper else slice(i)
