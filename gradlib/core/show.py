@@ -14,7 +14,8 @@ def describe(tensor: Any) -> str:
     """The text of ``repr(tensor)``."""
     host = move(tensor._array, None)
     dtype = host.dtype
-    shown = host.astype(np.float32) if dtype.kind == "V" else host
+    narrow = dtype.itemsize == 2 and dtypes.is_floating_point(dtype)  # NumPy compares a float16 with 1e8 to choose its form
+    shown = host.astype(np.float32) if narrow else host
     with np.printoptions(precision=4, threshold=1000, edgeitems=3, linewidth=80, suppress=_suppress(shown)):
         text = np.array2string(shown, separator=", ", prefix="tensor(")
     notes = []

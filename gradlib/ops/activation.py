@@ -112,7 +112,8 @@ def _bent(input: Any) -> Any:
 def _bent_slope(g: Any, input: Any) -> Any:
     half = tanh(_bent(input)) * 0.5
     bend = (input * input * (3 * 0.044715) + 1) * math.sqrt(2 / math.pi)
-    return g * (half + 0.5 + input * (0.5 - half * half * 2) * bend)
+    steep = 0.5 - half * half * 2
+    return g * (half + 0.5 + choose(steep == 0, 0.0, input * steep * bend))  # far out, where the square may overflow
 
 
 @op("elementwise", promote=takes("gelu", "f"), method=False, name="gelu_tanh", input=_bent_slope)

@@ -60,14 +60,19 @@ def _is_one(alpha: Any) -> bool:
 
 def _times(other: Any, alpha: Any, *operands: Any) -> Any:
     """other times the factor that ``alpha=`` gave, which may not be of a higher kind than the result."""
-    kind = dtypes.category(dtypes.result_type(*operands, other))
+    common = dtypes.result_type(*operands, other)
+    kind = dtypes.category(common)
     if isinstance(alpha, bool) and kind > 0:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if isinstance(alpha, float) and kind < 2:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if isinstance(alpha, complex) and kind < 3:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    return other * alpha if kind else other
+    if not kind:
+        return other if alpha else other ^ other
+    if isinstance(other, Tensor):
+        return other.to(common) * alpha  # times a fraction, an integer would take the default float dtype
+    return (other.astype(common) if is_array(other) else other) * alpha
 
 
 @composite

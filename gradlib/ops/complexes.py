@@ -55,7 +55,7 @@ Tensor.imag = property(imag, _set_imag)  # type: ignore[attr-defined]
 @op("linear", complex="explicit", inplace=True, input=lambda g: conj(g))
 def conj_physical(xp: Any, input: Any) -> Any:
     """Each element with its imaginary part turned over."""
-    return xp.conjugate(input)
+    return xp.conjugate(input) if input.dtype.kind == "c" else input.copy()  # of bool NumPy makes int8
 
 
 @composite

@@ -11,7 +11,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import axes, kept, spread, sum
-from gradlib.ops.select import maximum, minimum
+from gradlib.ops.select import choose, maximum, minimum
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -37,9 +37,11 @@ def _refuse(name: str, input: Any, dim: Any, error: type[Exception] = RuntimeErr
 
 
 def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-    """The gradient goes in equal parts to all elements that attain the extreme."""
-    mask = input == spread(out, input.shape, dim, keepdim)
-    return spread(g / sum(mask, dim, keepdim), input.shape, dim, keepdim) * mask
+    """The gradient goes in equal parts to all elements that attain the extreme; it is NaN where that is."""
+    extreme = spread(out, input.shape, dim, keepdim)
+    mask = input == extreme
+    share = spread(g / sum(mask, dim, keepdim), input.shape, dim, keepdim)
+    return choose(mask, share, choose(extreme == extreme, 0.0, extreme))
 
 
 @op("other", input=_shared)
@@ -110,7 +112,7 @@ def min_along(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any
 def _share_of_all(g: Any, input: Any, out: Any) -> Any:
     """In equal parts to all elements that attain the extreme, or are NaN when it is."""
     mask = (input == out) | (input != input)
-    return g / sum(mask) * mask
+    return choose(mask, g / sum(mask), 0)
 
 
 @op("other", method=False, input=_share_of_all)

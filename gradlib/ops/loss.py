@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -157,6 +158,11 @@ def _counted(xp: Namespace, target: Array, weight: Array | None, ignore_index: i
 def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     dim = _class_dim(input)
     size = input.shape[dim]
+    if not size:  # only targets to ignore fit, and they ask for no class: one of zeros stands in for none
+        if (target != ignore_index).any():
+            raise IndexError(f"nll_loss: target out of bounds: the input of shape {list(input.shape)} has no classes")
+        size, weight = 1, None if weight is None else xp.zeros(1, weight.dtype)
+        input = xp.zeros((*input.shape[:dim], 1, *input.shape[dim + 1 :]), input.dtype)
     classes, counts, shares = _counted(xp, target, weight, ignore_index, size)
     rows = input if input.ndim == 2 else xp.moveaxis(input, dim, -1).reshape(classes.size, size)
     loss = -rows[xp.arange(classes.size), classes].reshape(target.shape)
@@ -185,11 +191,12 @@ def of_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
 def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, shape: tuple[int, ...]) -> Any:
     """The transpose of ``of_classes``: minus the weighted input at each target's class, zero at the other classes."""
     dim = 0 if len(shape) == 1 else 1
-    classes, _, shares = _counted(xp, target, weight, ignore_index)
+    if not shape[dim]:
+        return xp.zeros(shape, input.dtype)
+    classes, counts, shares = _counted(xp, target, weight, ignore_index)
     values = -(input * shares)
     if reduction == "mean":
-        counted = total(xp, shares, None, False)
-        values = values / (counted + (counted == 0))
+        values = xp.where(counts, values / total(xp, shares, None, False), input.dtype.type(0))  # NaN where what counts weighs nothing
     result = xp.zeros((classes.size, shape[dim]), input.dtype)
     result[xp.arange(classes.size), classes] = values.reshape(-1)
     return result if len(shape) == 2 else xp.moveaxis(result.reshape(*target.shape, shape[dim]), -1, dim)
@@ -285,8 +292,10 @@ def cross_entropy(
     reduction = _reduction(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if not input.ndim:
+        raise IndexError("cross_entropy: Dimension specified as 1 but the input has no dimensions; give (N, C) or (C,)")
     dim = _class_dim(input)
-    if input.shape == target.shape and input.ndim:
+    if input.shape == target.shape:
         return _of_probabilities(log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
     if input.ndim == 1 and target.shape == (1,):
         target = target.reshape(())
@@ -296,7 +305,12 @@ def cross_entropy(
     if not label_smoothing:
         return loss
     spread_out = _to_all_classes(scores, target, weight, ignore_index, reduction)
-    return loss * (1 - label_smoothing) + spread_out * (label_smoothing / input.shape[dim])
+    return loss * (1 - label_smoothing) + spread_out * _part(label_smoothing, input.shape[dim])
+
+
+def _part(smoothing: float, classes: int) -> float:
+    """What each class gets of what is shared out; as IEEE 754 divides, where there is none."""
+    return smoothing / classes if classes else math.inf
 
 
 def _by_class(weight: Any, scores: Any) -> Any:
@@ -311,7 +325,7 @@ def _to_all_classes(scores: Any, target: Any, weight: Any, ignore_index: int, re
     if reduction != "mean":
         return _reduced(loss, reduction)
     shares = counts.to(scores.dtype) if isinstance(counts, Tensor) else counts.astype(scores.dtype)
-    return sum(loss) / sum(shares if weight is None else pick(weight, [target * counts]) * shares)
+    return sum(loss) / sum(shares if weight is None or not weight.shape[0] else pick(weight, [target * counts]) * shares)
 
 
 def _of_probabilities(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
@@ -323,7 +337,7 @@ def _of_probabilities(scores: Any, target: Any, weight: Any, ignore_index: int, 
     dim = _class_dim(scores)
     _check_weight(scores, weight, dim)
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / scores.shape[dim]
+        target = target * (1 - smoothing) + _part(smoothing, scores.shape[dim])
     loss = scores * target
     if weight is not None:
         loss = loss * _by_class(weight, scores)
@@ -332,7 +346,9 @@ def _of_probabilities(scores: Any, target: Any, weight: Any, ignore_index: int, 
     number = 1
     for i, size in enumerate(scores.shape):
         number *= 1 if i == dim else size
-    return -sum(loss) / number if reduction == "mean" and number else -sum(loss) * (1.0 if reduction == "sum" else float("nan"))
+    if reduction == "sum":
+        return -sum(loss)
+    return -sum(loss) / number if number and scores.shape[dim] else -sum(loss) * math.nan
 
 
 # ---- of yes and no ------------------------------------------------------------------------------------------------------------
@@ -357,10 +373,8 @@ def entropy_of_logits(xp: Namespace, input: Any, target: Any, pos_weight: Any) -
     """(1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x)), without overflow."""
     if not dtypes.is_floating_point(input.dtype):
         raise NotImplementedError(f"binary_cross_entropy_with_logits is not implemented for {input.dtype}; convert it with .float()")
-    soft = xp.log1p(xp.exp(-xp.absolute(input)))
-    if pos_weight is None:
-        return xp.maximum(input, 0) - input * target + soft
-    return (1 - target) * input + (1 + (pos_weight - 1) * target) * (soft + xp.maximum(-input, 0))
+    missed = xp.log1p(xp.exp(-xp.absolute(input))) + xp.maximum(-input, 0)  # the loss of a yes
+    return (1 - target) * input + (missed if pos_weight is None else (1 + (pos_weight - 1) * target) * missed)
 
 
 @composite(method=False)

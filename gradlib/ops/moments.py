@@ -33,7 +33,10 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
 def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     freedom = count(input.shape, dim) - correction
     away = input - mean(input, dim, True)
-    return spread(g, input.shape, dim, keepdim) * (away * (2 / freedom) if freedom > 0 else abs(away) * math.inf)
+    g = spread(g, input.shape, dim, keepdim)
+    if freedom <= 0 and (dim is None or not input.ndim):  # as torch has it: NaN where an element is the mean, else inf
+        return g * choose(away == 0, math.nan, math.inf)
+    return g * (away * (2 / freedom if freedom else math.inf))
 
 
 @op("other", complex="explicit", method=False, name="var", input=_variance_rule)
@@ -148,11 +151,12 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
         input = input.astype(dtypes.float32)
     if abs(ord) == math.inf or ord < 0:
         _refuse_empty(input.shape, ord, dim)
-    if ord == 2:
+    alone = count(input.shape, dim) == 1  # then no power may overflow
+    if ord == 2 and not alone:
         squares = input.real**2 + input.imag**2 if input.dtype.kind == "c" else input.astype(_at_least_single(input.dtype), copy=False) ** 2
         return back(xp.sqrt(total(xp, squares, dim, keepdim)), real)
     size = xp.abs(input)
-    if ord == math.inf:
+    if ord == math.inf or (alone and ord != 0):
         return back(size.max(axis=axes(input.ndim, dim), keepdims=keepdim), real)
     if ord == -math.inf:
         return back(size.min(axis=axes(input.ndim, dim), keepdims=keepdim), real)

@@ -15,7 +15,7 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 def _ready(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, int]:
-    """The input in the dtype to compute in (float32 for half types), and the dimension."""
+    """The input in the dtype to compute in (float32 for half types), at least 1-d, and the dimension."""
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
     if not dtypes.is_floating_point(input.dtype):
@@ -23,12 +23,12 @@ def _ready(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, int]:
     dim = wrap_dim(dim, input.ndim)
     if input.dtype.itemsize == 2:
         input = input.astype(dtypes.float32)
-    return input, dim
+    return input.reshape(input.shape or (1,)), dim
 
 
 def _result(made: Any, input: Any, dtype: Any) -> Any:
-    """What was computed in the dtype that is due."""
-    return made.astype(input.dtype if dtype is None else dtypes.as_dtype(dtype), copy=False)
+    """What was computed in the shape and dtype that are due."""
+    return made.reshape(input.shape).astype(input.dtype if dtype is None else dtypes.as_dtype(dtype), copy=False)
 
 
 @op("other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim))
@@ -43,8 +43,8 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     Source: torch.softmax.
     """
     x, dim = _ready("softmax", input, dim, dtype)
-    if not x.ndim or not x.size:
-        return xp.ones(x.shape, input.dtype if dtype is None else dtypes.as_dtype(dtype))
+    if not x.size:
+        return _result(x, input, dtype)
     made = xp.exp(x - x.max(dim, None, True))
     made /= xp.add.reduce(made, axis=dim, keepdims=True)
     return _result(made, input, dtype)
@@ -59,8 +59,8 @@ def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
 def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there. Source: torch.log_softmax."""
     x, dim = _ready("log_softmax", input, dim, dtype)
-    if not x.ndim or not x.size:
-        return xp.zeros(x.shape, input.dtype if dtype is None else dtypes.as_dtype(dtype))
+    if not x.size:
+        return _result(x, input, dtype)
     made = x - x.max(dim, None, True)
     made -= xp.log(xp.add.reduce(xp.exp(made), axis=dim, keepdims=True))
     return _result(made, input, dtype)

@@ -15,6 +15,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import kept
+from gradlib.ops.select import choose
 
 __all__ = ["argsort", "isin", "kthvalue", "median", "sort", "topk", "unique"]
 
@@ -207,7 +208,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
 
 def _median_rule(g: Any, input: Any, out: Any) -> Any:
     attained = (input == out) | (input != input)
-    return g / attained.sum() * attained
+    return choose(attained, g / attained.sum(), 0)
 
 
 @op("other", method=False, input=_median_rule)

@@ -134,3 +134,13 @@ def test_values_can_be_read_where_nothing_is_recorded(device: str) -> None:
 def test_backward_of_no_tensor_says_so() -> None:
     with pytest.raises(TypeError, match="must be a Tensor, got str"):
         gradlib.autograd.backward("a")
+
+
+@pytest.mark.parametrize("values", [[65504.0, 1.0], [6e-8, 2.0], [np.inf, np.nan], [1.5]])
+def test_half_types_are_printed_without_a_warning(values: list[float]) -> None:
+    """NumPy compares a float16 with numbers that it cannot hold."""
+    for dtype in ("float16", "bfloat16"):
+        shown = repr(gradlib.tensor(values, dtype=dtype))
+        assert shown.startswith("tensor([")
+        assert dtype in shown
+    assert repr(gradlib.tensor([1.5, 200.0], dtype="float16")).startswith("tensor([  1.5, 200. ]")

@@ -135,3 +135,13 @@ def test_second_derivatives_of_what_is_bent_once_are_zeros(function: Callable[[A
     (slope,) = gradlib.autograd.grad(function(x).sum(), x, create_graph=True)
     assert slope.requires_grad
     assert gradlib.autograd.grad(slope.sum(), x)[0].tolist() == [0, 0, 0]
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_gelu_by_tanh_far_out(dtype: str) -> None:
+    """Where the square of the input overflows."""
+    large = 6e4 if dtype == "float16" else 3e38
+    x = gradlib.tensor([large, -large, 300.0], dtype=dtype, requires_grad=True)
+    (slope,) = gradlib.autograd.grad(gradlib.nn.functional.gelu(x, approximate="tanh"), x, gradlib.ones_like(x))
+    np.testing.assert_array_equal(host(slope), [1, 0, 1])

@@ -398,3 +398,39 @@ def test_zero_to_an_unknown_power_has_an_unknown_slope() -> None:
     exponent = gradlib.tensor([1.0, -1.0, math.nan, 0.0], requires_grad=True)
     (0**exponent).sum().backward()
     assert str(exponent.grad.tolist()) == "[0.0, -inf, nan, 0.0]"
+
+
+# ---- dtypes of a factor, and powers of nothing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "bool"])
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_a_factor_does_not_change_where_operands_meet(name: str, dtype: str) -> None:
+    """alpha multiplies in the common dtype: 0.3 of a mask beside float64 is not first rounded to float32."""
+    precise, small = gradlib.tensor(0.1, dtype="float64"), gradlib.ones(3, dtype=dtype)
+    if name == "add" or dtype != "bool":
+        made = getattr(gradlib, name)(precise, small, alpha=0.3)
+        assert made.dtype == gradlib.float64
+        np.testing.assert_array_equal(host(made), np.full(3, 0.1 + 0.3 * (1 if name == "add" else -1)))
+        half = getattr(gradlib, name)(gradlib.ones(3, dtype="float16"), small, alpha=0.5)
+        assert half.dtype == gradlib.float16
+    mine = gradlib.ones((), dtype="float64")
+    assert mine.add_(small[0], alpha=0.3).item() == 1.3
+
+
+def test_a_factor_of_masks() -> None:
+    mask = gradlib.tensor([True, False])
+    assert gradlib.add(mask, gradlib.tensor([True, True]), alpha=False).tolist() == [True, False]
+    assert gradlib.add(mask, gradlib.tensor([True, True]), alpha=True).tolist() == [True, True]
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_the_base_zero_keeps_dtype_and_nan(dtype: str) -> None:
+    exponent = gradlib.tensor([math.nan, -1.0, 0.0, 2.0], dtype=dtype, requires_grad=True)
+    (slope,) = gradlib.autograd.grad((0.0**exponent).sum(), exponent)
+    np.testing.assert_array_equal(host(slope), [math.nan, -math.inf, 0, 0])
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(0.0 ** forward_ad.make_dual(exponent.detach(), gradlib.ones_like(exponent).detach())).tangent
+    assert tangent.dtype == exponent.dtype
+    np.testing.assert_array_equal(host(tangent), [math.nan, -math.inf, 0, 0])

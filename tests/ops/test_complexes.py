@@ -110,3 +110,11 @@ def test_conjugate_in_place() -> None:
     assert y.tolist() == [1 - 2j]
     (y * 1j).real.sum().backward()
     assert z.grad.tolist() == [1j]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16"])
+def test_the_conjugate_of_real_elements_keeps_their_dtype(dtype: str) -> None:
+    x = gradlib.tensor([1, 0, 1], dtype=dtype)
+    made = gradlib.conj_physical(x)
+    assert made.dtype == x.dtype
+    assert made.tolist() == x.tolist()

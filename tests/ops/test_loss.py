@@ -149,7 +149,7 @@ def test_classes_that_do_not_fit(function: Any) -> None:
     for target in (t([0.0, 1.0]), t([0, 1], gradlib.int32)):
         with pytest.raises(RuntimeError, match="expected target dtype to be int64 or uint8"):
             function(scores, target)
-    with pytest.raises(ValueError, match="Expected 1 or more dimensions"):
+    with pytest.raises(ValueError if function is F.nll_loss else IndexError, match="dimensions"):
         function(t(1.0), t(0))
     with pytest.raises(RuntimeError, match=r"either for all 3 classes or no classes but got weight tensor of shape: \[2\]"):
         function(scores, t([0, 1]), gradlib.ones(2))
@@ -232,3 +232,54 @@ def test_an_unknown_difference_has_an_unknown_gradient(loss: Any) -> None:
     x = gradlib.tensor([0.5, math.nan, 9, -9], requires_grad=True)
     loss(x, gradlib.zeros(4), reduction="sum").backward()
     assert str(x.grad.tolist()) == "[0.5, nan, 1.0, -1.0]"
+
+
+# ---- no rows, no classes, no weight, values that are not finite ---------------------------------------------------------------------
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("shape", [(3, 0), (0,), (0, 4), (0, 0), (2, 0, 2), (0, 3, 2)])
+def test_no_rows_or_no_classes(shape: tuple[int, ...], weights: bool) -> None:
+    """A sum of nothing is 0 and a mean of nothing NaN; where classes are missing, smoothing divides by their number."""
+    x = gradlib.zeros(shape, requires_grad=True)
+    dim = min(len(shape) - 1, 1)
+    rows = shape[:dim] + shape[dim + 1 :]
+    target = gradlib.full(rows, -100, dtype="int64")
+    weight = gradlib.ones(shape[dim]) if weights else None
+    for function in (F.nll_loss, F.cross_entropy):
+        summed, mean, each = (function(x, target, weight, reduction=reduction) for reduction in ("sum", "mean", "none"))
+        assert summed.item() == 0
+        assert np.isnan(mean.item())
+        np.testing.assert_array_equal(host(each), np.zeros(rows))
+        for made in (summed, mean, each.sum()):
+            assert gradlib.autograd.grad(made, x)[0].shape == shape
+    assert np.isnan(F.cross_entropy(x, target, weight, label_smoothing=0.1).item())
+    assert np.isnan(F.cross_entropy(x, target, weight, label_smoothing=0.1, reduction="sum").item()) == (shape[dim] == 0)
+    assert np.isnan(F.cross_entropy(x, x.detach(), weight, label_smoothing=0.1).item())
+    assert F.cross_entropy(x, x.detach(), weight, label_smoothing=0.1, reduction="sum").item() == 0
+    if not shape[dim] and 0 not in rows:
+        for outside in (0, -1):
+            with pytest.raises(IndexError, match="out of bounds"):
+                F.cross_entropy(x, gradlib.full(rows, outside, dtype="int64"), weight)
+
+
+@pytest.mark.nonfinite
+def test_what_counts_but_weighs_nothing_has_a_slope_of_nan() -> None:
+    """0 / 0, as the loss itself; what is ignored has none, whatever the weights are."""
+    for weight in (0.0, np.nan):
+        x = gradlib.zeros(3, 2, requires_grad=True)
+        target = gradlib.tensor([0, -100, 1])
+        loss = F.nll_loss(x, target, gradlib.full((2,), weight))
+        assert np.isnan(loss.item())
+        (slope,) = gradlib.autograd.grad(loss, x)
+        np.testing.assert_array_equal(host(slope), [[np.nan, 0], [0, 0], [0, np.nan]])
+
+
+@pytest.mark.nonfinite
+def test_answers_that_are_surely_wrong() -> None:
+    x = gradlib.tensor([np.inf, np.inf])
+    made = F.binary_cross_entropy_with_logits(x, gradlib.tensor([0.0, 0.5]), reduction="none")
+    np.testing.assert_array_equal(host(made), np.inf)
+    with pytest.raises(IndexError):
+        F.cross_entropy(gradlib.tensor(1.0), gradlib.tensor(1.0))

@@ -12,6 +12,8 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import array_shapes
 
 import gradlib
+from gradlib import linalg
+from gradlib.autograd import forward_ad
 from tests.values import host
 
 NAN, INF = math.nan, math.inf
@@ -317,3 +319,65 @@ def test_other_refusals() -> None:
 def test_the_dtype_asked_for_is_the_dtype_returned(name: str, asked: str) -> None:
     for held in ("int64", "float32"):
         assert getattr(gradlib.ones(3, dtype=held), name)(dtype=asked).dtype == asked
+
+
+# ---- values that are not finite, and what overflows on the way ----------------------------------------------------------------------
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_softmax_of_one_number_that_is_not_finite(value: float, dim: int) -> None:
+    for function in (gradlib.softmax, gradlib.log_softmax):
+        x = gradlib.tensor(value, requires_grad=True)
+        made = function(x, dim)
+        assert made.shape == ()
+        assert math.isnan(made.item())
+        assert math.isnan(gradlib.autograd.grad(made, x)[0].item())
+    assert gradlib.softmax(gradlib.tensor(3.0), dim).item() == 1
+    assert gradlib.log_softmax(gradlib.tensor(3.0, dtype="float16"), dim, dtype="float64").item() == 0
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("name", ["max", "min", "median", "amax", "amin"])
+def test_elements_that_were_not_chosen_get_no_nan(name: str) -> None:
+    x = gradlib.tensor([3.0, 1.0, 2.0, 3.0, 1.0, 2.0], requires_grad=True)
+    made = getattr(gradlib, name)(x)
+    (slope,) = gradlib.autograd.grad(made, x, gradlib.tensor(math.nan))
+    chosen = host(x) == made.item()
+    assert np.isnan(host(slope)[chosen]).any()
+    np.testing.assert_array_equal(host(slope)[~chosen], 0)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x.detach(), gradlib.tensor(np.where(chosen, 1.0, np.nan), dtype=x.dtype))
+        assert forward_ad.unpack_dual(getattr(gradlib, name)(dual)).tangent.item() == 1
+
+
+@pytest.mark.parametrize("p", [2, 3, 1.5, 4, -1, -2])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1)])
+def test_the_norm_of_one_huge_or_tiny_element_is_its_size(p: float, shape: tuple[int, ...]) -> None:
+    for value in (2e32, -2e-32):
+        x = gradlib.full(shape, value, dtype="float32", requires_grad=True)
+        made = linalg.vector_norm(x, p, dim=-1)
+        np.testing.assert_array_equal(host(made), np.abs(host(x).reshape(made.shape)))
+        (slope,) = gradlib.autograd.grad(made.sum(), x)
+        np.testing.assert_array_equal(host(slope), np.full(shape, np.sign(value)))
+    assert linalg.norm(gradlib.full((1, 1), 1e200, dtype="float64")).item() == 1e200
+
+
+@pytest.mark.nonfinite
+def test_the_variance_of_fewer_than_it_corrects_for() -> None:
+    """Over all elements the derivative is inf, NaN where an element is the mean; over dimensions the factor 2 / freedom is negative."""
+    slopes = []
+    for dim in (None, 0):
+        x = gradlib.tensor([1.0, -2.0, 4.0], requires_grad=True)
+        slopes.append(host(gradlib.autograd.grad(gradlib.var(x, dim, correction=5), x)[0]))
+    np.testing.assert_array_equal(slopes, [[math.nan, math.inf, math.inf], [0, 3, -3]])
+    x = gradlib.tensor(math.nan, requires_grad=True)
+    assert gradlib.autograd.grad(gradlib.var(x), x)[0].item() == math.inf
+
+
+@pytest.mark.nonfinite
+def test_an_extreme_that_is_nan_has_a_slope_of_nan() -> None:
+    x = gradlib.tensor([[1.0, math.nan, 2.0], [3.0, 1.0, 2.0]], requires_grad=True)
+    (slope,) = gradlib.autograd.grad(gradlib.amax(x, 1).sum(), x)
+    np.testing.assert_array_equal(host(slope), [[math.nan] * 3, [1, 0, 0]])
