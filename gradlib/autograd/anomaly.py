@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of
+from gradlib.backend.thread import carried
 from gradlib.core.batched import Batched
 from gradlib.core.modes import activate, watch
 from gradlib.core.node import Node
@@ -28,7 +29,7 @@ class _Running(threading.local):
     node: Node | None = None
 
 
-_running = _Running()
+_running = carried(_Running())
 _enabled = False
 _check_nan = True
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from gradlib.autograd.function_ctx import BackwardCFunction, FunctionCtx
 from gradlib.autograd.function_forward import carry
-from gradlib.autograd.function_nested import NestedBackward, emptied, flatten, rebuild
+from gradlib.autograd.function_nested import NestedBackward, NestedCtx, emptied, flatten, rebuild
 from gradlib.autograd.function_node import DelayedError, FunctionNode
 from gradlib.autograd.function_outputs import tie
 from gradlib.autograd.function_vmap import call_on_rows
@@ -33,7 +33,7 @@ class FunctionMeta(type):
         super().__init__(name, bases, attributes)
 
 
-class Function(metaclass=FunctionMeta):
+class Function(FunctionCtx, metaclass=FunctionMeta):
     """A differentiable function with a backward of one's own. Subclass it, write two static methods, and call ``NAME.apply(...)``.
 
         class Exp(Function):
@@ -215,7 +215,7 @@ class InplaceFunction(Function):
         self.inplace = inplace
 
 
-class NestedIOFunction(Function):
+class NestedIOFunction(NestedCtx, Function):
     """A Function on nested lists and tuples of tensors: write ``forward_extended`` and ``backward_extended``. Kept for old code.
 
     Source: torch.autograd.function.NestedIOFunction.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gradlib.autograd.function_ctx import BackwardCFunction
+from gradlib.autograd.function_ctx import BackwardCFunction, FunctionCtx
 from gradlib.core.tensor import Tensor
 
 
@@ -46,20 +46,27 @@ def emptied(nesting: Any) -> Any:
     return rebuild(nesting, iter(Hole, None))
 
 
-class NestedBackward(BackwardCFunction):
-    """The ctx of a ``NestedIOFunction``: its methods take and give nestings."""
+class NestedCtx(FunctionCtx):
+    """A ctx whose methods take and give nestings."""
 
     def save_for_backward(self, *args: Any) -> None:
+        """Keep the tensors inside some nestings for ``saved_tensors`` in backward."""
         super().save_for_backward(*flatten(args))
         self._to_save_nested = emptied(args)
 
     @property
     def saved_tensors(self) -> Any:
         """What ``save_for_backward`` kept, nested as it was given."""
-        return rebuild(self._to_save_nested, iter(super().saved_tensors))
+        return rebuild(self._to_save_nested, iter(super().saved_tensors))  # type: ignore[misc]
 
     def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
+        """Say which inputs forward wrote in place: all inside these nestings."""
         super().mark_dirty(*flatten((args, kwargs)))
 
     def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
+        """Say which outputs carry no gradient: all inside these nestings."""
         super().mark_non_differentiable(*flatten((args, kwargs)))
+
+
+class NestedBackward(NestedCtx, BackwardCFunction):
+    """The ctx of a call of a ``NestedIOFunction``."""

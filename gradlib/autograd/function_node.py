@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import Array, device_index, zeros
-from gradlib.backend.dtype import to_real
+from gradlib.backend.dtype import is_floating_point
 from gradlib.core.modes import local, made_node, next_seq, watch
 from gradlib.core.node import Node, Output, Version, freed, stale
 from gradlib.core.saved import Pack, PackedTensor, SavedTensor, Unpack
@@ -201,7 +201,7 @@ class FunctionNode(Node):
         return [self._checked(position, number, grads[position]) for number, position in enumerate(self.positions)]
 
     def _checked(self, position: int, number: int, d: Any) -> Tensor | None:
-        """One returned gradient, when it fits the input it is for."""
+        """One returned gradient, when it fits the input it is for; the walk brings it to the input's dtype."""
         if d is None or self.edges[number] is None:
             return None
         if not isinstance(d, Tensor):
@@ -210,7 +210,7 @@ class FunctionNode(Node):
         says = f"Function {self.name()} returned an invalid gradient at index {position} - "
         if have.shape != want.shape and not _reduces(have.shape, want.shape):
             raise RuntimeError(f"{says}got {list(have.shape)} but expected shape compatible with {list(want.shape)}")
-        if have.dtype not in (want.dtype, to_real(want.dtype)):
+        if (have.dtype.kind == "c") != (want.dtype.kind == "c") and not is_floating_point(have.dtype):
             raise RuntimeError(f"{says}expected dtype {want.dtype} but got {have.dtype}; convert it with .to({want.dtype.name!r})")
         if have.device != want.device:
             raise RuntimeError(f"{says}expected device {_place(want)} but got {_place(have)}")

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from gradlib.autograd.function_node import FunctionNode, Layout
-from gradlib.backend.array import may_leave_host
+from gradlib.backend.array import is_array, may_leave_host
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.inplace import rebase, refuse_leaf
 from gradlib.core.modes import no_grad
@@ -47,6 +47,11 @@ def tie(node: FunctionNode, recording: bool, arguments: tuple[Any, ...], made: A
     tied = []
     for index, result in enumerate(results):
         if not isinstance(result, Tensor):
+            if recording and is_array(result):
+                raise RuntimeError(
+                    f"function {node.name()} returned {type(result).__name__} at position {index} of its forward, through which no "
+                    "gradient would flow: return a Tensor (gradlib.as_tensor), or keep what backward needs as an attribute of ctx"
+                )
             tied.append(result)
         elif not recording or id(result) in constant or not is_differentiable(result._array.dtype):
             tied.append(_without_gradient(result, id(result) in inputs, id(result) in dirty))

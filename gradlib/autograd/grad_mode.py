@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from gradlib.backend.thread import carried
 from gradlib.core.modes import ContextDecorator, enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
@@ -13,7 +14,7 @@ class _State(threading.local):
     enabled = True
 
 
-_state = _State()
+_state = carried(_State())
 
 
 class set_multithreading_enabled(ContextDecorator):

@@ -52,8 +52,13 @@ def difference(evaluate: Evaluate, array: Array, place: Any, direction: Any, eps
         high = [on_host(out) for out in evaluate()]
         put(below)
         low = [on_host(out) for out in evaluate()]
-        if [a.shape for a in high] != [b.shape for b in low]:
-            raise RuntimeError("gradcheck: the function gives outputs of another number or shape when its input moves a little")
+        for what, have, want in (
+            ("shape", [a.shape for a in high], [b.shape for b in low]), ("dtype", [a.dtype for a in high], [b.dtype for b in low]),
+        ):  # fmt: skip
+            if have != want:
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {what} when inputs are perturbed by {eps}, but got: {have} and {want}"
+                )
         return [a - b for a, b in zip(high, low, strict=True)]
     finally:
         put(before)

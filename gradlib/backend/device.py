@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from gradlib.backend.array import Array, cupy, device_index
+from gradlib.backend.thread import carried
 
 
 class _Default(threading.local):
@@ -14,7 +15,7 @@ class _Default(threading.local):
     stack: tuple[device, ...] = ()
 
 
-_default = _Default()
+_default = carried(_Default())
 
 
 class device:

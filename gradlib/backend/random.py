@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +18,29 @@ import numpy as np
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.dtype import float16, float64, is_bfloat16
+from gradlib.backend.thread import kept_at_fork
 
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
 
 as_state: Callable[[Array], Any] = np.asarray
 """How the bytes of a stream's state are handed out; ``ops/random.py``, which knows Tensors, says."""
+
+
+class _Locks:
+    """Those of all generators, held together."""
+
+    def acquire(self) -> None:
+        self.held = [each._lock for each in tuple(_made)]
+        for lock in self.held:
+            lock.acquire()
+
+    def release(self) -> None:
+        for lock in self.held:
+            lock.release()
+
+
+_made: weakref.WeakSet[Generator] = weakref.WeakSet()
+kept_at_fork(_Locks())
 
 
 class Generator:
@@ -36,6 +55,7 @@ class Generator:
         index = resolve(device)
         self.device = Device("cpu") if index is None else Device("cuda", index)
         self._lock = threading.Lock()
+        _made.add(self)
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -176,7 +196,7 @@ def _mixed(x: int) -> int:
 
 # ---- the default stream of each device ------------------------------------------------------------------------------------------
 
-_lock = threading.Lock()
+_lock = kept_at_fork(threading.Lock())
 _defaults: dict[int | None, Generator] = {}
 _first_seed = secrets.randbits(63)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of, zeros_like
+from gradlib.backend.thread import is_deep, on_fresh_stack
 from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
@@ -131,6 +132,17 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
 
 
 def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
+    if local.walks and is_deep():  # backward within backward within ...
+        on_fresh_stack(lambda: _run(roots, keep, create_graph, needed, captures))
+        return
+    local.walks += 1
+    try:
+        _run_here(roots, keep, create_graph, needed, captures)
+    finally:
+        local.walks -= 1
+
+
+def _run_here(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
     with around_walk(_array_of(roots[0][1])):
         if create_graph:
             with enable_grad():

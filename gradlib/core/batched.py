@@ -17,6 +17,7 @@ import numpy as np
 from gradlib.backend import array as arrays
 from gradlib.backend.array import Array
 from gradlib.backend.device import device
+from gradlib.backend.thread import carried
 from gradlib.core.modes import beneath, layer, local, watch
 from gradlib.core.node import Node, RemovableHandle, Version
 from gradlib.core.readout import Size
@@ -321,7 +322,7 @@ class Drawing(threading.local):
     rows: tuple[int, ...] = ()  # dimensions in front of what is drawn
 
 
-drawing = Drawing()
+drawing = carried(Drawing())
 
 
 def draws(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gradlib.backend.thread import carried, kept_at_fork
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 next_seq = itertools.count().__next__
@@ -53,11 +55,12 @@ class Local(threading.local):
     before_write: tuple[Callable[[Any], None], ...] = ()  # told of a tensor that is about to be written in place
     observer: observer | None = None
     walk: Any = None  # the backward walk that is running, known only when watch.walks
+    walks = 0  # how many backward walks run inside one another
 
 
 watch = Watch()
-local = Local()
-_lock = threading.Lock()
+local = carried(Local())
+_lock = kept_at_fork(threading.Lock())
 
 
 def _set_grad(enabled: bool) -> None:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gradlib.backend.array import Array, copy, is_dense, is_writeable, namespace, on_device_of
-from gradlib.core.modes import next_seq
+from gradlib.backend.thread import kept_at_fork
+from gradlib.core.modes import local, next_seq
 
-making = threading.RLock()
+making = kept_at_fork(threading.RLock())
 """Held while what few nodes and tensors have is made, so that two threads never make it twice and lose one."""
 
 
@@ -184,6 +185,36 @@ class Node:
     def _sequence_nr(self) -> int:
         return self.seq
 
+    def __call__(self, *grads: Any) -> Any:
+        """Run this node alone: no hook is called, nothing is freed, and what it does is recorded as everywhere.
+
+        Args:
+            grads: a gradient, or None, for each differentiable output.
+        Returns: the gradient for each input as the rules give it, broadcasting not undone; None where none is wanted.
+        Raises: TypeError for another number of arguments or what is no Tensor; RuntimeError when what it saved was freed.
+        """
+        places = self._places()
+        if len(grads) != len(places):
+            raise TypeError(f"expected {len(places)} arguments, got {len(grads)} instead")
+        for number, g in enumerate(grads):
+            if g is not None and not hasattr(g, "_array"):
+                raise TypeError(f"argument {number} is not a Variable, got {type(g).__name__}")
+        if all(g is None for g in grads):
+            return None if self.single else (None,) * len(self.edges)
+        if not isinstance(self.dtype, tuple):
+            return self.run_recorded(grads[0])
+        given = [None] * len(self.dtype)
+        for place, g in zip(places, grads, strict=True):
+            given[place] = g
+        return self.run_recorded(given)
+
+    def _places(self) -> tuple[int, ...]:
+        """The outputs that carry gradients."""
+        if not isinstance(self.dtype, tuple):
+            return (0,)
+        op = getattr(self, "op", None)
+        return op.differentiable if op is not None and len(op.outputs) == len(self.dtype) else tuple(range(len(self.dtype)))
+
     def _parts(self) -> Iterator[tuple[str, Any]]:
         yield from zip(self.saved_names, self.saved or (), strict=False)
 
@@ -255,7 +286,7 @@ class Output(Node):
         return self.edges[0]  # type: ignore[return-value]
 
 
-_accumulating = threading.RLock()
+_accumulating = kept_at_fork(threading.RLock())
 
 
 class AccumulateGrad(Node):
@@ -289,6 +320,16 @@ class AccumulateGrad(Node):
             leaf._node = self
             self._leaf = weakref.ref(leaf)
         return leaf
+
+    def __call__(self, *grads: Any) -> tuple[()]:
+        """Accumulate a gradient (a Tensor, or None) outside any walk."""
+        if len(grads) != 1:
+            raise TypeError(f"expected 1 arguments, got {len(grads)} instead")
+        if grads[0] is not None and not hasattr(grads[0], "_array"):
+            raise TypeError(f"argument 0 is not a Variable, got {type(grads[0]).__name__}")
+        if grads[0] is not None:
+            self.accumulate_recorded(grads[0]) if local.grad_enabled else self.accumulate(grads[0]._array, False)
+        return ()
 
     def accumulate(self, g: Array, unshared: bool) -> None:
         """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
@@ -326,8 +367,8 @@ class AccumulateGrad(Node):
     def _run_hooks(self) -> None:
         for hook in tuple((self.meta.accumulated_hooks or {}).values()):
             answer = hook(self.variable)
-            if answer is not None:
-                raise TypeError(f"a post accumulate grad hook returns nothing, got {type(answer).__name__}")
+            if answer is not None and not hasattr(answer, "_array"):  # a Tensor does no harm, as in torch
+                raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}': a post accumulate grad hook returns None")
 
     def _fits(self, g: Array) -> bool:
         if not hasattr(g, "base") or g.base is not None or not is_writeable(g):

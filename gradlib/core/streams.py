@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy, may_leave_host, on_device_of
+from gradlib.backend.thread import carried
 from gradlib.core.node import Node
 
 _DEFAULTS = 2  # the handles 0, 1 and 2 are CUDA's own default streams, which wait for one another and have no owner
@@ -39,7 +40,7 @@ class _Walking(threading.local):
     trail: Trail | None = None
 
 
-_walking = _Walking()
+_walking = carried(_Walking())
 
 
 class Trail:

@@ -219,6 +219,10 @@ class Tensor(Readout):
             self._node.array = value._array
             self._node.shape, self._node.dtype = value._array.shape, value._array.dtype
 
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
     def detach(self) -> Tensor:
         """A tensor of the same memory that is not part of the graph; writing one writes the other, and both know it.
 

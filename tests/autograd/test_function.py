@@ -385,6 +385,12 @@ class TestOldNames:
         with pytest.raises(ValueError, match="int"):
             Nest.apply((a, b), 5)
 
+    def test_a_function_has_the_names_of_its_ctx(self) -> None:
+        assert issubclass(Function, FunctionCtx)
+        for made in (Function, NestedIOFunction):
+            assert all(callable(getattr(made, name)) for name in ("save_for_backward", "mark_dirty", "mark_non_differentiable"))
+        assert isinstance(NestedIOFunction.saved_tensors, property)
+
     def test_boxed_gradients(self) -> None:
         made = function(lambda ctx, x: x * 2, lambda ctx, grads: grads.pop() * 2, boxed_grads_call=True)
         x = leaf()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -42,8 +43,6 @@ class TestReturnedGradients:
             (lambda g: g[:2], 1, "index 0 - got [2] but expected shape compatible with [3]"),
             (lambda g: g.sum(), 1, "index 0 - got [] but expected shape compatible with [3]"),
             (lambda g: (None, g[:, None]), 2, "index 1 - got [3, 1] but expected shape compatible with [3]"),
-            (lambda g: g.float(), 1, "index 0 - expected dtype float64 but got float32"),
-            (lambda g: g.long(), 1, "index 0 - expected dtype float64 but got int64"),
             (lambda g: g.to(gradlib.complex128), 1, "index 0 - expected dtype float64 but got complex128"),
             (lambda g: 3.0, 1, "expected Tensor or None (got float)"),
             (lambda g: [g], 1, "expected Tensor or None (got list)"),
@@ -78,8 +77,37 @@ class TestReturnedGradients:
     def test_a_real_gradient_for_a_complex_input(self) -> None:
         (g,) = returning(lambda g: g.real, gradlib.tensor([1 + 1j], dtype=gradlib.complex128, requires_grad=True))
         assert g.dtype == gradlib.complex128
-        with pytest.raises(RuntimeError, match="expected dtype complex128 but got float32"):
-            returning(lambda g: g.real.float(), gradlib.tensor([1 + 1j], dtype=gradlib.complex128, requires_grad=True))
+        with pytest.raises(RuntimeError, match="expected dtype complex128 but got int64"):
+            returning(lambda g: g.real.long(), gradlib.tensor([1 + 1j], dtype=gradlib.complex128, requires_grad=True))
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    def test_another_dtype_is_cast(self, create_graph: bool) -> None:
+        for dtype, want in itertools.product(("float16", "float32", "float64"), ("float32", "float64", "complex64", "complex128")):
+            x = gradlib.ones(3, dtype=want, requires_grad=True)
+            made = function(lambda ctx, x: x * 2, lambda ctx, g, dtype=dtype: g.real.to(dtype))
+            (g,) = grad(made.apply(x), x, gradlib.ones_like(x), create_graph=create_graph)
+            assert (g.dtype, g.tolist()) == (want, [1, 1, 1])
+        for dtype in (gradlib.int64, gradlib.bool):
+            (g,) = returning(lambda g, dtype=dtype: g.to(dtype))
+            assert (g.dtype, g.tolist()) == (gradlib.float64, [1, 1, 1])
+        assert returning(lambda g: g.float().expand(4, 3))[0].dtype == gradlib.float64
+
+
+class TestReturnedFromForward:
+    def test_a_raw_array(self) -> None:
+        for forward, position in ((lambda ctx, x: x._array * 2, 0), (lambda ctx, x: (x * 2, x._array), 1)):
+            made = function(forward, lambda ctx, *g: g[0])
+            with pytest.raises(RuntimeError, match=f"CustomBackward returned ndarray at position {position} of its forward.*as_tensor"):
+                made.apply(leaf())
+            made.apply(leaf().detach())  # where there is no gradient, none is lost
+
+    def test_numbers_and_the_like(self) -> None:
+        made = function(lambda ctx, x: (x * 2, 3.0, None, "as they are"), lambda ctx, *g: g[0] * 2)
+        x = leaf()
+        y, *others = made.apply(x)
+        y.sum().backward()
+        assert x.grad.tolist() == [2, 2, 2]
+        assert others == [3.0, None, "as they are"]
 
 
 class TestSavingAndMarking:

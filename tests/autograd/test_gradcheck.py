@@ -180,9 +180,16 @@ class TestWrong:
 
     @fast_or_not
     def test_wrong_shape_or_dtype(self, fast: bool) -> None:
-        for backward in (lambda x, g: g[:1], lambda x, g: (g * 2).float()):
+        for backward in (lambda x, g: g[:1], lambda x, g: (g * 2).to(gradlib.complex128)):
             with pytest.raises(RuntimeError, match="RuleBackward returned an invalid gradient"):
                 gradcheck(function(lambda x: x * 2, backward), real(3), fast_mode=fast)
+
+    @fast_or_not
+    def test_outputs_that_change_with_the_values(self, fast: bool) -> None:
+        x = gradlib.ones(1, dtype=gradlib.float64, requires_grad=True)
+        for what, other in (("shape", lambda x: gradlib.cat([x, x])), ("dtype", lambda x: x.float()), ("shape", lambda x: (x, x))):
+            with pytest.raises(AssertionError, match=f"outputs with the same {what} when inputs are perturbed"):
+                gradcheck(lambda x, other=other: other(x) if x >= 1 else x * 1, x, fast_mode=fast)
 
     @fast_or_not
     def test_unused_outputs(self, fast: bool) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gradlib
-from gradlib.autograd import grad
+from gradlib.autograd import Function, grad
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
 
@@ -189,8 +190,14 @@ class TestPostAccumulateHooks:
             gradlib.ones(2).register_post_accumulate_grad_hook(lambda t: None)
         x = leaf()
         x.register_post_accumulate_grad_hook(lambda t: 5)
-        with pytest.raises(TypeError, match="returns nothing, got int"):
+        with pytest.raises(TypeError, match="expected Variable, but hook returned 'int'"):
             square(x).backward()
+
+    def test_a_tensor_that_one_returns_says_nothing(self) -> None:
+        x = leaf()
+        x.register_post_accumulate_grad_hook(lambda t: t * 2)
+        square(x).backward()
+        assert x.grad.tolist() == [2, 4, 6]
 
 
 class TestNodeHooks:
@@ -336,7 +343,105 @@ class TestNodes:
         assert (y * 2).grad_fn._sequence_nr() > y.grad_fn._sequence_nr()
 
 
+class TestCalling:
+    """A node called with gradients runs alone."""
+
+    def test_gives_gradients(self) -> None:
+        x, y = leaf(), leaf(4.0, 5.0, 6.0)
+        assert [g.tolist() for g in (x * y).grad_fn(x.detach())] == [[4, 10, 18], [1, 4, 9]]
+        assert (x * 2).grad_fn(x.detach())[1] is None
+        assert x.sum().grad_fn(leaf(2.0).detach().sum()).tolist() == [2, 2, 2]
+        assert x.exp().grad_fn(None) is None
+        assert (x * y).grad_fn(None) == (None, None)
+
+    def test_of_several_outputs(self) -> None:
+        x = leaf()
+        one = gradlib.ones((), dtype=gradlib.float64)
+        assert x.max(0)[0].grad_fn(one).tolist() == [0, 0, 1]
+        assert x.unbind(0)[1].grad_fn(None, one, None).tolist() == [0, 1, 0]
+
+    def test_records(self) -> None:
+        x = leaf()
+        d = x.exp().grad_fn(gradlib.ones_like(x))
+        assert [g.tolist() for g in grad(d.sum(), x)] == [x.exp().tolist()]
+        y = x * x
+        with gradlib.no_grad():
+            assert not y.grad_fn(gradlib.ones_like(x))[0].requires_grad
+
+    def test_of_a_leaf_accumulates(self) -> None:
+        x = leaf()
+        node = (x * 2).grad_fn.next_functions[0][0]
+        with gradlib.no_grad():
+            assert node(gradlib.ones_like(x)) == node(gradlib.ones_like(x)) == node(None) == ()
+        assert x.grad.tolist() == [2, 2, 2]
+
+    def test_neither_hooks_nor_freeing(self) -> None:
+        y = leaf().exp()
+        y.grad_fn.register_hook(lambda *args: 1 / 0)
+        y.grad_fn.register_prehook(lambda *args: 1 / 0)
+        y.grad_fn(y.detach())
+        y.grad_fn(y.detach())
+        y = leaf().exp()
+        y.sum().backward()
+        with pytest.raises(RuntimeError, match="second time"):
+            y.grad_fn(y.detach())
+
+    def test_wrong_arguments(self) -> None:
+        for node in (leaf().exp().grad_fn, (leaf() * 2).grad_fn.next_functions[0][0]):
+            with pytest.raises(TypeError, match="expected 1 arguments, got 2 instead"):
+                node(leaf(), leaf())
+            with pytest.raises(TypeError, match="argument 0 is not a Variable"):
+                node(3)
+
+
 class TestBackwardInsideBackward:
+    @pytest.mark.host
+    def test_thousands_deep(self) -> None:
+        """Each with the modes, the device and the handling of floating-point errors of its caller."""
+        found = []
+
+        class Deeper(Function):
+            @staticmethod
+            def forward(ctx: Any, x: Tensor) -> Tensor:
+                with gradlib.enable_grad():
+                    ctx.x = x.detach().requires_grad_() - 1
+                return ctx.x.detach()
+
+            @staticmethod
+            def backward(ctx: Any, g: Tensor) -> Tensor:
+                if ctx.x < 0:
+                    found.append((gradlib.get_default_dtype(), gradlib.get_default_device().type, np.geterr()["over"]))
+                    return g
+                with gradlib.enable_grad():
+                    Deeper.apply(ctx.x).sum().backward()
+                return g * 2
+
+        v = gradlib.tensor(2000.0, requires_grad=True)
+        with np.errstate(over="ignore"):
+            Deeper.apply(v).sum().backward()
+        assert v.grad.item() == 2
+        assert found == [(gradlib.float32, "cpu", "ignore")]
+
+    @pytest.mark.host
+    def test_an_error_far_down(self) -> None:
+        class Deeper(Function):
+            @staticmethod
+            def forward(ctx: Any, x: Tensor) -> Tensor:
+                ctx.x = x.detach() - 1
+                return x * 1
+
+            @staticmethod
+            def backward(ctx: Any, g: Tensor) -> Tensor:
+                if ctx.x < 0:
+                    raise ArithmeticError("at the bottom")
+                with gradlib.enable_grad():
+                    Deeper.apply(ctx.x.requires_grad_()).sum().backward()
+                return g
+
+        with pytest.raises(ArithmeticError, match="at the bottom"):
+            Deeper.apply(gradlib.tensor(500.0, requires_grad=True)).sum().backward()
+        assert gradlib.is_grad_enabled()
+
     def test_in_a_tensor_hook(self) -> None:
         x = leaf()
 

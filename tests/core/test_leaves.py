@@ -21,6 +21,13 @@ def ones(*shape: int) -> Tensor:
     return gradlib.ones(shape, dtype=gradlib.float64)
 
 
+
+def test_its_data_cannot_be_deleted() -> None:
+    x = leaf()
+    with pytest.raises(RuntimeError, match=r"Deleting tensor data is not allowed. Delete tensor instead!"):
+        del x.data
+
+
 class TestLeaves:
     @pytest.mark.parametrize("dtype", [gradlib.int64, gradlib.int32, gradlib.uint8, np.bool_])
     def test_integers_cannot_require_gradients(self, dtype: Any) -> None:

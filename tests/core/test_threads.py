@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import Function, grad
+from gradlib.core import modes, node
 from gradlib.core.tensor import Tensor
 from tests.values import host
 
@@ -66,6 +70,39 @@ def test_graphs_of_their_own() -> None:
 
     at_once(4, work)
     assert found == {i: [2.0 * 51 * 51 * i] for i in range(4)}
+
+
+@pytest.mark.host
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_while_other_threads_hold_locks() -> None:
+    """What a child inherits locked by a thread that it has not would never be released."""
+    generator = gradlib.Generator()
+    for lock in (node._accumulating, node.making, modes._lock, generator._lock):
+        held, forked = threading.Event(), threading.Event()
+
+        def hold(lock: Any = lock, held: threading.Event = held, forked: threading.Event = forked) -> None:
+            with lock:
+                held.set()
+                forked.wait(0.1)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer Pythons warn of every fork beside threads
+            child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # whose default action ends a child that waits for ever
+            x = leaf()
+            with gradlib.no_grad():
+                x.clone().add_(1)
+            (x * x).sum().backward()
+            (x * x).sum().backward()
+            gradlib.rand(3, generator=generator)
+            os._exit(0 if x.grad.tolist() == [4, 8, 12] else 1)
+        forked.set()
+        thread.join()
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_onto_a_shared_leaf() -> None:

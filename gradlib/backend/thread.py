@@ -1,0 +1,87 @@
+"""What each thread knows of its own, handed on to a fresh thread for work nested too deeply for one stack; and locks across a fork."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gradlib.backend.array import cupy, may_leave_host
+
+State = TypeVar("State", bound=threading.local)
+
+_states: list[threading.local] = []
+
+
+def carried(state: State) -> State:
+    """Let ``on_fresh_stack`` carry this state of the calling thread over and back. Returns: the state."""
+    _states.append(state)
+    return state
+
+
+def is_deep() -> bool:
+    """Whether half of the calls that Python allows on one stack are under way."""
+    try:
+        sys._getframe(sys.getrecursionlimit() // 2)
+    except ValueError:
+        return False
+    return True
+
+
+def on_fresh_stack(work: Callable[[], Any]) -> Any:
+    """Do some work on a thread of its own, which has everything that the calling one has but its stack, and wait for it.
+
+    Returns: what the work returns. Raises: what it raises.
+    """
+    before = [dict(state.__dict__) for state in _states]
+    after, made, failed = list(before), [], []
+    places = _places() if may_leave_host() else None
+    context = contextvars.copy_context()  # NumPy's treatment of floating-point errors is in there
+
+    def run() -> None:
+        _set(before)
+        try:
+            if places is not None:
+                _go_to(*places)
+            made.append(context.run(work))
+        except BaseException as error:
+            failed.append(error)
+        after[:] = [dict(state.__dict__) for state in _states]
+
+    thread = threading.Thread(target=run, name="gradlib: a deeper stack", daemon=True)
+    thread.start()
+    thread.join()
+    _set(after)
+    if failed:
+        raise failed.pop()
+    return made.pop()
+
+
+def _set(values: list[dict[str, Any]]) -> None:
+    for state, value in zip(_states, values, strict=True):
+        state.__dict__.clear()
+        state.__dict__.update(value)
+
+
+def _places() -> tuple[int, list[Any]]:
+    """The current device, and the current stream of each."""
+    cuda = cupy().cuda
+    return cuda.runtime.getDevice(), [cuda.get_current_stream(i) for i in range(cuda.runtime.getDeviceCount())]
+
+
+def _go_to(device: int, streams: list[Any]) -> None:
+    cuda = cupy().cuda
+    for index, stream in enumerate(streams):
+        with cuda.Device(index):
+            stream.use()
+    cuda.Device(device).use()
+
+
+def kept_at_fork(lock: Any) -> Any:
+    """Let a fork wait until no other thread holds this lock, so that the child does not inherit it locked. Returns: the lock."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock
