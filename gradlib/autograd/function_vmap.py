@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gradlib.core.batched import VmapLevel, is_batched_at
+from gradlib.core.batched import Batched, VmapLevel, is_batched_at
 from gradlib.core.modes import beneath
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level
@@ -67,8 +67,10 @@ def _wholes(level: Level, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple
 
 def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
     wholes, dims = _wholes(level, args)
+    given = map_leaves(lambda v, d: v.dim_given if type(v) is Batched and v.level is level else d, args, dims)
     with beneath(level):
-        answer = cls.vmap(VmapInfo(level.size, level.randomness), dims, *wholes)
+        wholes = map_leaves(lambda v, d: v.movedim(0, d) if d else v, wholes, given)
+        answer = cls.vmap(VmapInfo(level.size, level.randomness), given, *wholes)
         if not isinstance(answer, tuple) or len(answer) != 2:
             count = f", got a tuple of {len(answer)}" if isinstance(answer, tuple) else f", got {type(answer).__name__}"
             raise RuntimeError(f"Expected {cls.__name__}.vmap to return a tuple of two elements (output, out_dims){count}")

@@ -212,6 +212,12 @@ def default_generator(index: int | None) -> Generator:
     return made
 
 
+def default_states() -> list[tuple[Generator, Any]]:
+    """The default streams in use, the current device's among them, each with the state in which it is now."""
+    default_generator(resolve(None))
+    return [(made, made.get_state()) for made in tuple(_defaults.values())]
+
+
 def manual_seed(seed: int) -> Generator:
     """Start the default streams of every device from this seed. Returns: the CPU's generator. Source: torch.manual_seed."""
     global _first_seed

@@ -58,17 +58,22 @@ class Guarded(np.ndarray):
 
 
 class Batched(Tensor):
-    """One row of ``value``, whose first dimension is that of the level's batch."""
+    """One row of ``value``, whose first dimension is that of the level's batch.
 
-    __slots__ = ("level", "value")
+    ``dim_given`` is where an argument of vmap had that dimension: what a custom Function's own ``vmap`` is told.
+    """
+
+    __slots__ = ("dim_given", "level", "value")
 
     level: VmapLevel
     value: Tensor
+    dim_given: int
 
     def __new__(cls, level: VmapLevel, value: Tensor) -> Batched:
         self = object.__new__(cls)
         self.level = level
         self.value = value
+        self.dim_given = 0
         return self
 
     def again(self, value: Tensor) -> Batched:

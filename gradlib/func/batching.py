@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from gradlib.backend.random import default_states
 from gradlib.core import backward
+from gradlib.core.batched import Batched
 from gradlib.core.modes import lifted
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level
@@ -113,11 +115,15 @@ def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], St
 def _rows(level: Level, values: list[Any], dims: list[Any], structure: Structure) -> Any:
     """The arguments as a function inside the level sees them."""
     with lifted(level):
-        rows = [
-            value if dim is None else level.rows(value if dim == 0 else movedim(value, dim, 0))
-            for value, dim in zip(values, dims, strict=True)
-        ]
+        rows = [value if dim is None else _row(level, value, dim) for value, dim in zip(values, dims, strict=True)]
     return unflatten(rows, structure)
+
+
+def _row(level: Level, value: Tensor, dim: int) -> Tensor:
+    row = level.rows(value if dim == 0 else movedim(value, dim, 0))
+    if type(row) is Batched:
+        row.dim_given = dim
+    return row
 
 
 # ---- results --------------------------------------------------------------------------------------------------------------------
@@ -167,12 +173,15 @@ def _in_chunks(
     func: Any, values: list[Any], dims: list[Any], structure: Structure, size: int, out_dims: Any, randomness: str, chunk: int, kwargs: Any
 ) -> Any:  # fmt: skip
     """The same over a part of the batch at a time; results are joined."""
+    states = default_states() if randomness == "same" else ()
     parts: list[list[Any]] = []
     places: list[Any] = []
     made_structure: Any = None
     for start in range(0, size, chunk):
         count = min(chunk, size - start)
         piece = [v if d is None else v.narrow(d, start, count) for v, d in zip(values, dims, strict=True)]
+        for generator, state in states:  # so that every part draws the same
+            generator.set_state(state)
         level = Level(count, randomness)
         with level:
             made = func(*_rows(level, piece, dims, structure), **kwargs)

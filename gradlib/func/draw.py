@@ -43,7 +43,7 @@ def draw(level: Level, function: Callable[..., Any], args: tuple[Any, ...], name
         )
     values = [*args, *named.values()]
     if level.randomness == "same":
-        if name in _FROM_VALUES and any_held(level, values):
+        if (name in _FROM_VALUES and any_held(level, values)) or (name == "bernoulli_" and any_held(level, values[1:])):
             raise RuntimeError(f"vmap: {name} of Tensors that are batched over cannot be the same for all rows; use 'different'")
         if name.endswith("_") and is_batched_at(level, args[0]):
             return _filled_alike(level, function, args, named)

@@ -12,7 +12,7 @@ from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.func.level import Level
 from gradlib.func.transforms import Argnums, jvp, vjp
 from gradlib.func.tree import flatten, unflatten
-from gradlib.ops.join import cat
+from gradlib.ops.join import cat, stack
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
@@ -31,7 +31,7 @@ def jacrev(
         func: takes Tensors or nests of them, and returns such.
         argnums: which argument (or arguments) to differentiate by.
         has_aux: whether func returns a pair of its value and anything else.
-        chunk_size: how many rows to compute at a time; None for all.
+        chunk_size: how many rows to compute at a time; None for all. With 1 they are computed one after the other, without vmap.
     Returns: a function of func's arguments. For each result (nested as the results) and each argument (nested as it; a tuple for several
         argnums) a Tensor of shape (*result.shape, *argument.shape).
     Source: torch.func.jacrev.
@@ -145,7 +145,10 @@ def _storage(value: Tensor) -> Any:
 
 
 def _over(pull: Callable[..., Any], rows: list[Tensor], total: int, chunk_size: int | None) -> list[Tensor]:
-    """``pull`` of every row of the basis."""
+    """``pull`` of every row of the basis; one after the other, outside vmap, when ``chunk_size`` is 1."""
+    if chunk_size == 1 and total:
+        singles = [pull(*(g[number] for g in rows)) for number in range(total)]
+        return [stack(list(each)) for each in zip(*singles, strict=True)]
     step = total if chunk_size is None else chunk_size
     parts = []
     for start in range(0, total, max(step, 1)) if total else (0,):

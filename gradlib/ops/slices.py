@@ -12,6 +12,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, address, is_dense, strided
 from gradlib.backend.scatter import scatter_add
+from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous, to
@@ -280,18 +281,42 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         raise RuntimeError(f"mismatch in length of strides and shape: {list(steps)} and {list(sizes)}")
     if min(sizes, default=0) < 0 or min(steps, default=0) < 0:
         raise RuntimeError(f"as_strided: sizes and strides must not be negative, got {list(sizes)} and {list(steps)}")
-    array = raw(input)
-    base = array if not isinstance(input, Tensor) or input._base is None else input._base._array
+    whole = input
+    while type(whole) is Batched:
+        whole = whole.value
+    array = raw(whole)
+    base = array if not isinstance(whole, Tensor) or whole._base is None else whole._base._array
     if not is_dense(base):
         raise RuntimeError(
             f"as_strided: the storage has gaps (shape {list(base.shape)}, strides {list(base.strides)} in bytes); call contiguous() first"
         )
     here = (address(array) - address(base)) // array.itemsize
     first = here if storage_offset is None else storage_offset
-    last = first + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
-    if 0 not in sizes and not 0 <= first <= last < base.size:
+    layout = tuple(step // array.itemsize for step in array.strides[array.ndim - input.ndim :])
+    last = first + _reach(sizes, steps)
+    if whole is not input:
+        _refuse_neighbours(input.shape, layout, here, sizes, steps, first)
+    elif 0 not in sizes and not 0 <= first <= last < base.size:
         raise _outside(sizes, steps, first, array.itemsize)
-    return _as_strided(input, sizes, steps, first - here, tuple(step // array.itemsize for step in array.strides))
+    return _as_strided(input, sizes, steps, first - here, layout)
+
+
+def _reach(size: Sequence[int], stride: Sequence[int]) -> int:
+    """How far the last element lies behind the first one."""
+    return sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+
+
+def _refuse_neighbours(
+    shape: Sequence[int], layout: Sequence[int], here: int, size: Sequence[int], stride: Sequence[int], first: int
+) -> None:
+    """Refuse a view of a row that reaches memory which is none of the row's; places count from the storage's beginning, in elements."""
+    end, last = here + _reach(shape, layout), first + _reach(size, stride)
+    if 0 not in size and not here <= first <= last <= end:
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(size)}, {list(stride)}, {first}) can access memory outside of `tensor`. `result` can access "
+            f"some memory in range [{first}, {last + 1}], but `tensor` can only access some memory in range [{here}, {end + 1}]. This is not "
+            "supported inside of vmap, please try to rewrite the `as_strided` call as a sequence of view operations"
+        )
 
 
 publish(as_strided, "as_strided")

@@ -109,7 +109,7 @@ class TestOwnRule:
 
         x = drawn(4, 3)
         same(vmap(lambda r: Total.apply(r, 2.0), 1, randomness="same")(x), x.sum(0) * 2)
-        assert told == [(3, "same", (0, None), (3, 4))]
+        assert told == [(3, "same", (1, None), (4, 3))]
         same(vmap(lambda r: Total.apply(x[0], 2.0) * r)(x), x * x[0].sum() * 2)
         assert len(told) == 1
 

@@ -293,6 +293,27 @@ class TestJacobians:
         with pytest.raises(ValueError, match="chunk_size"):
             jacrev(f, chunk_size=0)
 
+    def test_one_row_at_a_time_needs_no_vmap(self) -> None:
+        class Doubled(gradlib.autograd.Function):
+            """A backward that reads values, which vmap refuses."""
+
+            @staticmethod
+            def forward(x: gradlib.Tensor) -> gradlib.Tensor:
+                return x * 2
+
+            @staticmethod
+            def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+                pass
+
+            @staticmethod
+            def backward(ctx: Any, g: gradlib.Tensor) -> gradlib.Tensor:
+                return g * 2 if g.sum().item() else g * 0
+
+        x = drawn(3)
+        same(jacrev(Doubled.apply, chunk_size=1)(x), 2 * gradlib.eye(3))
+        with pytest.raises(RuntimeError, match="item"):
+            jacrev(Doubled.apply)(x)
+
     def test_hessian_of_several(self) -> None:
         x, y = drawn(2), drawn(3, seed=1)
         blocks = hessian(lambda x, y: (x.sum() ** 2) * (y**3).sum(), (0, 1))(x, y)

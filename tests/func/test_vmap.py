@@ -237,6 +237,41 @@ class TestWrites:
                 vmap(write)(x)
         same(shared, before)
 
+    @pytest.mark.parametrize(
+        ("turn", "shape", "want"),
+        [
+            (lambda r: r.squeeze_(), (4, 1, 3), (4, 3)), (lambda r: r.squeeze_(1), (4, 1, 3), (4, 1, 3)),
+            (lambda r: r.squeeze_((0, 1)), (4, 1, 1), (4,)), (lambda r: r.unsqueeze_(-1), (4, 3), (4, 3, 1)),
+            (lambda r: r.transpose_(0, 1), (4, 3, 2), (4, 2, 3)), (lambda r: r.t_(), (4, 3, 2), (4, 2, 3)),
+            (lambda r: r.t_(), (4, 3), (4, 3)), (lambda r: r.swapaxes_(-1, 0), (4, 3, 2), (4, 2, 3)),
+            (lambda r: r.unsqueeze_(0).squeeze_(0), (4,), (4,)),
+        ],
+    )  # fmt: skip
+    def test_shapes_that_change_in_place(self, turn: Any, shape: Any, want: Any) -> None:
+        x = drawn(*shape)
+
+        def out_of_place(r: gradlib.Tensor) -> gradlib.Tensor:
+            return turn(r.clone()) * 2
+
+        def in_place(r: gradlib.Tensor) -> gradlib.Tensor:
+            own = r.clone()
+            assert turn(own) is own
+            return own.mul_(2)
+
+        for f in (out_of_place, in_place):
+            made = vmap(f)(x)
+            assert made.shape == want
+            same(made, gradlib.stack([f(row) for row in x]))
+            deep = vmap(vmap(f))(x.expand(2, *shape))
+            same(deep[1], made)
+        vmap(turn)(x)  # the argument itself
+        assert x.shape == want
+
+    def test_gradients_through_turned_rows(self) -> None:
+        x = drawn(4, 3, 2)
+        f = lambda r: ((r * 1).t_()[0] ** 2).sum()  # noqa: E731
+        same(vmap(grad(f))(x), gradlib.stack([grad(f)(row) for row in x]))
+
     def test_gradients_through_written_views(self) -> None:
         x = drawn(4, 3)
 
@@ -246,6 +281,37 @@ class TestWrites:
             return (made * r).sum()
 
         same(vmap(grad(f))(x), gradlib.stack([grad(f)(row) for row in x]))
+
+
+class TestStrides:
+    """``as_strided`` of a row reads the row's own memory alone."""
+
+    def test_within_a_row(self) -> None:
+        x = drawn(4, 3)
+        same(vmap(lambda r: r.as_strided((2,), (2,)))(x), x[:, ::2])
+        same(vmap(lambda r: r.as_strided((2,), (1,), 1))(x), x[:, 1:])
+        same(vmap(lambda r: r[1:].as_strided((2,), (1,)))(x), x[:, 1:])
+        same(vmap(lambda r: r.as_strided((2,), (3,)), 1)(x), x.T[:, :2])
+        same(vmap(lambda r: r.as_strided((2,), (1,)))(x[1:]), x[1:, :2])
+        same(vmap(vmap(lambda r: r.as_strided((2,), (1,))))(x.expand(2, 4, 3).clone())[1], x[:, :2])
+
+    @pytest.mark.parametrize(
+        "take",
+        [
+            lambda r: r.as_strided((4,), (1,)), lambda r: r.as_strided((2,), (1,), 2), lambda r: r[1:].as_strided((2,), (1,), 0),
+            lambda r: (r * 2).as_strided((4,), (1,)),
+        ],
+    )  # fmt: skip
+    def test_not_the_next_rows(self, take: Any) -> None:
+        for x in (drawn(4, 3), drawn(9, 3)[2:6]):
+            with pytest.raises(RuntimeError, match="can access memory outside of `tensor`"):
+                vmap(take)(x)
+        with pytest.raises(RuntimeError, match="can access memory outside of `tensor`"):
+            vmap(lambda r: r.as_strided((2,), (1,), 0))(drawn(5, 3)[1:])
+
+    def test_of_a_result_that_is_a_number(self) -> None:
+        x = gradlib.eye(2).expand(3, 2, 2) * gradlib.tensor([1.0, 2.0, 3.0]).reshape(3, 1, 1)
+        same(vmap(lambda m: gradlib.linalg.det(m).reshape(1).as_strided((1,), (1,)))(x), [[1], [4], [9]])
 
 
 class TestRandom:
@@ -279,6 +345,14 @@ class TestRandom:
         np.testing.assert_array_equal(nested[0, 0], nested[0, 1])
         assert not np.array_equal(nested[0], nested[1])
 
+    def test_the_same_in_every_chunk(self) -> None:
+        x = gradlib.zeros(5, 3)
+        for draw in (lambda r: r + gradlib.rand(3), lambda r: (r + 0).normal_()):
+            rows = host(vmap(draw, randomness="same", chunk_size=2)(x))
+            assert (rows == rows[0]).all()
+            rows = host(vmap(draw, randomness="different", chunk_size=2)(x))
+            assert len(np.unique(rows)) == 15
+
     def test_drawn_from_each_rows_own_parameters(self) -> None:
         p = gradlib.tensor([[0.0, 1.0], [1.0, 0.0]])
         same(vmap(gradlib.bernoulli, randomness="different")(p), p)
@@ -287,6 +361,8 @@ class TestRandom:
         assert vmap(lambda m: gradlib.normal(m, 1e-9), randomness="different")(p).allclose(p, atol=1e-6)
         with pytest.raises(RuntimeError, match="use 'different'"):
             vmap(gradlib.bernoulli, randomness="same")(p)
+        with pytest.raises(RuntimeError, match="use 'different'"):
+            vmap(lambda r: r.clone().bernoulli_(r), randomness="same")(p)
         with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched tensor"):
             vmap(lambda r: p[0].normal_(), randomness="different")(p)
 
