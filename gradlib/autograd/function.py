@@ -13,7 +13,7 @@ from gradlib.autograd.function_forward import carry
 from gradlib.autograd.function_nested import NestedBackward, NestedCtx, emptied, flatten, rebuild
 from gradlib.autograd.function_node import DelayedError, FunctionNode
 from gradlib.autograd.function_outputs import tie
-from gradlib.autograd.function_vmap import call_on_rows
+from gradlib.autograd.function_vmap import call_on_rows, has_rule
 from gradlib.core.batched import VmapLevel
 from gradlib.core.forward import Level
 from gradlib.core.modes import beneath, local, no_grad, observing, watch
@@ -124,6 +124,11 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         Raises: what forward raises; RuntimeError for tensors marked wrongly.
         """
         separate = cls.setup_context is not Function.setup_context
+        if local.transforming and not separate:
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
+                f"setup_context staticmethod ({cls.__name__}). See the docstring of gradlib.autograd.Function.vmap."
+            )
         if kwargs or separate:
             args = _positional(cls, args, kwargs, separate)
         made, node = cls._call(args, separate)
@@ -134,7 +139,9 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     def _call(cls, args: tuple[Any, ...], separate: bool) -> tuple[Any, FunctionNode]:
         """The call beneath every level of forward mode, then each level's tangents, innermost call first."""
         if watch.active and local.layers and isinstance(local.layers[-1], VmapLevel):
-            return call_on_rows(cls, local.layers[-1], args)
+            recorded = local.grad_enabled and any(isinstance(a, Tensor) and a._node is not None for a in args)
+            if recorded or local.transforming or has_rule(cls):  # else, among the rows of many cotangents, forward sees rows
+                return call_on_rows(cls, local.layers[-1], args)
         if watch.active and local.layers and isinstance(local.layers[-1], Level):
             level = local.layers[-1]
             with beneath(level):

@@ -44,12 +44,14 @@ def call_on_rows(cls: Any, level: VmapLevel, args: tuple[Any, ...]) -> tuple[Any
             f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
             f"staticmethod or set generate_vmap_rule=True. {_MORE}"
         )
-    if not _is_separate(cls):
-        raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
-            f"setup_context staticmethod ({cls.__name__}). {_MORE}"
-        )
     return (_by_own_rule if own else _by_made_rule)(cls, level, args), SimpleNamespace(for_forward=())
+
+
+def has_rule(cls: Any) -> bool:
+    """Whether a Function says what it is on batches."""
+    from gradlib.autograd.function import Function
+
+    return bool(cls.generate_vmap_rule) or cls.vmap is not Function.vmap
 
 
 def _is_separate(cls: Any) -> bool:

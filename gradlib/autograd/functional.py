@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.core.backward import grad
-from gradlib.core.modes import enable_grad, set_grad_enabled
+from gradlib.core.modes import as_outside, enable_grad, set_grad_enabled
 from gradlib.core.tensor import Tensor
 from gradlib.func.batching import over_rows
 from gradlib.func.jacobians import basis, jacfwd
@@ -38,8 +38,11 @@ def _opened(values: Tensors, create_graph: bool, differentiable: bool) -> Tensor
     """The same values to compute with: with their history when the result is to have one, else apart from it."""
     made = []
     for value in values:
-        own = value.view_as(value) if create_graph else value.detach()
-        made.append(own.requires_grad_() if differentiable else own)
+        if create_graph:
+            own = value.view_as(value)
+            made.append(own.want_grad() if differentiable else own)
+        else:
+            made.append(value.detach().requires_grad_(differentiable))
     return tuple(made)
 
 
@@ -357,8 +360,11 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool,
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for `vectorize=True`."
         )
 
+    outside = as_outside()
+
     def checked(*values: Any) -> Any:
-        made = func(*values)
+        with outside:
+            made = func(*values)
         _tuple(made, "outputs of the user-provided function", "jacobian")
         return made
 

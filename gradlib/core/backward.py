@@ -10,7 +10,7 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of, zeros_like
 from gradlib.backend.thread import is_deep, on_fresh_stack
-from gradlib.core.batched import Batched, VmapLevel
+from gradlib.core.batched import Batched
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
 from gradlib.core.modes import enable_grad, local, no_grad, watch
@@ -189,10 +189,10 @@ def backward(
     Raises: RuntimeError for tensors outside any graph, shapes that do not fit, a graph already freed.
     Source: torch.autograd.backward.
     """
-    if watch.active and any(isinstance(each, VmapLevel) for each in local.layers):
+    if local.transforming:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use func.grad or func.vjp instead or call "
-            "backward() outside of vmap."
+            "backward() outside of functorch transforms."
         )
     if create_graph:
         _warn_of_cycle(sys._getframe(1))

@@ -163,8 +163,8 @@ class Batched(Tensor):
     def is_contiguous(self) -> bool:
         return self.value.is_contiguous()
 
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        self.value.requires_grad_(requires_grad)
+    def want_grad(self, requires_grad: bool = True) -> Tensor:
+        self.value.want_grad(requires_grad)
         return self
 
     def detach(self) -> Tensor:

@@ -49,8 +49,11 @@ class Level(layer):
                 return None if tangent is None else value.level.rows(tangent)
         if not isinstance(value, Tensor) or value._meta is None or value._meta.tangents is None:
             return None
-        tangent = value._meta.tangents.get(self)
-        return tangent if tangent is None or isinstance(tangent, Tensor) else wrap(tangent)
+        tangents = value._meta.tangents
+        tangent = tangents.get(self)
+        if tangent is not None and not isinstance(tangent, Tensor):
+            tangent = tangents[self] = wrap(tangent)  # from now on it is one Tensor, which a custom Function may write
+        return tangent
 
     def attach(self, tensor: Tensor, tangent: Tensor) -> None:
         """Let a tensor carry a tangent at this level; a row's hangs on the whole value, as its graph does."""
@@ -263,7 +266,7 @@ def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], ou
 def _leaf(x: Tensor) -> Tensor:
     """The same values, and tangents of levels beneath, as a leaf of a graph of its own."""
     with no_grad():
-        return x.view_as(x).requires_grad_()
+        return x.view_as(x).want_grad()
 
 
 def _alike(inputs: list[Any]) -> list[Any]:
@@ -286,7 +289,7 @@ def _by_transposition(op: Op, args: tuple[Any, ...], inputs: list[Any], tangents
         live = [y for y in outputs if y.requires_grad]
         if not live:
             return tuple(None for _ in outputs)
-        cotangents = [_zero(y).requires_grad_() for y in live]
+        cotangents = [_zero(y).want_grad() for y in live]
         moved = [x for x, t in zip(fresh, tangents, strict=True) if t is not None]
         back = gradient(live, moved, cotangents, create_graph=True, allow_unused=True)
         pairs = [(d, t) for d, t in zip(back, [t for t in tangents if t is not None], strict=True) if d is not None and d.requires_grad]

@@ -54,6 +54,8 @@ class Local(threading.local):
     saving_refused: str | None = None
     before_write: tuple[Callable[[Any], None], ...] = ()  # told of a tensor that is about to be written in place
     observer: observer | None = None
+    transforming = False  # whether the function that runs is one that a transform of ``func`` was given
+    since: int | None = None  # the sequence number at which the innermost of them began that differentiates
     walk: Any = None  # the backward walk that is running, known only when watch.walks
     walks = 0  # how many backward walks run inside one another
 
@@ -140,6 +142,49 @@ class lifted:
 
     def __exit__(self, *exc: object) -> None:
         set_layers(self.layers)
+
+
+class transforming:
+    """While entered, what runs is a function that a transform of ``func`` was given.
+
+    Args:
+        since: the sequence number at which it began, for one that differentiates the function (vmap does not).
+    """
+
+    def __init__(self, since: int | None = None) -> None:
+        self.since = since
+
+    def __enter__(self) -> None:
+        self.before = local.transforming, local.since
+        local.transforming = True
+        local.since = local.since if self.since is None else self.since
+
+    def __exit__(self, *exc: object) -> None:
+        local.transforming, local.since = self.before
+
+
+class as_outside:
+    """While entered, it is as it was where this object was made: no transform, or those that ran already."""
+
+    def __init__(self) -> None:
+        self.outside = local.transforming, local.since
+
+    def __enter__(self) -> None:
+        self.before = local.transforming, local.since
+        local.transforming, local.since = self.outside
+
+    def __exit__(self, *exc: object) -> None:
+        local.transforming, local.since = self.before
+
+
+def refuse_differentiated(called: str) -> None:
+    """Refuse what a function that is being differentiated must not do, since its inputs are the transform's."""
+    if local.since is not None:
+        raise RuntimeError(
+            f"You are attempting to call Tensor.{called}() (or perhaps using autograd.functional.* APIs) inside of a function being "
+            "transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, "
+            f"jacrev, jacfwd, hessian) or call {called}() outside of a function being transformed instead."
+        )
 
 
 class around_node:

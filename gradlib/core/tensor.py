@@ -16,7 +16,7 @@ import numpy as np
 from gradlib.backend import array as arrays, dtype as dtypes
 from gradlib.backend.array import Array
 from gradlib.backend.names import missing_attribute
-from gradlib.core.modes import local, watch
+from gradlib.core.modes import local, refuse_differentiated, watch
 from gradlib.core.node import AccumulateGrad, Meta, Node, Output, RemovableHandle, Version, add_hook, making
 from gradlib.core.readout import Readout, Size as Size
 
@@ -123,15 +123,21 @@ class Tensor(Readout):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        self.requires_grad_(value)
+        self.want_grad(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Say whether gradients for this leaf are wanted, in place.
 
         Returns: this tensor.
-        Raises: RuntimeError for integers and bools, and when switching it off for a tensor that an operation made.
+        Raises: RuntimeError for integers and bools, when switching it off for a tensor that an operation made, and inside a function that
+            ``func.grad``, ``jvp`` or their like differentiate.
         Source: torch.Tensor.requires_grad_.
         """
+        refuse_differentiated("requires_grad_")
+        return self.want_grad(requires_grad)
+
+    def want_grad(self, requires_grad: bool = True) -> Tensor:
+        """``requires_grad_`` without asking where it is called."""
         if requires_grad == (self._node is not None):
             return self
         if requires_grad:
@@ -252,6 +258,7 @@ class Tensor(Readout):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf tensor in ``.grad`` too. Source: torch.Tensor.retain_grad."""
+        refuse_differentiated("retain_grad")
         if self._node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if self.is_leaf or self.meta.retains_grad:
@@ -356,10 +363,10 @@ class InferenceTensor(Tensor):
     def _version(self) -> int:
         raise RuntimeError("Inference tensors do not track version counter.")
 
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+    def want_grad(self, requires_grad: bool = True) -> Tensor:
         if requires_grad and not local.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-        return super().requires_grad_(requires_grad)
+        return super().want_grad(requires_grad)
 
     def is_inference(self) -> bool:
         return True
@@ -369,7 +376,7 @@ def _unpickle(cls: type[Tensor], array: np.ndarray, order: tuple[int, ...], plac
     from gradlib.backend.device import resolve
 
     array = array.astype(dtypes.as_dtype(array.dtype))
-    return _of_class(cls, arrays.move(array, resolve(place)).transpose(np.argsort(order).tolist())).requires_grad_(requires_grad)
+    return _of_class(cls, arrays.move(array, resolve(place)).transpose(np.argsort(order).tolist())).want_grad(requires_grad)
 
 
 def _of_class(cls: type[Tensor], array: Array) -> Tensor:

@@ -202,7 +202,7 @@ def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
         raise RuntimeError(
             f"is_grads_batched=True needs grad_outputs with the same number of cotangents along their first dimensions; got sizes {sizes}"
         )
-    level = Level(sizes[0], "error", spreads=False)
+    level = Level(sizes[0], "error", spreads=False, transforms=False)
     with level:
         made = function(*(None if g is None else level.rows(g) for g in cotangents))
     return tuple(None if d is None else level.matched(d) for d in made)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradlib.backend.array import on_device_of
 from gradlib.core.batched import Batched, VmapLevel
-from gradlib.core.modes import beneath, local
+from gradlib.core.modes import as_outside, beneath, local, transforming
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import Tensor
 
@@ -56,14 +56,24 @@ class Level(VmapLevel):
         size: how many rows there are.
         randomness: "error", "same" (one draw for all rows) or "different" (each row its own).
         spreads: see ``VmapLevel``.
+        transforms: whether the function that runs is one that a transform was given.
     """
 
-    def __init__(self, size: int, randomness: str = "error", spreads: bool = True) -> None:
+    def __init__(self, size: int, randomness: str = "error", spreads: bool = True, transforms: bool = True) -> None:
         self.size = size
         self.randomness = randomness
         self.spreads = spreads
         self.outermost = spreads
         self.depth = len(local.layers) + (1000 if spreads else 0)
+        self.inside = transforming() if transforms else as_outside()
+
+    def __enter__(self) -> Any:
+        self.inside.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        self.inside.__exit__()
 
     def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Run an operation by its rule when some argument is a row at this level."""

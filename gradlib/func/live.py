@@ -42,7 +42,7 @@ def fresh(value: Tensor) -> Tensor:
     while type(whole) is Batched:
         whole = whole.value
     if whole._array.dtype.kind not in "fc" and whole._array.dtype.kind != "V":
-        whole.requires_grad_()  # raises
+        whole.want_grad()  # raises
     leaf = Passing(whole)
     leaf.alive = True
     whole._node = leaf
@@ -56,14 +56,19 @@ def finish(inputs: list[Tensor]) -> None:
             each._node.alive = False
 
 
-def is_live(*values: Any) -> bool:
-    """Whether a gradient with respect to something outside the transforms that are done can still be asked of these."""
+def is_live(*values: Any, since: int) -> bool:
+    """Whether a gradient with respect to something outside the transforms that are done can still be asked of these.
+
+    Args:
+        values: what a transform gives.
+        since: the sequence number at which it began; leaves made later are its function's own.
+    """
     stack: list[Node] = [v._node for v in values if isinstance(v, Tensor) and v._node is not None]
     seen = set(stack)
     while stack:
         node = stack.pop()
         if isinstance(node, AccumulateGrad):
-            if not isinstance(node, Passing) or node.alive:
+            if node.alive if isinstance(node, Passing) else node.seq < since:
                 return True
             continue
         for edge in node.edges:
@@ -73,9 +78,9 @@ def is_live(*values: Any) -> bool:
     return False
 
 
-def settled(value: Any) -> Any:
-    """A result as the caller sees it: outside the graph, unless something that still counts leads to it."""
-    if isinstance(value, Tensor) and value.requires_grad and not is_live(value):
+def settled(value: Any, since: int, recorded: bool = True) -> Any:
+    """A result as the caller sees it: outside the graph, unless it is ``recorded`` there and something that still counts leads to it."""
+    if isinstance(value, Tensor) and value.requires_grad and not (recorded and is_live(value, since=since)):
         with no_grad():
             return value.view_as(value)
     return value

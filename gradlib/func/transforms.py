@@ -9,7 +9,7 @@ from typing import Any
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import spread_as
 from gradlib.core.forward import Level as ForwardLevel
-from gradlib.core.modes import enable_grad, local
+from gradlib.core.modes import as_outside, enable_grad, local, next_seq, transforming
 from gradlib.core.tensor import Tensor
 from gradlib.func.live import finish, fresh, is_live, settled
 from gradlib.func.tree import Structure, flatten, map_leaves, unflatten
@@ -35,16 +35,16 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        outside = local.grad_enabled
-        with enable_grad():
+        outside, since = local.grad_enabled, next_seq()
+        with transforming(since), enable_grad():
             opened, leaves, structure = _opened(args, argnums)
             made = func(*opened, **kwargs)
             value, aux = _with_aux(made, has_aux, "grad_and_value(f)(*args)")
             _check_scalar(value)
             finish(leaves)
-            found = _gradients(value, leaves, None, outside and is_live(value), False)
-        gradients = unflatten([settled(g) for g in found], structure)
-        value, aux = settled(value), map_leaves(settled, aux)
+            found = _gradients(value, leaves, None, outside and is_live(value, since=since), not outside)
+        gradients = unflatten([settled(g, since, outside) for g in found], structure)
+        value, aux = settled(value, since, outside), map_leaves(lambda each: settled(each, since, outside), aux)
         return (gradients, (value, aux)) if has_aux else (gradients, value)
 
     return wrapper
@@ -79,12 +79,13 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         primal, nested as it; it may be called again and again.
     Source: torch.func.vjp.
     """
-    with enable_grad():
+    outside, since = local.grad_enabled, next_seq()
+    with transforming(since), enable_grad():
         args, leaves, structure = _opened(primals, tuple(range(len(primals))))
         made, aux = _with_aux(func(*args), has_aux, "vjp(f, *primals)")
         finish(leaves)
     outputs, made_structure = _tensors(made, "vjp(f, *primals)")
-    live = is_live(*outputs)
+    live = is_live(*outputs, since=since)
 
     def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given, given_structure = flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
@@ -93,13 +94,13 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
                 f"{given_structure}, primal output: {made_structure}"
             )
-        recording = local.grad_enabled if create_graph is None else create_graph
+        recording, now = local.grad_enabled if create_graph is None else create_graph, next_seq()
         with enable_grad():
-            found = _gradients(outputs, leaves, given, recording and (live or is_live(*given)), retain_graph)
-        return tuple(unflatten([settled(g) for g in found], structure))
+            found = _gradients(outputs, leaves, given, recording and (live or is_live(*given, since=now)), retain_graph)
+        return tuple(unflatten([settled(g, now) for g in found], structure))
 
-    value = unflatten([settled(y) for y in outputs], made_structure)
-    return (value, vjp_fn, map_leaves(settled, aux)) if has_aux else (value, vjp_fn)
+    value = unflatten([settled(y, since, outside) for y in outputs], made_structure)
+    return (value, vjp_fn, map_leaves(lambda each: settled(each, since, outside), aux)) if has_aux else (value, vjp_fn)
 
 
 def _opened(args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], list[Tensor], Structure]:
@@ -201,18 +202,19 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         raise RuntimeError("jvp(f, primals, tangents): Expected primals to have at least one Tensor")
     for x, t in zip(given, moved, strict=True):
         _check_tangent(x, t)
-    level = ForwardLevel(in_inference=local.inference)
-    with level:
+    level, since = ForwardLevel(in_inference=local.inference), next_seq()
+    with level, transforming(since):
         duals = [level.dual(spread_as(x, t), t) for x, t in zip(given, moved, strict=True)]
         made, aux = _with_aux(func(*unflatten(duals, structure)), has_aux, "jvp(f, primals, tangents)")
         outputs, made_structure = _tensors(made, "jvp(f, primals, tangents)")
         found = [level.tangent(y) for y in outputs]
         values = [y if t is None else level.dual(y, None) for y, t in zip(outputs, found, strict=True)]
         aux = map_leaves(lambda y: level.dual(y, None) if isinstance(y, Tensor) and level.tangent(y) is not None else y, aux)
+    values, aux = [settled(y, since) for y in values], map_leaves(lambda y: settled(y, since), aux)
     if strict and any(t is None for t in found):
         raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the primals.")
     ahead = unflatten([zeros_like(y.detach()) if t is None else t for y, t in zip(outputs, found, strict=True)], made_structure)
-    value = unflatten(values, made_structure)
+    ahead, value = map_leaves(lambda t: settled(t, since), ahead), unflatten(values, made_structure)
     return (value, ahead, aux) if has_aux else (value, ahead)
 
 
@@ -238,11 +240,18 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     Returns: (value, jvp_fn). ``jvp_fn(*tangents)``, nested as the primals, returns what ``jvp`` would, as often as it is called.
     Source: torch.func.linearize.
     """
-    value, pull = vjp(func, *primals)
+    outside = as_outside()
+
+    def of_copies(*values: Any) -> Any:
+        """The function of inputs that it may write."""
+        with outside:
+            return func(*map_leaves(lambda x: x.clone() if isinstance(x, Tensor) else x, values))
+
+    value, pull = vjp(of_copies, *primals)
     outputs, made_structure = flatten(value)
     given, structure = flatten(primals)
     with enable_grad():
-        cotangents = [zeros_like(y.detach()).requires_grad_() for y in outputs]
+        cotangents = [zeros_like(y.detach()).want_grad() for y in outputs]
         pulled, _ = flatten(pull(unflatten(cotangents, made_structure), create_graph=True))
 
     def jvp_fn(*tangents: Any) -> Any:
@@ -257,8 +266,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         if not pairs:
             return map_leaves(lambda y: zeros_like(y.detach()), value)
         ps, ts = zip(*pairs, strict=True)
-        recording = local.grad_enabled and is_live(*ts)
+        now = next_seq()
+        recording = local.grad_enabled and is_live(*ts, since=now)
         found = gradient(ps, cotangents, ts, True, recording, materialize_grads=True)
-        return unflatten([settled(t) for t in found], made_structure)
+        return unflatten([settled(t, now) for t in found], made_structure)
 
     return value, jvp_fn

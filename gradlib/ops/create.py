@@ -41,7 +41,7 @@ def at(device: Any) -> tuple[Namespace, Any]:
 def finished(array: Array, requires_grad: bool) -> Tensor:
     """A new tensor around an array, as a leaf that wants a gradient where asked."""
     made = wrap(array)
-    return made.requires_grad_() if requires_grad else made
+    return made.want_grad() if requires_grad else made
 
 
 # ---- filled ---------------------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
     if copy is False and not (result is obj or (is_array(obj) and _is_same_memory(result._array, obj))):
         raise ValueError(f"can't alias data of type {type(obj).__name__} with dtype {result.dtype} on {result.device}; leave copy unset")
-    return result.requires_grad_() if requires_grad else result
+    return result.want_grad() if requires_grad else result
 
 
 def _is_same_memory(a: Array, b: Array) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import special
+from gradlib.backend.array import is_array, special
 from gradlib.core.op import composite, op
 from gradlib.ops.create import zeros_like
 from gradlib.ops.kinds import in_single, takes
@@ -104,7 +104,12 @@ def _squarable(values: list[Any]) -> list[Any]:
     return [v.astype(dtypes.int64) if v.dtype.kind == "b" else v for v in values]
 
 
-@op("elementwise", promote=_squarable, inplace=True, input=lambda g, input: g * (input + input))
+def _square_slope(g: Any, input: Any) -> Any:
+    """2 input; under ``create_graph`` as a power, which its own derivative (a constant) then leaves in the graph, as in torch."""
+    return g * (input + input if is_array(input) else input**1 * 2)
+
+
+@op("elementwise", promote=_squarable, inplace=True, input=_square_slope)
 def square(xp: Any, input: Any) -> Any:
     """Each element times itself."""
     return xp.square(input)

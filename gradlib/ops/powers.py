@@ -37,11 +37,14 @@ def _pow_slope(g: Any, input: Any, exponent: Any) -> Any:
     if hasattr(exponent, "dtype") and not isinstance(exponent, np.generic):
         zero = exponent == 0
         return choose(zero, 0, g * (exponent * input ** choose(zero, 1, exponent - 1)))
-    if exponent == 2:
-        return g * (input + input)
-    if exponent == 1:
-        return g
-    return g * input ** (exponent - 1) * exponent if exponent != 0 else zeros_like(g)
+    if exponent == 0:
+        return zeros_like(g)
+    if is_array(input):  # to first order there are shorter ways, which say no more that the slope is a power itself
+        if exponent == 2:
+            return g * (input + input)
+        if exponent == 1:
+            return g
+    return g * input ** (exponent - 1) * exponent
 
 
 def _pow_exponent_slope(g: Any, input: Any, exponent: Any) -> Any:

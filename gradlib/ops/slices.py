@@ -314,8 +314,8 @@ def _refuse_neighbours(
     if 0 not in size and not here <= first <= last <= end:
         raise RuntimeError(
             f"result = tensor.as_strided({list(size)}, {list(stride)}, {first}) can access memory outside of `tensor`. `result` can access "
-            f"some memory in range [{first}, {last + 1}], but `tensor` can only access some memory in range [{here}, {end + 1}]. This is not "
-            "supported inside of vmap, please try to rewrite the `as_strided` call as a sequence of view operations"
+            f"some memory in range [{first}, {last + 1}], but `tensor` can only access some memory in range [{here}, {end + 1}]. This is "
+            "not supported inside of vmap, please try to rewrite the `as_strided` call as a sequence of view operations"
         )
 
 

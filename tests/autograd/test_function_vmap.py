@@ -134,16 +134,24 @@ class TestOwnRule:
 def test_refused() -> None:
     class Neither(Function):
         @staticmethod
-        def forward(ctx: Any, x: Any) -> Any:
+        def forward(x: Any) -> Any:
             return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
 
     class Both(Weighted):
         @staticmethod
         def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
             return args[0], 0
 
-    class OldStyle(Neither):
+    class OldStyle(Function):
         generate_vmap_rule = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
 
     x = drawn(4, 3)
     with pytest.raises(RuntimeError, match="it does not have vmap support"):
