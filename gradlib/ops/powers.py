@@ -94,8 +94,9 @@ publish(reflected(pow), "__rpow__")
 
 
 def _across(leg: Any, other: Any) -> Any:
-    """leg / (leg^2 + other^2), without overflow on the way."""
+    """leg / (leg^2 + other^2), without overflow on the way; 0 at the origin, where there is no angle."""
     size = hypot(leg, other)
+    size = choose(size == 0, ones_like(size), size)
     return leg / size / size
 
 
