@@ -87,7 +87,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Any, *grad_outputs: Any, **_: Any) -> Any:  # so declared, type checkers take any arguments in a user's own
         """The gradient for each argument of forward from the gradient of each output; ``vjp`` is the same under another name."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."

@@ -46,7 +46,7 @@ def grad_of_rows(
     return tuple(found.get(i) for i in range(len(inputs)))
 
 
-def _cotangent(level: VmapLevel, output: Tensor, g: Any) -> Tensor:
+def _cotangent(level: VmapLevel, output: Batched, g: Any) -> Tensor:
     """The cotangent of a whole value: that of its rows, or ones for numbers."""
     if g is None:
         if output.shape.numel() != 1:

@@ -75,12 +75,13 @@ class Level(layer):
         whole = made
         while type(whole) is Batched:
             whole = whole.value
-        if whole._meta is not None and whole._meta.view is not None:
-            whole._meta.view.duals = {self: None}
+        view = whole.meta.view
+        if view is not None:
+            view.duals = {self: None}
         if tangent is not None and not self.asleep:
             self.attach(made, tangent)
-            if whole._meta.view is not None:
-                whole._meta.view.duals = {self: whole._meta.tangents[self]}
+            if view is not None:
+                view.duals = {self: (whole.meta.tangents or {})[self]}
         return made
 
     def written(self, target: Tensor, new: Tensor | None) -> None:

@@ -216,7 +216,7 @@ def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def publish(function: Callable[..., Any], *names: str) -> None:
-    """Make a function a method of Tensor under these names."""
+def publish(function: Callable[..., Any] | property, *names: str) -> None:
+    """Make a function a method of Tensor under these names, or a property one of its attributes."""
     for each in names:
         setattr(Tensor, each, function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from gradlib.core.batched import Batched
 from gradlib.core.dispatch import _promoted
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level, named, perform, placed, rule, run, whole
@@ -226,4 +227,4 @@ def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
 def _to(x: Any, dtype: Any) -> Any:
     if not isinstance(x, Tensor):
         return x.astype(dtype)
-    return x.again(to(x.value, dtype)) if hasattr(x, "again") else to(x, dtype)
+    return x.again(to(x.value, dtype)) if isinstance(x, Batched) else to(x, dtype)

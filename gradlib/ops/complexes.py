@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.core.op import composite, op
+from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import zeros_like
 from gradlib.ops.select import choose
@@ -48,8 +48,8 @@ def _set_imag(self: Tensor, value: Any) -> None:
     imag(self).copy_(value)
 
 
-Tensor.real = property(real, _set_real)  # type: ignore[attr-defined]
-Tensor.imag = property(imag, _set_imag)  # type: ignore[attr-defined]
+publish(property(real, _set_real), "real")
+publish(property(imag, _set_imag), "imag")
 
 
 @op("linear", complex="explicit", inplace=True, input=lambda g: conj(g))

@@ -86,7 +86,8 @@ JUDGED: list[Judged] = [
         ("accepts",),
         "a limit of torch's rule",
         message=r"Subtraction, the `-` operator, with a bool tensor|Negation, the `-` operator, on a bool tensor|Autograd not support dtype"
-        r"|isFloatingType\(grad|does not support automatic differentiation for outputs with complex|Can't detach views in-place|cast to the desired output type Long|source tensor shape must match self tensor",
+        r"|isFloatingType\(grad|does not support automatic differentiation for outputs with complex|Can't detach views in-place"
+        r"|cast to the desired output type Long|source tensor shape must match self tensor",
     ),
     Judged(("raises",), "torch resizes out= with a warning that this will become an error", message=r"out= has shape"),
     Judged(("value",), "torch's tangent is no transpose of its own gradient", line=r"scatter_reduce\(.*'prod'", modes=("forward",)),
