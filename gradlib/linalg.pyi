@@ -64,7 +64,8 @@ def eigh(A: Tensor, UPLO: _str = 'L') -> _Eigh:
         UPLO: which, "L"ower or "U"pper.
     Returns: the named tuple (eigenvalues (..., n), real, ascending; eigenvectors (..., n, n), in columns, each up to a factor of modulus
         1). A function of the eigenvectors has a derivative where it does not depend on that factor and no two eigenvalues are equal.
-    Raises: LinAlgError (on the CPU) when the iteration does not converge, RuntimeError for other shapes and dtypes.
+    Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
+        with inf has eigenvalues NaN.
     Source: torch.linalg.eigh.
     """
 
@@ -207,8 +208,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, 
         upper: whether A is an upper triangle.
         left: whether A stands on the left.
         unitriangular: take A's diagonal as ones.
-    Raises: LinAlgError (on the CPU) for a zero on the diagonal, RuntimeError for other shapes and dtypes.
-    Source: torch.linalg.solve_triangular.
+    Returns: X; inf or NaN where A's diagonal is zero.
+    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.solve_triangular.
     """
 
 def svd(A: Tensor, full_matrices: _bool = True) -> _SVD:
@@ -220,7 +221,8 @@ def svd(A: Tensor, full_matrices: _bool = True) -> _SVD:
     Returns: the named tuple (U (..., m, k or m), S (..., k), real, descending, Vh (..., k or n, n)). A function of U and Vh has a
         derivative where it does not depend on the factor of modulus 1 that their columns and rows share, and no two singular values are
         equal.
-    Raises: LinAlgError (on the CPU) when the iteration does not converge, RuntimeError for other shapes and dtypes.
+    Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
+        with inf has singular values NaN.
     Source: torch.linalg.svd.
     """
 

@@ -434,6 +434,8 @@ def test_the_base_zero_keeps_dtype_and_nan(dtype: str) -> None:
         tangent = forward_ad.unpack_dual(0.0 ** forward_ad.make_dual(exponent.detach(), gradlib.ones_like(exponent).detach())).tangent
     assert tangent.dtype == exponent.dtype
     np.testing.assert_array_equal(host(tangent), [math.nan, -math.inf, 0, 0])
+
+
 def test_the_angle_of_the_origin_has_no_slope() -> None:
     y, x = gradlib.zeros(1, requires_grad=True), gradlib.zeros(1, requires_grad=True)
     gradlib.atan2(y, x).sum().backward()
