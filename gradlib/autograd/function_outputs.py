@@ -136,4 +136,5 @@ def _written(node: FunctionNode, place: FunctionNode | Output, result: Tensor, s
             )
     shadow = wrap(result._array)
     shadow._node = place
+    result.version.bump()
     rebase(result, shadow)

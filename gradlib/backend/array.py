@@ -126,6 +126,29 @@ def copy(array: Array) -> Array:
         return namespace(array).array(array, order="K", copy=True)
 
 
+def assign(target: Array, key: Any, values: Any) -> None:
+    """``target[key] = values`` for a tuple or Ellipsis as key, right also where the values or index arrays lie in the memory written.
+
+    NumPy sees to that itself. CuPy does not: where layouts agree it queues one copy of memory, whose two ends may not overlap (in
+    ``u[:-1] = u[1:]``), and through index arrays it writes while it reads.
+    """
+    if not isinstance(target, np.ndarray):
+        if (key is ... or key == ()) and is_array(values) and _is_same_view(target, values):
+            return
+        values, key = apart(values, target), key if key is ... else tuple(apart(part, target) for part in key)
+    target[key] = values
+
+
+def apart(values: Any, target: Array) -> Any:
+    """What a CuPy array is about to be written from: a copy where the two may overlap."""
+    overlap = is_cupy(values) and namespace(target).may_share_memory(values, target)
+    return values.copy() if overlap else values
+
+
+def _is_same_view(a: Array, b: Array) -> bool:
+    return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype
+
+
 def zeros(shape: tuple[int, ...], dtype: np.dtype, index: int | None) -> Array:
     """Zeros on the CUDA device ``index``, or on the host (None)."""
     if index is None:

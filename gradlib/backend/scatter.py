@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, cupy, namespace
+from gradlib.backend.array import Array, apart, cupy, namespace
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
 
 _ADDED_AT_ONCE = (int32, float16, float32, float64)
@@ -26,7 +26,8 @@ def scatter_add(target: Array, index: Any, values: Any) -> None:
             target, index, values = target.reshape(-1), places.reshape(-1), np.broadcast_to(values, places.shape).reshape(-1)
         np.add.at(target, index, values)
     else:
-        _add_on_device(target, index, cupy().asarray(values, target.dtype))
+        index = tuple(apart(part, target) for part in index) if isinstance(index, tuple) else apart(index, target)
+        _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
 
 
 def _add_on_device(target: Array, index: Any, values: Array) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_cupy, is_view_of, may_leave_host, move, namespace, on_device_of
 from gradlib.core.batched import Batched, refuse_values
-from gradlib.core.modes import local, made_node, next_seq, observing, watch, writing
+from gradlib.core.memory import overwrite, refuse_write
+from gradlib.core.modes import local, made_node, next_seq, observing, watch
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
@@ -382,12 +383,25 @@ def _refuse_layers(name: str, values: Any) -> None:
 
 
 def _into(name: str, out: Any, result: Any) -> Any:
-    """Write a result into the tensors given as ``out=``, as torch does: outside any graph only."""
-    if isinstance(result, tuple):
-        return type(out)(_into(name, o, r) for o, r in zip(out, result, strict=True))
+    """Write a result into the tensors given as ``out=``, as torch does: outside any graph only, and all of them or none."""
+    if not isinstance(result, tuple):
+        _refuse_out(name, out, result)
+        overwrite(out, result._array, f"{name}(out=)")
+        return out
+    if not isinstance(out, (tuple, list)) or len(out) != len(result):
+        raise TypeError(f"{name}: out= takes a tuple of {len(result)} Tensors, got {type(out).__name__}")
+    for each, part in zip(out, result, strict=True):
+        _refuse_out(name, each, part)
+    for each, part in zip(out, result, strict=True):
+        overwrite(each, part._array, f"{name}(out=)")
+    return tuple(out)
+
+
+def _refuse_out(name: str, out: Any, result: Any) -> None:
+    """Refuse what cannot take a result as ``out=``."""
     if not isinstance(out, Tensor) or not isinstance(result, Tensor):
         raise TypeError(f"{name}: out= takes a Tensor, got {type(out).__name__}")
-    if result._node is not None or out._node is not None:
+    if result._node is not None or (out._node is not None and (local.grad_enabled or not watch.no_grad)):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )
@@ -397,11 +411,7 @@ def _into(name: str, out: Any, result: Any) -> Any:
         raise RuntimeError(f"result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype}")
     if device_index(out._array) != device_index(result._array):
         raise RuntimeError(f"{name}: out= is on {out.device}, the result on {result.device}")
-    writing(out)
-    with on_device_of(out._array):
-        out._array[...] = result._array
-    out.version.bump()
-    return out
+    refuse_write(out, f"{name}(out=)")
 
 
 def conjugate(value: Any) -> Any:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, copy, device_index, namespace, on_device_of
+from gradlib.backend.array import Array, assign, copy, device_index, namespace, on_device_of
 from gradlib.core.batched import Batched, refuse_rows, write_rows
 from gradlib.core.dispatch import replay
+from gradlib.core.memory import counted, has_begun, is_overlapping, refuse_memory, refuse_write
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import keep_stream
-from gradlib.core.tensor import InferenceTensor, Tensor, wrap
+from gradlib.core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from gradlib.core.dispatch import View
@@ -37,11 +38,17 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
         if ufunc is not None and not kwargs and _unrecorded(input, args):
             array, values = input._array, [a._array if type(a) is Tensor else a for a in args]
             if type(array) is np.ndarray:
-                on_host(array, *values, out=array)
+                try:
+                    on_host(array, *values, out=array)
+                except BaseException as error:
+                    refuse_memory(array, f"{op.name}_")  # asked here only, since NumPy asks it anyway
+                    if has_begun(error):
+                        input.version.bump()
+                    raise
+                input.version.bump()
             else:
-                with on_device_of(array):
+                with counted(input), on_device_of(array):
                     getattr(namespace(array), ufunc)(array, *values, out=array)
-            input.version.bump()
             return input
         return write(input, lambda shadow: op.call(shadow, *args, **kwargs), f"{op.name}_", copies_input)
 
@@ -74,11 +81,18 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     return not (recording and target._meta is not None and target._meta.view is not None)
 
 
-def is_overlapping(array: Array) -> bool:
-    """Whether some elements of the array are one place in memory, as after ``expand``."""
-    if 0 not in array.strides or array.size == 0:
-        return False
-    return any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
+def ask(target: Tensor, name: str) -> bool:
+    """Refuse what cannot be written in place, as far as that can be said before the new values are known.
+
+    Returns: whether the write may be recorded.
+    """
+    while type(target) is Batched:
+        target = target.value
+    recording = local.grad_enabled or not watch.no_grad
+    if recording:
+        refuse_leaf(target, name)
+    refuse_write(target, name)
+    return recording
 
 
 def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies_input: bool = True) -> Tensor:
@@ -96,32 +110,34 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         raise TypeError(f"{name}: expected a Tensor, got {type(target).__name__}")
     if type(target) is Batched:
         return write_rows(target, compute, write, name, copies_input)
-    recording = local.grad_enabled or not watch.no_grad
-    if recording:
-        refuse_leaf(target, name)
-    if isinstance(target, InferenceTensor) and not local.inference:
-        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone first.")
+    recording = ask(target, name)
+    view = target._meta.view if target._meta is not None else None
+    perhaps = recording and view is not None and (view.several or not view.recorded)  # refused if the new values are to be recorded
     if watch.active:
         writing(target)
-    shadow = wrap(copy(target._array) if copies_input and recording else target._array)
+    shadow = wrap(copy(target._array) if (copies_input and recording) or perhaps else target._array)
     shadow._node = target._node
     if target._meta is not None and target._meta.tangents:
         shadow.meta.tangents = target._meta.tangents
-    result = compute(shadow)
+    try:
+        result = compute(shadow)
+    except BaseException as error:
+        if shadow._array is target._array and has_begun(error):  # compute writes there itself
+            target.version.bump()
+        raise
     refuse_rows(result, name)
-    if recording and isinstance(result, Tensor) and result._node is not None and target._meta is not None and target._meta.view is not None:
-        refuse_view(target._meta.view, name)
+    recorded = recording and isinstance(result, Tensor) and result._node is not None
+    if recorded and view is not None:
+        refuse_view(view, name)
     values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
     check_fits(target, values, name)
-    if values is not target._array:  # else compute has written them there itself
-        with on_device_of(target._array):
-            target._array[...] = values
-    if recording and isinstance(result, Tensor) and result._node is not None:
+    with counted(target), on_device_of(target._array):
+        if values is not target._array:  # else compute has written them there itself
+            assign(target._array, ..., values)
+    if recorded:
         rebase(target, _fitted(result, target))
-    else:
-        target.version.bump()
-        if recording and target._node is not None and not target.is_leaf:
-            _cut(target)
+    elif recording and target._node is not None and not target.is_leaf:
+        _cut(target)
     if watch.active and local.layers:
         write_tangents(target, result)
     return target
@@ -162,8 +178,8 @@ def refuse_view(view: View, name: str) -> None:
         )
     if not view.recorded:
         raise RuntimeError(
-            f"{name}: a view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view in grad mode, "
-            "or write it inside no_grad()."
+            f"{name}: a view was created in no_grad mode (or inference mode) and is being modified inplace with grad mode enabled. "
+            "Make the view in grad mode, or write it inside no_grad()."
         )
 
 
@@ -171,6 +187,12 @@ CUSTOM_VIEW = (
     "is a view that a custom Function returned (or an input that it returned as-is) and {written}. The autograd logic to handle "
     "view+inplace would override the custom backward, leading to incorrect gradients. You can fix this by cloning the output of the "
     "custom Function."
+)
+CUSTOM_VIEW_OVERWRITTEN = f"A tensor {CUSTOM_VIEW.format(written='whose base or another view of it has been modified inplace')}"
+UNRECORDED_VIEW_OVERWRITTEN = (
+    "A view was created in no_grad or inference mode and its base or another view of its base has been modified inplace with grad mode "
+    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden: move both the view and the write inside that mode "
+    "(if the write is not to be tracked), or both outside (if it is)."
 )
 
 
@@ -187,11 +209,6 @@ def check_fits(target: Tensor, values: Array, name: str) -> None:
     padded = (1,) * (len(want) - len(have)) + tuple(have)
     if len(padded) != len(want) or any(h not in (1, w) for h, w in zip(padded, want, strict=True)):
         raise RuntimeError(f"{name}: output with shape {list(want)} doesn't match the broadcast shape {list(have)}")
-    if is_overlapping(target._array):
-        raise RuntimeError(
-            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
 
 
 def _fitted(result: Tensor, target: Tensor) -> Tensor:
@@ -204,7 +221,7 @@ def _fitted(result: Tensor, target: Tensor) -> Tensor:
 
 
 def rebase(target: Tensor, result: Tensor) -> None:
-    """Give target the history of result, whose values were just written into it."""
+    """Give target the history of result, whose values were just written into it, which is counted already."""
     node: Any = result._node
     made_by = node.parent if isinstance(node, Output) else node
     view = target._meta.view if target._meta is not None else None
@@ -218,7 +235,7 @@ def rebase(target: Tensor, result: Tensor) -> None:
         _follow(target, node)
     else:
         _follow(view.base, CopySlices(view.base, view, node))
-    counter.bump(made_by.seq)  # what the node saved of its output is what was written
+    counter.changed = made_by.seq  # what the node saved of its output is what was written
     made_by.extras.output_versions[0] = counter
     _remake_views(target, view)
 
@@ -241,11 +258,12 @@ def _remake_views(target: Tensor, view: View | None) -> None:
         if each is None or each._meta is None:
             continue
         if each._meta.view.custom and each._node is not None:
-            _follow(each, Overwritten(each._node))
+            _follow(each, Overwritten(each._node, CUSTOM_VIEW_OVERWRITTEN))
             continue
         with enable_grad():
             again = replay(each._meta.view.path(), each._meta.view.base)
-        _follow(each, again._node)
+        unclear = again._node is not None and not each._meta.view.recorded
+        _follow(each, Overwritten(again._node, UNRECORDED_VIEW_OVERWRITTEN) if unclear else again._node)
 
 
 def _cut(target: Tensor) -> None:
@@ -259,12 +277,13 @@ def _cut(target: Tensor) -> None:
 
 
 class Overwritten(Node):
-    """The history of a custom Function's view after its base was written: an error for whoever goes back through it."""
+    """The history of a view whose base was written where the two cannot both hold: an error for whoever goes back through it."""
 
-    __slots__ = ()
+    __slots__ = ("message",)
     single = True
 
-    def __init__(self, made_by: Node) -> None:
+    def __init__(self, made_by: Node, message: str) -> None:
+        self.message = message
         self.seq = next_seq()
         self.edges = (made_by,)
         self.saved = None
@@ -273,7 +292,7 @@ class Overwritten(Node):
         self.rare = None
 
     def run(self, g: Any) -> Any:
-        raise RuntimeError(f"A tensor {CUSTOM_VIEW.format(written='whose base or another view of it has been modified inplace')}")
+        raise RuntimeError(self.message)
 
     run_recorded = run
 

@@ -333,6 +333,7 @@ class AccumulateGrad(Node):
 
     def accumulate(self, g: Array, unshared: bool) -> None:
         """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
+        from gradlib.core.memory import counted, refuse_write
         from gradlib.core.tensor import wrap
 
         leaf, meta = self._leaf(), self.meta
@@ -343,9 +344,9 @@ class AccumulateGrad(Node):
                 meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
             else:
                 held = meta.grad
-                with on_device_of(g):
+                refuse_write(held, "backward's addition to .grad")
+                with counted(held), on_device_of(g):
                     held._array += g
-                held.version.bump()
         if meta.accumulated_hooks:
             self._run_hooks()
 

@@ -186,12 +186,17 @@ class Tensor(Readout, Methods):
     @property
     def data(self) -> Tensor:
         """The same memory, outside the graph and without a shared version counter. Prefer ``detach()``. Source: torch.Tensor.data."""
-        return wrap(self._array)
+        return alias(self, self._array)
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if self._node is not None and not dtypes.is_differentiable(value._array.dtype):
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype, got "
+                f"{value._array.dtype}; convert it first, for example with .float()"
+            )
         self._array = value._array
         if isinstance(self._node, AccumulateGrad):
             self._node.array = value._array

@@ -9,7 +9,7 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, on_device_of
 from gradlib.backend.random import default_generator
-from gradlib.core.inplace import write
+from gradlib.core.inplace import ask, write
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, wrap
@@ -203,6 +203,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
+    if inplace and isinstance(input, Tensor):
+        ask(input, "dropout_")  # before numbers are drawn
     if watch.active and local.layers:
         return _dropped_by_rows(input, p, inplace)
     array = input._array if isinstance(input, Tensor) else input

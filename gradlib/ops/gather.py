@@ -18,6 +18,7 @@ from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, publish, with_numpy_names
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.index import array_index, assign_into, gathered_ndim, index as pick, index_assign, trimmed
 from gradlib.ops.select import where
@@ -176,7 +177,7 @@ def values_for(name: str, values: Any, input: Any) -> Any:
     if not isinstance(values, (bool, int, float, complex)):
         raise TypeError(f"{name}: expected a Tensor or a number, got {type(values).__name__}")
     with on_device_of(raw(input)):
-        return namespace(raw(input)).asarray(np.asarray(values).astype(input.dtype))  # which wraps -1 to 255, as torch does
+        return namespace(raw(input)).asarray(as_element(values, input.dtype), dtype=input.dtype)
 
 
 @writing

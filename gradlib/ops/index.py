@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, copy, device_index, is_array, move, namespace, on_device_of
+from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of
 from gradlib.backend.device import device_of
 from gradlib.backend.scatter import scatter_add
-from gradlib.core.inplace import is_overlapping, write
+from gradlib.core.inplace import write
+from gradlib.core.memory import counted, refuse_memory
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.create import as_element
 
 __all__ = ["argwhere", "nonzero"]
 
@@ -164,6 +166,29 @@ def array_index(item: Any, like: Array) -> Any:
     return item
 
 
+def _parts(index: Any) -> tuple[Any, ...]:
+    """An index as a tuple. A short list with a sequence, Tensor, slice, None or Ellipsis in it is one too, as in torch."""
+    if type(index) is tuple:
+        return index
+    if not isinstance(index, Sequence) or isinstance(index, str) or len(index) >= _LONG or not any(map(_is_no_number, index)):
+        return (index,)
+    warnings.warn(
+        "x[list] is read as x[tuple(list)] where the list holds more than numbers, as in torch, which deprecates it; write x[tuple(list)], "
+        "or x[gradlib.tensor(list)] for places in the first dimension alone.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return tuple(index)
+
+
+_LONG = 32  # NumPy's and torch's heuristic for lists that are meant as one array
+
+
+def _is_no_number(item: Any) -> bool:
+    """Whether an element of a list makes the list a tuple of indices."""
+    return item is None or item is Ellipsis or isinstance(item, (slice, Sequence, Tensor, np.ndarray)) or is_array(item)
+
+
 def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | None]:
     """An index in its two parts.
 
@@ -174,8 +199,7 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
         gather from it (None in a list leaves a dimension whole; None instead of the list: nothing to gather).
     Raises: IndexError for anything else than torch's and NumPy's indices.
     """
-    items = index if type(index) is tuple else (index,)
-    read = [(_view_index(item), item) for item in items]
+    read = [(_view_index(item), item) for item in _parts(index)]
     view: list[Any] = []
     gather: list[Any] = []
     arrays = [array_index(item, x) if part is NotImplemented else None for part, item in read]
@@ -257,7 +281,7 @@ def assign_into(input: Any, values: Any, indices: Sequence[Any], accumulate: boo
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
     """``target[key] = values`` on raw arrays."""
     try:
-        target[key] = values
+        assign(target, key, values)
     except (TypeError, ValueError) as error:
         given, room = getattr(values, "shape", ()), target[key].shape
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(room)}") from error
@@ -272,7 +296,7 @@ def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
 def _fitting(value: Any, like: Array, ndim: int) -> Any:
     """What is to be assigned in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
-        return value
+        return as_element(value, like.dtype) if like.dtype.kind in "iu" else value
     if isinstance(value, complex):
         raise RuntimeError(f"a complex number cannot be assigned to elements of dtype {like.dtype}; take its .real")
     if isinstance(value, Tensor):
@@ -317,13 +341,13 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype:
         raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
     region = array if view is None else array[view]
-    if gather is None and is_overlapping(region):
-        raise RuntimeError("x[...] = value: several elements of x are one place in memory (after expand?); write to a clone() of it")
     with on_device_of(array):
         values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
         if _unrecorded(input, value):
-            _store(region, key_of([raw(i) for i in gather or ()]), raw(values))
-            input.version.bump()
+            refuse_memory(region, _WRITE)
+            indices, made = key_of([raw(i) for i in gather or ()]), raw(values)
+            with counted(input):
+                _store(region, indices, made)
         elif gather is None:
             write(slice_view(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False)
         else:

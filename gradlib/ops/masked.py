@@ -10,6 +10,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.gather import inside, vector
 from gradlib.ops.index import index as pick, index_assign
@@ -36,6 +37,7 @@ def _filling(values: list[Any]) -> list[Any]:
         raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
     if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
         raise RuntimeError(f"masked_fill: a complex number cannot be written to elements of dtype {input.dtype}")
+    value = value if is_array(value) else as_element(value, input.dtype)
     return [input, mask, namespace(input).asarray(value).astype(input.dtype)]
 
 

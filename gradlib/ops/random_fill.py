@@ -13,7 +13,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, namespace, on_device_of
 from gradlib.backend.random import Generator
 from gradlib.core.batched import draws
-from gradlib.core.inplace import write
+from gradlib.core.inplace import ask, write
 from gradlib.core.op import publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import copy
@@ -27,6 +27,7 @@ def fills(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(function)
     def call(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        ask(self, function.__name__)  # before numbers are drawn, which would move the generator on
         with on_device_of(self._array):
             return function(self, *args, **named)
 

@@ -17,6 +17,7 @@ from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, i
 from gradlib.backend.dtype import as_dtype
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import refuse_leaf
+from gradlib.core.memory import refuse_inference
 from gradlib.core.modes import beneath, enable_grad, is_grad_enabled
 from gradlib.core.node import AccumulateGrad
 from gradlib.core.op import composite, op, publish
@@ -373,6 +374,7 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
                 return level.matched(made)
 
         return _become(self.value, of_all, name)
+    refuse_inference(self)
     if is_grad_enabled():
         refuse_leaf(self, name)
     elif isinstance(self._node, AccumulateGrad):  # a leaf's gradient has its shape

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of
-from gradlib.core.modes import enable_grad, no_grad, writing
+from gradlib.core.memory import overwrite
+from gradlib.core.modes import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
 
@@ -186,9 +187,7 @@ class Optimizer:
 
 def write(target: Tensor, values: Array | int) -> None:
     """Put new values into a tensor's memory, outside the graph, as one in-place change."""
-    writing(target)
-    target._array[...] = values
-    target.version.bump()
+    overwrite(target, values, "an optimiser's step")
 
 
 def real(array: Array) -> Array:

@@ -238,6 +238,24 @@ def test_a_write_to_elements_that_share_their_memory(x: Any) -> None:
     wide[0] += x[1]
 
 
+def test_what_is_read_lies_in_the_memory_that_is_written(x: Any) -> None:
+    row = x.reshape(6)
+    with pytest.raises(Hazard, match="whose ends overlap"):
+        row[:-1] = row[1:]
+    row[:3] += 1  # which assigns what it has written to itself
+    for places, values in ((cupy.array([0, 1]), row[1:3]), (row > 6, row[:1])):
+        with pytest.raises(Hazard, match="written through index arrays"):
+            row[places] = values
+    counts = cupy.arange(3)
+    with pytest.raises(Hazard, match="written through index arrays"):
+        counts[counts] = 0
+    with pytest.raises(Hazard, match="written through index arrays"):
+        cupyx.scatter_add(row, cupy.array([0, 1]), row[1:3])
+    row[3:] = row[:3]
+    x[:, :-1] = x[:, 1:]  # CuPy copies first where the target is not contiguous
+    row[::2] = row[1::2]
+
+
 def test_dtypes_that_cupy_has_no_loop_for() -> None:
     bfloat16 = gradlib.bfloat16
     small = cupy.ones(2, bfloat16)

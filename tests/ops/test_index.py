@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,62 @@ def test_a_number_beside_an_array_leaves_the_arrays_dimension_in_its_place() -> 
     x = counting(2, 3, 4)
     found = x[1, :, np.array([3, 0])]
     np.testing.assert_array_equal(host(found), host(x)[1][:, [3, 0]])
+
+
+def places(*values: int) -> gradlib.Tensor:
+    return gradlib.tensor(values)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        lambda: [[0, 1], [1, 2]],
+        lambda: [[0, 1]],
+        lambda: [[0, 1], [1]],
+        lambda: [[0, 1], 1],
+        lambda: [1, [0, 1]],
+        lambda: [(0, 1), range(2)],
+        lambda: [[[0, 1], [1, 2]]],
+        lambda: [[]],
+        lambda: [0, None],
+        lambda: [..., [0, 1]],
+        lambda: [slice(1)],
+        lambda: [[0], slice(1)],
+        lambda: [[True, False, True]],
+        lambda: [[True, False, True], [True, False, False, False]],
+        lambda: [places(0, 1), places(1, 2)],
+        lambda: [places(0)[0], 1],
+        lambda: [np.array([0, 1]), np.array([1, 2])],
+        lambda: [[0, 1]] * 3,
+    ],
+)
+def test_a_list_that_holds_more_than_numbers_is_a_tuple(key: Callable[[], Any]) -> None:
+    """As in torch 2.13, with its warning; NumPy's rule for lists of arrays of old."""
+    x = counting(3, 4, 5)
+    want = x[tuple(key())]
+    with pytest.warns(UserWarning, match=r"x\[list\] is read as x\[tuple\(list\)\]") as caught:
+        found = x[key()]
+    assert caught[0].filename == __file__
+    assert (found.shape, found.tolist()) == (want.shape, want.tolist())
+    written, expected = x.clone(), x.clone()
+    expected[tuple(key())] = -1.0
+    with pytest.warns(UserWarning, match="as in torch") as caught:
+        written[key()] = -1.0
+    assert caught[0].filename == __file__
+    assert written.tolist() == expected.tolist()
+
+
+def test_which_lists_are_arrays() -> None:
+    x = counting(3, 4)
+    for key in ([0, 2], range(2), [np.int64(2), np.int64(0)], [], ([0, 1],), ([[0, 1], [1, 2]],), [[0, 1]] * 40):
+        np.testing.assert_array_equal(host(x[key]), host(x)[key if isinstance(key, tuple) else np.asarray(key, int)])
+    assert x[[True, False, True]].tolist() == x[[0, 2]].tolist()
+    with pytest.raises(IndexError, match="shape mismatch"), pytest.warns(UserWarning, match="as in torch"):
+        x[[[0, 1], [1, 2, 0]]]
+    with pytest.raises(IndexError, match="too many indices"), pytest.warns(UserWarning, match="as in torch"):
+        x[[[0, 1]] * 4]
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        x[([[0, 1], [1]],)]
 
 
 def test_0d_tensors_are_numbers_and_0d_bools_are_masks() -> None:
@@ -326,6 +383,31 @@ def test_what_cannot_be_written(key: Any, value: Any, error: type[Exception], te
         assert x.tolist() == before
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, v: x.__setitem__(0, v),
+        lambda x, v: x.__setitem__(places(0), v),
+        lambda x, v: x.masked_fill_(gradlib.tensor([True, False]), v),
+        lambda x, v: x.index_fill_(0, places(0), v),
+        lambda x, v: x.index_put_((places(0),), v),
+        lambda x, v: x[:1].fill_(v),
+    ],
+)
+@pytest.mark.parametrize(
+    ("dtype", "value", "stored"),
+    [("uint8", -1, 255), ("int64", 2.75, 2), ("uint8", 300, None), ("int8", -200, None), ("int64", np.nan, None), ("int8", 1e9, None)],
+)
+def test_numbers_that_integers_do_not_hold(write: Callable[[gradlib.Tensor, Any], Any], dtype: str, value: Any, stored: int | None) -> None:
+    x = gradlib.ones(2, dtype=dtype)
+    if stored is None:
+        with pytest.raises(RuntimeError, match="without overflow"):
+            write(x, value)
+    else:
+        write(x, value)
+    assert x.tolist() == [1 if stored is None else stored, 1]
+
+
 def test_leading_dimensions_of_size_1_are_dropped() -> None:
     x = gradlib.zeros(2, 3)
     v = gradlib.ones(1, 1, 3).requires_grad_()
@@ -343,10 +425,55 @@ def test_an_expanded_tensor_is_not_written_whole() -> None:
     assert x[1].tolist() == [1.0, 1.0, 1.0]
 
 
-def test_overlapping_parts_are_read_before_they_are_written() -> None:
-    x = counting(4)
-    x[1:] = x[:-1]
-    assert x.tolist() == [0.0, 0.0, 1.0, 2.0]
+SHIFT = gradlib.tensor([0, 1, 2], device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (lambda x: x.__setitem__(slice(1, None), x[:-1]), [0, 0, 1, 2]),
+        (lambda x: x.__setitem__(slice(None, -1), x[1:]), [1, 2, 3, 3]),
+        (lambda x: x[:-1].copy_(x[1:]), [1, 2, 3, 3]),
+        (lambda x: x[:-1].add_(x[1:]), [1, 3, 5, 3]),
+        (lambda x: x.reshape((2, 2)).copy_(x.reshape((2, 2)).t()), [0, 2, 1, 3]),
+        (lambda x: x.copy_(x), [0, 1, 2, 3]),
+        (lambda x: x.__setitem__(SHIFT.to(x.device), x[1:]), [1, 2, 3, 3]),
+        (lambda x: x.__setitem__(x < 3, x[1:]), [1, 2, 3, 3]),
+        (lambda x: x.index_copy_(0, SHIFT.to(x.device), x[1:]), [1, 2, 3, 3]),
+        (lambda x: x.index_add_(0, SHIFT.to(x.device), x[1:]), [1, 3, 5, 3]),
+        (lambda x: x.scatter_(0, SHIFT.to(x.device), x[1:]), [1, 2, 3, 3]),
+        (lambda x: x.scatter_add_(0, SHIFT.to(x.device), x[1:]), [1, 3, 5, 3]),
+    ],
+)
+def test_overlapping_parts_are_read_before_they_are_written(write: Callable[[gradlib.Tensor], Any], expected: list[int]) -> None:
+    """Also the receding horizon's shift of what is contiguous, which CuPy would copy from one end to the other as it comes."""
+    for x in (gradlib.arange(4.0), gradlib.arange(4), gradlib.arange(4.0).requires_grad_() * 1):
+        write(x)
+        assert x.tolist() == expected
+    x = gradlib.arange(4.0, requires_grad=True)
+    with gradlib.no_grad():
+        write(x)
+    assert x.tolist() == expected
+
+
+def test_out_that_overlaps_the_operands() -> None:
+    x = gradlib.arange(4.0)
+    gradlib.add(x[1:], 0, out=x[:-1])
+    assert x.tolist() == [1, 2, 3, 3]
+    gradlib.expand(x[1:], (3,), out=x[:-1])  # a view of what is written
+    assert x.tolist() == [2, 3, 3, 3]
+
+
+def test_index_arrays_that_are_what_is_written() -> None:
+    x = gradlib.tensor([2, 0, 1])
+    x[x] = gradlib.tensor([5, 6, 7])
+    assert x.tolist() == [6, 7, 5]
+    x = gradlib.tensor([2, 0, 1])
+    x.index_add_(0, x, gradlib.tensor([10, 20, 30]))
+    assert x.tolist() == [22, 30, 11]
+    mask = gradlib.tensor([True, False])
+    mask[mask] = False
+    assert mask.tolist() == [False, False]
 
 
 def test_repeated_places_all_count_in_backward() -> None:

@@ -284,7 +284,7 @@ class ndarray:
         kinds = ("int32", "float16", "float32", "float64", "uint32", "uint64")
         if self.dtype.name not in kinds:
             raise TypeError(f"scatter_add only supports {', '.join(kinds)} as data type")
-        run(lambda view, key, add, out: np.add.at(out, key, add), self, _key(slices), value, out=self)
+        run(_added, self, _key(slices), value, out=self)
 
 
 def _key(slices: Any) -> Any:
@@ -311,6 +311,7 @@ def _indexed(view: np.ndarray, key: Any) -> Any:
 
 
 def _assign(view: np.ndarray, key: Any, value: Any, out: np.ndarray) -> None:
+    _apart(out, key, value)
     try:
         if 0 in out.strides:
             _door.written(out[key])
@@ -318,6 +319,29 @@ def _assign(view: np.ndarray, key: Any, value: Any, out: np.ndarray) -> None:
             out[key] = value
     except IndexError as error:
         raise _wrap(error, key) from error
+
+
+def _added(view: np.ndarray, key: Any, value: Any, out: np.ndarray) -> None:
+    _apart(out, key, value)
+    np.add.at(out, key, value)
+
+
+def _apart(out: np.ndarray, key: Any, value: Any) -> None:
+    """Raises: Hazard where what is read lies in the memory that is written, and CuPy does not copy it first.
+
+    Through index arrays it writes while it reads. Without any it queues one copy of memory where the layouts agree and the target is
+    contiguous, whose ends may not overlap; every other assignment copies first.
+    """
+    arrays = [part for part in (key if isinstance(key, tuple) else (key,)) if isinstance(part, np.ndarray)]
+    read = [each for each in (*arrays, value) if isinstance(each, np.ndarray) and each.size]
+    if arrays:
+        if any(np.may_share_memory(out, each) for each in read):
+            raise _order.Hazard("values or index arrays lie in the memory that is written through index arrays")
+    elif read and np.may_share_memory(target := _indexed(out, key), value):
+        alike = target.shape == value.shape and target.strides == value.strides and target.dtype == value.dtype
+        same = target.__array_interface__["data"] == value.__array_interface__["data"]  # copied to itself, as by `x[i] += y`
+        if alike and not same and target.flags.c_contiguous:
+            raise _order.Hazard(f"one copy of memory whose ends overlap: shape {value.shape}, strides {value.strides}")
 
 
 def _wrap(error: IndexError, key: Any) -> Exception:

@@ -1,0 +1,86 @@
+"""Writes into a tensor's memory: what every one of them asks first, and the count that it leaves.
+
+In-place operations, item assignment, ``out=``, optimisers and the addition to ``.grad`` all come through here, so that a write which is
+refused has changed neither the memory nor the version, and one that has begun is counted even if it fails half way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradlib.backend.array import Array, assign, is_writeable, on_device_of
+from gradlib.core.modes import local, writing
+from gradlib.core.tensor import InferenceTensor, Tensor
+
+
+def is_overlapping(array: Array) -> bool:
+    """Whether some elements of the array are one place in memory, as after ``expand``."""
+    if 0 not in array.strides or array.size == 0:
+        return False
+    return any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
+
+
+def refuse_inference(target: Tensor) -> None:
+    """Refuse to change a tensor made in inference mode outside it, where it could have been used for what is recorded."""
+    if isinstance(target, InferenceTensor) and not local.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before "
+            "doing inplace update."
+        )
+
+
+def refuse_memory(array: Array, name: str) -> None:
+    """Refuse to write elements that are one place in memory, and memory that is only to be read.
+
+    Raises: RuntimeError for the first, as torch does; ValueError for the second, as NumPy does.
+    """
+    if is_overlapping(array):
+        raise RuntimeError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location (shape "
+            f"{list(array.shape)}, strides {array.strides}). Please clone() the tensor before performing the operation."
+        )
+    if not is_writeable(array):
+        raise ValueError(
+            f"{name}: the memory of this tensor, of shape {list(array.shape)}, is read-only: it came from a NumPy array that must not be "
+            "written. Write to a clone() of it."
+        )
+
+
+def refuse_write(target: Tensor, name: str) -> None:
+    """Refuse what cannot be written whether it is recorded or not."""
+    refuse_inference(target)
+    refuse_memory(target._array, name)
+
+
+_REFUSALS = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, UserWarning)
+
+
+def has_begun(error: BaseException | None) -> bool:
+    """Whether a write that ended so has changed memory. NumPy and CuPy, too, ask for shapes, dtypes and places before they write anything;
+    what they raise later is of other kinds: floating-point errors, warnings of those that are errors, interrupts."""
+    return not isinstance(error, _REFUSALS)
+
+
+class counted:
+    """While entered, a tensor's memory is being written; on leaving the write is counted, also when it failed half way."""
+
+    def __init__(self, target: Tensor) -> None:
+        self.target = target
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if has_begun(error):
+            self.target.version.bump()
+
+
+def overwrite(target: Tensor, values: Any, name: str) -> None:
+    """Put raw values that fit into a tensor's memory, outside any graph, as one in-place change.
+
+    Raises: what ``refuse_write`` raises, before anything is written.
+    """
+    refuse_write(target, name)
+    writing(target)
+    with counted(target), on_device_of(target._array):
+        assign(target._array, ..., values)
