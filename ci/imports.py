@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gradlib"
 FLOORS = (
-    ("backend", "testing"),
+    ("backend", "files", "testing"),
     ("core",),
     ("ops",),
     ("cuda", "func", "linalg", "nn", "optim"),

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gradlib.files import replacing
+
+BIT = {"op": 1, "node": 2, "user": 4}
+"""A bit for each kind of event."""
+
 
 class Kernel(NamedTuple):
     """One run of a kernel on a device."""
@@ -68,13 +73,14 @@ class FunctionEvent(_Times):
         input_shapes, stack, flops: as asked for.
         cpu_memory_usage: bytes of the arrays it made; device_memory_usage: the same on the device.
         measured: device time between its begin and its end on the stream, or None; kernels: those it launched itself.
-        cpu_parent, cpu_children: the nesting; set by ``EventList``.
+        cpu_parent, cpu_children: the nesting; set by ``EventList``, and with it:
+        depth: how many events are around it; within: of which kinds, as bits of ``BIT``; node: the innermost node around it.
         backward: the runs of the nodes it made, and of the nodes that those made.
     """
 
     __slots__ = (
-        "backward", "cpu_children", "cpu_memory_usage", "cpu_parent", "device_memory_usage", "end", "flops", "id", "input_shapes",
-        "kernels", "kind", "measured", "name", "process", "seq", "stack", "start", "stashed", "thread",
+        "_device_total", "backward", "cpu_children", "cpu_memory_usage", "cpu_parent", "depth", "device_memory_usage", "end", "flops", "id",
+        "input_shapes", "kernels", "kind", "measured", "name", "node", "process", "seq", "stack", "start", "stashed", "thread", "within",
     )  # fmt: skip
     count = 1
 
@@ -110,6 +116,10 @@ class FunctionEvent(_Times):
         self.cpu_parent: FunctionEvent | None = None
         self.cpu_children: list[FunctionEvent] | tuple[()] = ()
         self.backward: list[FunctionEvent] | tuple[()] = ()
+        self.depth = 0
+        self.within = 0
+        self.node: FunctionEvent | None = None
+        self._device_total: float | None = None  # once it is known what ran nested in it
 
     @property
     def key(self) -> str:
@@ -145,9 +155,9 @@ class FunctionEvent(_Times):
     @property
     def device_time_total(self) -> float:  # type: ignore[override]
         """Time on the device of it and of what ran nested in it."""
-        if self.measured is not None:
-            return self.measured
-        return sum(kernel.duration for kernel in self.kernels or ()) + sum(child.device_time_total for child in self.cpu_children)
+        if self._device_total is not None:
+            return self._device_total
+        return self.measured if self.measured is not None else sum(kernel.duration for kernel in self.kernels or ())
 
     @property
     def self_device_time_total(self) -> float:  # type: ignore[override]
@@ -162,7 +172,13 @@ class FunctionEvent(_Times):
 
     def all_kernels(self) -> list[Kernel]:
         """The kernels launched by it and by what ran nested in it."""
-        return [*(self.kernels or ()), *(kernel for child in self.cpu_children for kernel in child.all_kernels())]
+        found: list[Kernel] = []
+        waiting = [self]
+        while waiting:  # no recursion: a file may nest as deep as it likes
+            event = waiting.pop()
+            found.extend(event.kernels or ())
+            waiting.extend(reversed(event.cpu_children))
+        return found
 
     @property
     def caused_device_time_total(self) -> float:
@@ -221,6 +237,8 @@ class EventList(list):
         events: FunctionEvents, which are nested by their times here, or averages.
         use_device: "cuda" where device times were taken, else None.
         profile_memory, with_flops: whether those columns are filled.
+    Attributes:
+        files: what they were read from, over which nothing is written.
     """
 
     def __init__(
@@ -230,9 +248,11 @@ class EventList(list):
         self.use_device = use_device
         self.profile_memory = profile_memory
         self.with_flops = with_flops
+        self.files: tuple[Path, ...] = ()
         if self and isinstance(self[0], FunctionEvent):
             self.sort(key=lambda e: (e.start, -e.end))
             nest(self)
+            sum_device_times(self)
             correlate(self)
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
@@ -250,7 +270,9 @@ class EventList(list):
                 average = found[key] = FunctionEventAvg(event.key, shapes, list(stack) or None)
                 average.kind = event.kind
             average.add(event)
-        return EventList(found.values(), self.use_device, self.profile_memory, self.with_flops)
+        averages = EventList(found.values(), self.use_device, self.profile_memory, self.with_flops)
+        averages.files = self.files
+        return averages
 
     def total_average(self) -> FunctionEventAvg:
         """The sums over all events, nested ones included, as in torch."""
@@ -279,19 +301,24 @@ class EventList(list):
         return build_table(self, sort_by, row_limit, header, top_level_events_only)
 
     def export_chrome_trace(self, path: str | Path) -> None:
-        """Write a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open, with arrows from each operation to its backward."""
+        """Write a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open, with arrows from each operation to its backward.
+
+        Raises: ValueError for the path of the recording itself; OSError where it cannot be written. What was there before stays then.
+        """
         from gradlib.autograd.profiler.trace import write_trace
 
-        write_trace(self, path)
+        with replacing(self.files) as results:
+            write_trace(self, results.place(path))
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:
         """Write ``outermost;...;innermost N`` lines for flamegraph.pl and speedscope, N the metric in microseconds.
 
-        Raises: ValueError for a metric other than self_cpu_time_total and self_cuda_time_total.
+        Raises: ValueError for a metric other than self_cpu_time_total and self_cuda_time_total, and as ``export_chrome_trace``.
         """
         from gradlib.autograd.profiler.trace import write_stacks
 
-        write_stacks(self, path, metric)
+        with replacing(self.files) as results:
+            write_stacks(self, results.place(path), metric)
 
     def __str__(self) -> str:
         return self.table()
@@ -309,6 +336,9 @@ def nest(events: list[FunctionEvent]) -> None:
         if stack:
             parent = stack[-1]
             event.cpu_parent = parent
+            event.depth = parent.depth + 1
+            event.within = parent.within | BIT[parent.kind]
+            event.node = parent if parent.kind == "node" else parent.node
             if parent.cpu_children:
                 parent.cpu_children.append(event)
             else:
@@ -316,13 +346,28 @@ def nest(events: list[FunctionEvent]) -> None:
         stack.append(event)
 
 
+def sum_device_times(events: list[FunctionEvent]) -> None:
+    """Find the device time of each event with what ran nested in it, which comes later among them."""
+    for event in reversed(events):
+        if event.measured is not None:
+            event._device_total = event.measured
+        else:
+            total = 0.0
+            for kernel in event.kernels or ():
+                total += kernel.duration
+            for child in event.cpu_children:
+                total += child.device_time_total
+            event._device_total = total
+
+
 def correlate(events: list[FunctionEvent]) -> None:
     """Give each operation of forward the runs of backward that it caused, by sequence number."""
     forward = forward_by_seq(events)
+    causes: dict[int, FunctionEvent | None] = {}
     for event in events:
         if event.kind != "node":
             continue
-        cause = cause_of(event, forward)
+        cause = _cause(event, forward, causes)
         if cause is not None:
             if cause.backward:
                 cause.backward.append(event)
@@ -335,15 +380,22 @@ def forward_by_seq(events: list[FunctionEvent]) -> dict[tuple[int, int | None], 
     return {(event.process, event.seq): event for event in events if event.kind == "op" and event.seq is not None}
 
 
-def cause_of(event: FunctionEvent, forward: dict[tuple[int, int | None], FunctionEvent]) -> FunctionEvent | None:
-    """The operation outside any backward from which a node's run comes: a double backward leads through the first one."""
+def _cause(
+    event: FunctionEvent, forward: dict[tuple[int, int | None], FunctionEvent], causes: dict[int, FunctionEvent | None]
+) -> FunctionEvent | None:
+    """The operation outside any backward from which a node's run comes: a double backward leads through the first one.
+
+    ``causes`` holds what is known so far, so that a chain of such runs is followed once.
+    """
     node: FunctionEvent | None = event
     cause = None
-    seen: set[int] = set()  # a file may hold anything, also an operation inside its own node
-    while node is not None and node.stashed is not None and id(node) not in seen:
-        seen.add(id(node))
+    way: set[int] = set()  # a file may hold anything, also an operation inside its own node
+    while node is not None and node.stashed is not None and id(node) not in way:
+        if id(node) in causes:
+            cause = causes[id(node)]
+            break
+        way.add(id(node))
         cause = forward.get((node.process, node.stashed))
-        node = None if cause is None else cause.cpu_parent
-        while node is not None and node.kind != "node":
-            node = node.cpu_parent
+        node = None if cause is None else cause.node
+    causes.update(dict.fromkeys(way, cause))
     return cause

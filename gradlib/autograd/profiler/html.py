@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-from gradlib.autograd.profiler.events import EventList, FunctionEvent, forward_by_seq
+from gradlib.autograd.profiler.events import EventList, forward_by_seq
 from gradlib.autograd.profiler.table import sides
 
 _PAGE = Path(__file__).with_name("page.html")
 
 
-def write_page(events: EventList, path: str | Path, title: str) -> None:
+def write_page(events: EventList, path: Path, title: str) -> None:
     """Write the page; it needs no network and no other file.
 
     Args:
-        events: of a profile or a loaded file; path: where to; title: what stands at its top.
+        events: of a profile or a loaded file; path: where to, which `gradlib.files` gave; title: what stands at its top.
     """
-    data = json.dumps(page_data(events), separators=(",", ":")).replace("<", "\\u003c")  # no text can end the script
-    page = _PAGE.read_text(encoding="utf-8").replace("__TITLE__", html.escape(title)).replace("__DATA__", data)
-    Path(path).write_text(page, encoding="utf-8")
+    data = json.dumps(page_data(events), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")  # no text can end the script
+    shown = {"TITLE": html.escape(title.encode(errors="backslashreplace").decode()), "DATA": data}
+    # at once, since either may hold such a word
+    page = re.sub("__(TITLE|DATA)__", lambda found: shown[found[1]], _PAGE.read_text(encoding="utf-8"))
+    path.write_text(page, encoding="utf-8")
 
 
 def page_data(events: EventList) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def page_data(events: EventList) -> dict[str, Any]:
     lanes: dict[tuple[int, int, int, int], list[list[Any]]] = {}
     places: dict[int, tuple[tuple[int, int, int, int], int]] = {}
     for event in events:
-        key = (0, event.process, event.thread, _depth(event))
+        key = (0, event.process, event.thread, event.depth)
         _place(lanes, key, event.start, event.end - event.start, event.name, event.kind, names)
         places[id(event)] = (key, len(lanes[key]) - 1)
         for kernel in event.kernels or ():
@@ -63,13 +66,6 @@ _KINDS = ("op", "node", "user", "kernel")
 def _place(lanes: dict[Any, list[list[Any]]], key: Any, start: float, duration: float, name: str, kind: str, names: dict[str, int]) -> None:
     number = names.setdefault(name, len(names))
     lanes.setdefault(key, []).append([round(start, 3), round(duration, 3), number, _KINDS.index(kind), 0])
-
-
-def _depth(event: FunctionEvent) -> int:
-    depth, parent = 0, event.cpu_parent
-    while parent is not None:
-        depth, parent = depth + 1, parent.cpu_parent
-    return depth
 
 
 def _label(key: tuple[int, int, int, int]) -> str:

@@ -6,21 +6,21 @@ import gc
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from gradlib.autograd.profiler.events import EventList, FunctionEvent, Kernel
+from gradlib.autograd.profiler.events import EventList, FunctionEvent, Interval, Kernel
 from gradlib.autograd.profiler.nvtx import DOMAIN
 from gradlib.core.op import REGISTRY
-
-if TYPE_CHECKING:
-    import sqlite3
 
 OUTSIDE = "(outside ranges)"
 """The name of what stands for kernels that were launched outside every range."""
 
-_LABEL = re.compile(r"(.*?)(?:, stashed seq = (\d+))?(?:, seq = (\d+))?(?:, sizes = (\[.*\]))?", re.DOTALL)
+_NUMBERS = re.compile(r"(?:, stashed seq = ([0-9]{1,18}))?(?:, seq = ([0-9]{1,18}))?\Z")
+_SIZES = ", sizes = ["
+_DEEPEST = 4  # nesting of lists in the shapes of arguments
 
 
 class Range(NamedTuple):
@@ -47,42 +47,109 @@ class Launch(NamedTuple):
     device: int
 
 
-def open_tables(
-    path: str | Path, tables: Mapping[str, Sequence[str]], program: str, remedy: str, instead: Mapping[str, str] = MappingProxyType({})
-) -> sqlite3.Connection:
-    """Open a profiler's file for reading.
+class Tables:
+    """A profiler's file, open for reading.
+
+    Args:
+        path: the file; program: whose file it should be; remedy: how to get such a file.
+    """
+
+    def __init__(self, path: Path, program: str, remedy: str) -> None:
+        import sqlite3
+
+        self.path, self.program, self.remedy = path, program, remedy
+        beside = [Path(f"{path}{end}") for end in ("-wal", "-journal")]  # what SQLite keeps there is a part of the file
+        self.files = (path, *(each for each in beside if each.is_file()))
+        self.connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        self.connection.text_factory = _text
+        self._steps = 0
+        self._most = _STEPS * (1 << 20) + _STEPS * sum(each.stat().st_size for each in self.files)
+        self.connection.set_progress_handler(self._step, _STEP)
+
+    def _step(self) -> bool:
+        """Whether a query has run for longer than the file can be: what is damaged may lead in circles."""
+        self._steps += _STEP
+        return self._steps > self._most
+
+    def fault(self, text: str) -> ValueError:
+        """The error for a file that cannot be used."""
+        return ValueError(f"{self.path} {text}. {self.remedy}")
+
+    def names(self) -> set[str]:
+        """The tables that hold rows; a view is none: its rows are computed, and need not end."""
+        return {name for (name,) in self.query("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")}
+
+    def columns(self, table: str) -> set[str]:
+        return {row[1] for row in self.query(f"PRAGMA table_info({table})")}
+
+    def query(self, text: str) -> Iterable[tuple[Any, ...]]:
+        """The rows of a query."""
+        self._steps = 0
+        return self.connection.execute(text)
+
+    def rows(self, table: str, columns: Mapping[str, str], where: str = "1") -> Iterable[tuple[Any, ...]]:
+        """The rows of a table, every value of the type that it should have.
+
+        Args:
+            table: its name; columns: for each the types that it may have ("integer", "text", "null", "blob"), of which a column that is
+                not there has null; where: which rows.
+        Raises: ValueError for a value of another type.
+        """
+        known = self.columns(table)
+        chosen = [name if name in known else "NULL" for name in columns]
+        types = [f"typeof({name})" for name in chosen]
+        wrong = [f"{kind} NOT IN ({', '.join(map(repr, kinds.split()))})" for kind, kinds in zip(types, columns.values(), strict=True)]
+        for row in self.query(f"SELECT {', '.join(types)} FROM {table} WHERE {where} AND ({' OR '.join(wrong)}) LIMIT 1"):
+            name, kinds, kind = next((n, k, t) for (n, k), t in zip(columns.items(), row, strict=True) if t not in k.split())
+            raise self.fault(f"is damaged: table {table} has a row whose {name} is of type {kind}, not {' or '.join(kinds.split())}")
+        return self.query(f"SELECT {', '.join(chosen)} FROM {table} WHERE {where}")
+
+
+_text = partial(str, encoding="utf-8", errors="replace")
+_STEP = 100_000  # of SQLite's virtual machine
+_STEPS = 64  # for each byte of a file: several times what reading the shortest rows takes
+
+
+@contextmanager
+def opened(
+    path: str | Path,
+    tables: Mapping[str, Sequence[str]],
+    program: str,
+    remedy: str,
+    instead: Mapping[str, str] = MappingProxyType({}),
+    further: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Iterator[Tables]:
+    """A context with a profiler's file open for reading.
 
     Args:
         path: the file; tables: the columns needed of each table; program: whose file it should be; remedy: how to get such a file.
-        instead: for some of the tables another that will do.
-    Raises: FileNotFoundError; ValueError for a file that is no SQLite database, or lacks a table or a column, saying which.
+        instead: for some of the tables another that will do; further: the columns needed of tables that need not be there.
+    Raises: FileNotFoundError; ValueError for a file that is no SQLite database, is damaged, or lacks a table or a column, saying which.
     """
     import sqlite3
 
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    with path.open("rb"):  # which says why, where it cannot be read
+        pass
+    file = Tables(path, program, remedy)
     try:
-        found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
+        found = file.names()
         missing = [name for name in tables if name not in found and instead.get(name) not in found]
         if missing:
-            raise ValueError(f"{path} is no {program} file with kernels and ranges: it has no table {', '.join(missing)}. {remedy}")
-        for table, columns in tables.items():
-            lacking = [name for name in columns if name not in columns_of(connection, table)]
+            raise file.fault(f"is no {program} file with kernels and ranges: it has no table {', '.join(missing)}")
+        for table, columns in (*tables.items(), *further.items()):
+            lacking = [name for name in columns if name not in file.columns(table)]
             if lacking and table in found:
                 raise ValueError(f"{path}: table {table} has no column {', '.join(lacking)}, as a file of {program} should. {remedy}")
+        yield file
     except sqlite3.DatabaseError as error:
-        connection.close()
-        raise ValueError(f"{path} is no SQLite file ({error}). {remedy}") from error
-    except ValueError:
-        connection.close()
-        raise
-    return connection
-
-
-def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
-    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        if file._steps > file._most:
+            raise file.fault("is damaged: its tables have more rows than it has room for") from error
+        raise file.fault(f"is no SQLite file ({error})") from error
+    finally:
+        file.connection.close()
 
 
 @contextmanager
@@ -97,9 +164,9 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def strings(connection: sqlite3.Connection, table: str, key: str) -> dict[int, str]:
+def strings(file: Tables, table: str, key: str) -> dict[int, str]:
     """The file's table of texts."""
-    return dict(connection.execute(f"SELECT {key}, value FROM {table}"))
+    return {number: text for number, text in file.rows(table, {key: "integer null", "value": "text null"}) if text is not None}
 
 
 def own_domain(domains: Mapping[Any, str | None]) -> set[Any] | None:
@@ -107,19 +174,26 @@ def own_domain(domains: Mapping[Any, str | None]) -> set[Any] | None:
     return {key for key, name in domains.items() if name == DOMAIN} or None
 
 
-def assemble(ranges: Iterable[Range], launches: Iterable[Launch]) -> EventList:
-    """Events from ranges, each with the kernels that were launched inside it and in no range within it."""
-    ranges, launches = list(ranges), list(launches)
+def assemble(file: Tables, ranges: list[Range], launches: list[Launch]) -> EventList:
+    """Events from a file's ranges, each with the kernels that were launched inside it and in no range within it."""
+    for what, times in (("range", ranges), ("call", launches), ("kernel", [Interval(x.kernel_start, x.kernel_end) for x in launches])):
+        if any(each.end < each.start for each in times):
+            raise file.fault(f"is damaged: it has a {what} that ends before it begins")
     zero = min([r.start for r in ranges] + [x.start for x in launches], default=0)
     made = [_event(number, each, zero) for number, each in enumerate(ranges)]
     made += _with_kernels(made, launches, zero)
-    return EventList(made, "cuda" if launches else None)
+    events = EventList(made, "cuda" if launches else None)
+    events.files = file.files
+    return events
 
 
 def _event(number: int, each: Range, zero: int) -> FunctionEvent:
-    match = _LABEL.fullmatch(each.label)
-    assert match is not None, "the pattern takes any text"
-    name, stashed, seq, shapes = match.groups()
+    name, shapes = each.label, None
+    if name.endswith("]") and _SIZES in name:
+        name, _, shapes = name.partition(_SIZES)
+    match = _NUMBERS.search(name)
+    assert match is not None, "the pattern finds the end of any text"
+    name, (stashed, seq) = name[: match.start()], match.groups()
     kind = "op" if seq is not None or name in REGISTRY else "user"
     if stashed is not None or name == "AccumulateGrad":
         kind = "node"
@@ -128,18 +202,26 @@ def _event(number: int, each: Range, zero: int) -> FunctionEvent:
         None if seq is None else int(seq), None if stashed is None else int(stashed),
     )  # fmt: skip
     if shapes is not None:
-        event.input_shapes = _shapes(shapes)
+        event.input_shapes = _shapes(f"[{shapes}")
     event.process = each.process
     return event
 
 
 def _shapes(text: str) -> list[Any] | None:
+    """The shapes that a label gives, None when they are none."""
     import json
 
     try:
-        return json.loads(text)
-    except ValueError:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
         return None
+    return found if _is_sizes(found, _DEEPEST) else None
+
+
+def _is_sizes(value: Any, depth: int) -> bool:
+    if isinstance(value, list):
+        return depth > 0 and all(_is_sizes(each, depth - 1) for each in value)
+    return type(value) is int and value >= 0
 
 
 def _with_kernels(events: list[FunctionEvent], launches: list[Launch], zero: int) -> list[FunctionEvent]:

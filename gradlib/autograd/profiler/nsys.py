@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gradlib.autograd.profiler.events import EventList
-from gradlib.autograd.profiler.loading import Launch, Range, assemble, columns_of, no_collection, open_tables, own_domain, strings
-
-if TYPE_CHECKING:
-    import sqlite3
+from gradlib.autograd.profiler.loading import Launch, Range, Tables, assemble, no_collection, opened, own_domain, strings
 
 _KERNEL, _GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 TABLES = {
@@ -18,6 +14,7 @@ TABLES = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId"),
     _KERNEL: ("start", "end", "streamId", "correlationId", "shortName"),
 }
+_FURTHER = {_GRAPH: ("start", "end", "streamId", "correlationId", "graphId")}
 REMEDY = (
     "Record with `nsys profile --trace=cuda,nvtx -o run python program.py`, the program inside `with emit_nvtx():`, and export with "
     "`nsys export --type=sqlite -o run.sqlite run.nsys-rep`. A table is there only if something was recorded for it: of a program that "
@@ -39,46 +36,57 @@ def load_nsys(path: str | Path) -> EventList:
         ``caused_device_time_total``). Kernels launched outside every range are on events named ``(outside ranges)``.
     Raises: FileNotFoundError; ValueError for a file that is no such export, saying what it lacks.
     """
-    connection = open_tables(path, TABLES, "Nsight Systems", REMEDY, {_KERNEL: _GRAPH})
-    try:
-        texts = strings(connection, "StringIds", "id")
-        ranges, launches = _ranges(connection, texts), _launches(connection, texts)
-    finally:
-        connection.close()
-    return assemble(ranges, launches)
+    with opened(path, TABLES, "Nsight Systems", REMEDY, {_KERNEL: _GRAPH}, _FURTHER) as file:
+        texts = strings(file, "StringIds", "id")
+        return assemble(file, _ranges(file, texts), _launches(file, texts))
 
 
-def _ranges(connection: sqlite3.Connection, texts: dict[int, str]) -> list[Range]:
+def _ranges(file: Tables, texts: dict[int, str]) -> list[Range]:
     """The ranges of gradlib's domain; one that was open at the end of the recording ends there."""
-    known = columns_of(connection, "NVTX_EVENTS")
-    text_id = "textId" if "textId" in known else "NULL"
-    domain = "domainId" if "domainId" in known else "NULL"
-    named = connection.execute(f"SELECT {domain}, text, {text_id} FROM NVTX_EVENTS WHERE eventType = {_DOMAIN_CREATE}")
-    own = own_domain({key: text if text is not None else texts.get(number) for key, text, number in named})
-    (last,) = connection.execute("SELECT max(max(start), max(coalesce(end, start))) FROM NVTX_EVENTS").fetchone()
-    found = connection.execute(f"SELECT text, {text_id}, start, end, globalTid, {domain} FROM NVTX_EVENTS WHERE eventType = {_PUSH_POP}")
+    optional = "integer null"
+    label = {"text": "text null", "textId": optional, "domainId": optional}
+    named = file.rows("NVTX_EVENTS", label, f"eventType = {_DOMAIN_CREATE}")
+    own = own_domain({domain: text if text is not None else texts.get(number) for text, number, domain in named})
+    found = list(
+        file.rows("NVTX_EVENTS", {**label, "start": "integer", "end": optional, "globalTid": optional}, f"eventType = {_PUSH_POP}")
+    )
+    (ends,) = file.query(
+        "SELECT max(CASE typeof(start) WHEN 'integer' THEN start END), max(CASE typeof(end) WHEN 'integer' THEN end END) FROM NVTX_EVENTS"
+    )
+    last = max((end for end in ends if end is not None), default=0)
     return [
-        Range(texts.get(number, "") if text is None else text, start, last if end is None else end, tid & _NUMBER, tid >> 24 & _NUMBER)
-        for text, number, start, end, tid, where in found
-        if own is None or where in own
+        Range(texts.get(number, "") if text is None else text, start, last if end is None else end, *_owner(tid))
+        for text, number, domain, start, end, tid in found
+        if own is None or domain in own
     ]
 
 
-def _launches(connection: sqlite3.Connection, texts: dict[int, str]) -> list[Launch]:
+def _owner(tid: int | None) -> tuple[int, int]:
+    """The thread and the process of a globalTid; a row without one belongs to nobody."""
+    return (0, 0) if tid is None else (tid & _NUMBER, tid >> 24 & _NUMBER)
+
+
+def _launches(file: Tables, texts: dict[int, str]) -> list[Launch]:
     """The kernels, and the CUDA graphs where each was recorded as a whole (``--cuda-graph-trace=graph``, which is the default)."""
+    optional, times = "integer null", {"start": "integer", "end": "integer"}
+    calls: dict[tuple[int, int], tuple[int, int, int]] = {}
+    of_any_process: dict[int, tuple[int, int, int]] = {}
+    for number, tid, start, end in file.rows(
+        "CUPTI_ACTIVITY_KIND_RUNTIME", {"correlationId": optional, "globalTid": optional, **times}, "correlationId IS NOT NULL"
+    ):
+        calls.setdefault((number, (tid or 0) & _PROCESS), (tid or 0, start, end))
     launches = []
-    for table, name in ((_KERNEL, "shortName"), (_GRAPH, "'CUDA graph ' || done.graphId")):
-        known = columns_of(connection, table)
-        if not known:
+    for table, label in ((_KERNEL, "shortName"), (_GRAPH, "graphId")):
+        if table not in file.names():
             continue
-        same = f"AND (done.globalPid IS NULL OR done.globalPid = (api.globalTid & {_PROCESS}))" if "globalPid" in known else ""
-        device = "done.deviceId" if "deviceId" in known else "0"
-        found = connection.execute(
-            f"SELECT api.globalTid, api.start, api.end, {name}, done.start, done.end, done.streamId, {device} FROM {table} AS done "
-            f"JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS api ON done.correlationId = api.correlationId {same}"
-        )
-        launches += [
-            Launch(thread & _NUMBER, thread >> 24 & _NUMBER, start, end, texts.get(label, str(label)), *work)
-            for thread, start, end, label, *work in found
-        ]
+        work = {"streamId": "integer", "deviceId": "integer null"}
+        for name, number, process, start, end, stream, device in file.rows(
+            table, {label: "integer text", "correlationId": optional, "globalPid": optional, **times, **work}
+        ):
+            if process is None and not of_any_process:
+                of_any_process = {number: call for (number, _), call in reversed(calls.items())}
+            made = of_any_process.get(number) if process is None else calls.get((number, process))
+            if made is not None:
+                text = f"CUDA graph {name}" if table == _GRAPH else texts.get(name, str(name))
+                launches.append(Launch(*_owner(made[0]), made[1], made[2], text, start, end, stream, device or 0))
     return launches

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlib.autograd.profiler.events import EventList
-from gradlib.autograd.profiler.loading import Launch, Range, assemble, columns_of, no_collection, open_tables, own_domain, strings
-
-if TYPE_CHECKING:
-    import sqlite3
+from gradlib.autograd.profiler.loading import Launch, Range, Tables, assemble, no_collection, opened, own_domain, strings
 
 TABLES = {
     "StringTable": ("_id_", "value"),
@@ -34,54 +31,52 @@ def load_nvprof(path: str | Path) -> EventList:
     Source: torch.autograd.profiler.load_nvprof, which puts each kernel on every range around it; here it is on the innermost, and the
     others count it as nested.
     """
-    connection = open_tables(path, TABLES, "nvprof", REMEDY)
-    try:
-        texts = strings(connection, "StringTable", "_id_")
-        calls_name_threads = {"processId", "threadId"} <= columns_of(connection, "CUPTI_ACTIVITY_KIND_RUNTIME")
-        threaded = calls_name_threads and {"objectKind", "objectId"} <= columns_of(connection, "CUPTI_ACTIVITY_KIND_MARKER")
-        ranges, launches = _ranges(connection, texts, threaded), _launches(connection, texts, threaded)
-    finally:
-        connection.close()
-    return assemble(ranges, launches)
+    with opened(path, TABLES, "nvprof", REMEDY, further={_DRIVER: ("start", "end", "correlationId")}) as file:
+        texts = strings(file, "StringTable", "_id_")
+        calls_name_threads = {"processId", "threadId"} <= file.columns("CUPTI_ACTIVITY_KIND_RUNTIME")
+        threaded = calls_name_threads and {"objectKind", "objectId"} <= file.columns("CUPTI_ACTIVITY_KIND_MARKER")
+        return assemble(file, _ranges(file, texts, threaded), _launches(file, texts, threaded))
 
 
-def _ranges(connection: sqlite3.Connection, texts: dict[int, str], threaded: bool) -> list[Range]:
+def _ranges(file: Tables, texts: dict[int, str], threaded: bool) -> list[Range]:
     """The ranges of gradlib's domain: markers of their begin joined with those of their end."""
-    domain = "start.domain" if "domain" in columns_of(connection, "CUPTI_ACTIVITY_KIND_MARKER") else "NULL"
-    owner = "start.objectKind, start.objectId" if threaded else "NULL, NULL"
-    found = connection.execute(
-        f"SELECT start.name, start.timestamp, stop.timestamp, {domain}, {owner} "
-        "FROM CUPTI_ACTIVITY_KIND_MARKER AS start JOIN CUPTI_ACTIVITY_KIND_MARKER AS stop ON start.id = stop.id "
-        "WHERE start.name != 0 AND stop.name = 0"
-    ).fetchall()
-    own = own_domain({row[3]: texts.get(row[3]) for row in found})
-    ranges = []
-    for name, start, end, where, kind, whose in found:
-        if own is None or where in own:
-            process, thread = _owner(kind, whose)
-            ranges.append(Range(texts.get(name, ""), start, end, thread, process))
-    return ranges
+    columns = {"id": "integer", "name": "integer", "timestamp": "integer"}
+    columns |= {"domain": "integer null", "objectKind": "integer null", "objectId": "blob null integer"}
+    begun: dict[int, tuple[Any, ...]] = {}
+    ended: dict[int, int] = {}
+    for number, name, time, *whose in file.rows("CUPTI_ACTIVITY_KIND_MARKER", columns):
+        if name:
+            begun.setdefault(number, (name, time, *whose))
+        else:
+            ended.setdefault(number, time)
+    own = own_domain({domain: texts.get(domain) for _, _, domain, *_ in begun.values()})
+    return [
+        Range(texts.get(name, ""), start, ended[number], *(_owner(*whose) if threaded else (0, 0)))
+        for number, (name, start, domain, *whose) in begun.items()
+        if number in ended and (own is None or domain in own)
+    ]
 
 
-def _launches(connection: sqlite3.Connection, texts: dict[int, str], threaded: bool) -> list[Launch]:
+def _launches(file: Tables, texts: dict[int, str], threaded: bool) -> list[Launch]:
     """The kernels, whichever interface launched them: NVIDIA's libraries call the runtime, CuPy's own kernels the driver."""
-    who = "threadId, processId" if threaded else "0 AS threadId, 0 AS processId"
-    calls = f"SELECT start, end, correlationId, {who} FROM CUPTI_ACTIVITY_KIND_RUNTIME"
-    if columns_of(connection, _DRIVER):
-        counted = "SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME"  # the runtime calls the driver itself
-        calls += f" UNION ALL SELECT start, end, correlationId, {who} FROM {_DRIVER} WHERE correlationId NOT IN ({counted})"
-    known = columns_of(connection, "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
-    where = ", ".join(f"kernel.{name}" if name in known else "0" for name in ("streamId", "deviceId"))
-    found = connection.execute(
-        f"SELECT api.threadId, api.processId, api.start, api.end, kernel.name, kernel.start, kernel.end, {where} "
-        f"FROM CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL AS kernel JOIN ({calls}) AS api ON kernel.correlationId = api.correlationId"
-    )
-    return [Launch(thread, process, start, end, texts.get(name, str(name)), *work) for thread, process, start, end, name, *work in found]
+    times, optional = {"start": "integer", "end": "integer"}, "integer null"
+    calls: dict[int, tuple[int, int, int, int]] = {}
+    for table in ("CUPTI_ACTIVITY_KIND_RUNTIME", _DRIVER):  # the runtime calls the driver itself, so its own rows come first
+        if table in file.names():
+            columns = {"correlationId": "integer", "threadId": optional, "processId": optional, **times}
+            for number, thread, process, start, end in file.rows(table, columns):
+                calls.setdefault(number, (*((thread or 0, process or 0) if threaded else (0, 0)), start, end))
+    columns = {"correlationId": "integer", "name": "integer text", **times, "streamId": optional, "deviceId": optional}
+    return [
+        Launch(*calls[number], texts.get(name, str(name)), start, end, stream or 0, device or 0)
+        for number, name, start, end, stream, device in file.rows("CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL", columns)
+        if number in calls
+    ]
 
 
 def _owner(kind: Any, owner: Any) -> tuple[int, int]:
-    """The process and the thread of a marker: CUPTI's CUpti_ActivityObjectKindId of a thread."""
+    """The thread and the process of a marker: CUPTI's CUpti_ActivityObjectKindId of a thread."""
     if kind != _THREAD or not isinstance(owner, bytes) or len(owner) < 8:
         return 0, 0
     process, thread = struct.unpack_from("<II", owner)
-    return process, thread
+    return thread, process

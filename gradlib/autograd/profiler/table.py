@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gradlib.autograd.profiler.events import EventList, FunctionEvent
+from gradlib.autograd.profiler.events import BIT, EventList, FunctionEvent
 
 SORTABLE = (
     "cpu_time", "cuda_time", "device_time", "cpu_time_total", "cuda_time_total", "device_time_total", "self_cpu_time_total",
@@ -155,9 +155,9 @@ def sides(events: EventList) -> list[Sides]:
     caused = {id(run) for event in events for run in event.backward}
     for event in events:
         if event.kind == "user":
-            counts = event.self_device_time_total > 0 and not _inside(event, ("op", "node"))
+            counts = event.self_device_time_total > 0 and not event.within & (BIT["op"] | BIT["node"])
         else:
-            counts = not _inside(event, ("node",)) if event.kind == "op" else id(event) not in caused
+            counts = not event.within & BIT["node"] if event.kind == "op" else id(event) not in caused
         if not counts:
             continue
         row = sums.setdefault(event.name, [0, 0.0, 0.0, 0.0, 0.0])
@@ -176,14 +176,12 @@ def sides(events: EventList) -> list[Sides]:
 
 def _own(event: FunctionEvent, what: str) -> float:
     """A time of an event and of the user's ranges within it, such as that of a kernel's launch."""
-    return getattr(event, what) + sum(_own(child, what) for child in event.cpu_children if child.kind == "user")
-
-
-def _inside(event: FunctionEvent, kinds: tuple[str, ...]) -> bool:
-    parent = event.cpu_parent
-    while parent is not None and parent.kind not in kinds:
-        parent = parent.cpu_parent
-    return parent is not None
+    total, waiting = 0.0, [event]
+    while waiting:
+        at = waiting.pop()
+        total += getattr(at, what)
+        waiting.extend(child for child in at.cpu_children if child.kind == "user")
+    return total
 
 
 def sides_table(rows: list[Sides], row_limit: int = 100) -> str:

@@ -64,17 +64,17 @@ def _notes(event: Any) -> dict[str, Any]:
     return notes
 
 
-def write_trace(events: EventList, path: str | Path) -> None:
-    """Write the trace as JSON, entry by entry."""
-    with Path(path).open("w", encoding="utf-8") as file:
+def write_trace(events: EventList, path: Path) -> None:
+    """Write the trace as JSON, entry by entry, into a file whose place `gradlib.files` gave."""
+    with path.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
         for number, entry in enumerate(trace_events(events)):
             file.write(",\n" if number else "")
-            file.write(json.dumps(entry))
+            file.write(json.dumps(entry, allow_nan=False))
         file.write("\n]}\n")
 
 
-def write_stacks(events: EventList, path: str | Path, metric: str) -> None:
+def write_stacks(events: EventList, path: Path, metric: str) -> None:
     """Write one line for each stack: its frames, outermost first, and the sum of the metric in whole microseconds."""
     if metric not in ("self_cpu_time_total", "self_cuda_time_total"):
         raise ValueError(f"metric should be one of: ['self_cpu_time_total', 'self_cuda_time_total'], got {metric!r}")
@@ -84,5 +84,5 @@ def write_stacks(events: EventList, path: str | Path, metric: str) -> None:
         if event.stack:
             line = ";".join([*(frame.translate(spaces) for frame in reversed(event.stack)), event.name.translate(spaces)])
             sums[line] = sums.get(line, 0.0) + getattr(event, metric)
-    with Path(path).open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8") as file:
         file.writelines(f"{line} {int(value)}\n" for line, value in sums.items() if int(value) > 0)
