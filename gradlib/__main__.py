@@ -2,6 +2,6 @@
 
 import sys
 
-from gradlib.cli import main
+from gradlib.cli.entry import main
 
 sys.exit(main())

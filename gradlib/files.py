@@ -20,11 +20,11 @@ Name = str | os.PathLike[str]
 _unfinished: dict[Path, Callable[[Path], None]] = {}  # what goes when the process is ended, and how it is removed
 _renaming = 0  # how many threads bring results into place at this moment
 _at_rest: Callable[[], None] | None = None  # what a signal wants done once they have
-_placed = False
+_placed = 0
 
 
-def anything_placed() -> bool:
-    """Whether this process has brought a result into place."""
+def placed() -> int:
+    """How many results this process has brought into place."""
     return _placed
 
 
@@ -66,17 +66,22 @@ class Results:
         Raises: ValueError when it is an input, where this process's own output goes, or another result's place; OSError when nothing
             can be written there.
         """
-        state = self.check(target)
+        state = self._state_at(target)
         if state is not None and not stat.S_ISREG(state.st_mode):
             return Path(target)
         path = Path(os.path.realpath(target))
         if path in self._staged:
             raise ValueError(f"two results would go to {target}, and one be lost; give each a path of its own")
-        self._staged[path] = temporary(path.parent)
+        self._staged[path] = _temporary(path.parent)
         return self._staged[path]
 
-    def check(self, target: Name) -> os.stat_result | None:
-        """Refuse a place for a result as `place` does. Returns: the state of what is there, None for nothing."""
+    def remove(self, target: Path) -> None:
+        """Have a file go when the others come into place, because it does not belong to them."""
+        self._state_at(target)
+        self._outdated.append(target)
+
+    def _state_at(self, target: Name) -> os.stat_result | None:
+        """What is at a result's place, None for nothing; refused where no result may be."""
         state = _state(target)
         if state is None:
             return None
@@ -94,11 +99,6 @@ class Results:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
         return state
 
-    def remove(self, target: Path) -> None:
-        """Have a file go when the others come into place, because it does not belong to them."""
-        self.check(target)
-        self._outdated.append(target)
-
     def commit(self) -> None:
         """Bring all into place."""
         global _placed, _renaming
@@ -113,7 +113,7 @@ class Results:
         try:
             for target, path in self._staged.items():
                 os.replace(path, target)
-                _placed = True
+                _placed += 1
                 _unfinished.pop(path, None)
             for path in self._outdated:
                 path.unlink(missing_ok=True)
@@ -167,21 +167,16 @@ def made_folder(path: Path) -> Iterator[None]:
             _unfinished.pop(each, None)
 
 
-def temporary(folder: Path) -> Path:
+def _temporary(folder: Path) -> Path:
     """A new empty file in a folder, of a name that nobody can have foreseen. It is gone when `discard` or `abandon` has run."""
     path = folder / f".gradlib-{secrets.token_hex(8)}.tmp"
     _unfinished[path] = Path.unlink
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        path.touch(exist_ok=False)
     except BaseException:
         _forget(path)
         raise
     return path
-
-
-def check_writable(folder: Path) -> None:
-    """Refuse a folder in which no file can be made. Raises: OSError."""
-    _forget(temporary(folder))
 
 
 def _forget(path: Path) -> None:

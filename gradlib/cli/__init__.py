@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 
-from gradlib import __version__
+from gradlib import __version__, files
 from gradlib.cli import info, profile, trajopt
 
 COMMANDS = (trajopt, profile, info)
@@ -31,16 +32,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns: the exit status: 0 for success, 1 when the job ran but not all of it succeeded, 2 for input that cannot be used,
         130 when it was interrupted.
     """
-    args = parser().parse_args(argv)
+    before = files.placed()
     try:
-        status = args.run(args)
-        sys.stdout.flush()  # so that output which cannot be written fails here, not at exit
-        return status
+        try:
+            args = parser().parse_args(argv)
+            return args.run(args)
+        finally:
+            sys.stdout.flush()  # so that output which cannot be written fails here, not at exit
     except KeyboardInterrupt:
-        print("\ninterrupted; nothing was written", file=sys.stderr)
+        _say(interrupted(before))
         return 130
+    except MemoryError:
+        _say("gradlib: there is not enough memory for this; ask for less at once")
+        return 1
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the reader of the output went away, as `| head` does: nothing to say
-            print(f"gradlib: {error}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python writes at exit
+            _say(f"gradlib: {error}")
+        with contextlib.suppress(OSError, ValueError):  # it is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python writes at exit
         return 1
+
+
+def interrupted(before: int = 0) -> str:
+    """What to say of a job that was interrupted, before which this process had so many results in place."""
+    return "\ninterrupted" + ("" if files.placed() > before else "; nothing was written")
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlib.autograd.profiler import EventList, load_nsys, load_nvprof
+from gradlib.files import replacing
 
 REPORT = ".nsys-rep"
 
@@ -56,13 +57,16 @@ def run(args: argparse.Namespace) -> int:
     """Do what the command line says; returns the exit status."""
     from gradlib.autograd.profiler.html import write_page
     from gradlib.autograd.profiler.table import sides, sides_table, time_text
+    from gradlib.autograd.profiler.trace import write_trace
 
     try:
-        events = load(args.file)
-        if args.trace is not None:
-            events.export_chrome_trace(args.trace)
-        if args.html is not None:
-            write_page(events, args.html, args.file.name)
+        with replacing([args.file]) as results:  # which refuses a place before the work, not after it
+            trace, page = (None if path is None else results.place(path) for path in (args.trace, args.html))
+            events = load(args.file)
+            if trace is not None:
+                write_trace(events, trace)
+            if page is not None:
+                write_page(events, page, args.file.name)
     except (ValueError, OSError) as error:
         print(f"gradlib profile: {error}", file=sys.stderr)
         return 2

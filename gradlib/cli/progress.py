@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TextIO
@@ -41,5 +42,6 @@ class Progress:
         filled = round(self.fraction * _WIDTH)
         bar = "#" * filled + "." * (_WIDTH - filled)
         spent = time.perf_counter() - self.began
-        self.stream.write(f"{before}{self.label} [{bar}] {self.fraction:4.0%} {spent:5.1f} s{after}")
-        self.stream.flush()
+        with contextlib.suppress(OSError):  # nobody looks; the job goes on
+            self.stream.write(f"{before}{self.label} [{bar}] {self.fraction:4.0%} {spent:5.1f} s{after}")
+            self.stream.flush()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gradlib.cli import memory
 from gradlib.cli.progress import Progress
 from gradlib.cli.trajopt import limits, motion, output, plot, problems, report, robot, solve, urdf
 from gradlib.cli.trajopt.check import Trajectories, faults
@@ -57,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
         machine = _robot(args)
         asked = _problems(args, machine)
         _check_device(args.device)
-        with output.prepared(args.out) as folder:
+        with output.prepared(args.out, _inputs(args)) as folder:
             moves, reasons = _plan(args, machine, asked)
             solved = np.array([not reason for reason in reasons])
-            drawn = _write(folder, moves, solved, reasons, machine)
+            drawn = _write(args, folder, moves, solved, reasons, machine)
     except InputError as error:
         print(f"gradlib trajopt: {error}", file=sys.stderr)
         return 2
@@ -98,11 +99,28 @@ def _robot(args: argparse.Namespace) -> robot.Robot:
 def _problems(args: argparse.Namespace, machine: robot.Robot) -> problems.Problems:
     """The problems that the arguments describe."""
     dtype = np.dtype(args.dtype)
+    most = _most(args.horizon, len(machine.joints), dtype)
     if args.problems is None:
-        return problems.sample(256 if args.samples is None else args.samples, args.seed or 0, machine, dtype)
+        count = 256 if args.samples is None else args.samples
+        problems.check_count(count, most, f"--samples {count}")
+        return problems.sample(count, args.seed or 0, machine, dtype)
     if args.samples is not None or args.seed is not None:
         raise InputError("--problems gives the problems, so --samples and --seed have nothing to draw; leave them out")
-    return problems.read(args.problems, machine, dtype)
+    return problems.read(args.problems, machine, dtype, most)
+
+
+def _most(horizon: int, joints: int, dtype: np.dtype) -> int | None:
+    """How many problems memory has room for, about; None where the system does not say how much there is.
+
+    Raises: InputError for a horizon of which not even one has.
+    """
+    limit = memory.limit()
+    if limit is None:
+        return None
+    each = horizon * joints * (8 * dtype.itemsize + 64)  # four results, with their copies when they are put together, written and judged
+    if each > limit:
+        raise InputError(f"--horizon {horizon}: a motion of {joints} joints needs more memory than this machine has; shorten it")
+    return limit // each
 
 
 def _check_device(name: str) -> None:
@@ -134,11 +152,18 @@ def _plan(args: argparse.Namespace, machine: robot.Robot, asked: problems.Proble
     return Trajectories(*whole), reasons.tolist()
 
 
-def _write(folder: Path, moves: Trajectories, solved: np.ndarray, reasons: list[str], machine: robot.Robot) -> bool:
+def _inputs(args: argparse.Namespace) -> list[str]:
+    """The files that are read."""
+    return [path for path in (args.urdf, args.limits, args.problems) if path]
+
+
+def _write(
+    args: argparse.Namespace, folder: Path, moves: Trajectories, solved: np.ndarray, reasons: list[str], machine: robot.Robot
+) -> bool:
     """Write all results, or none. Returns: whether the picture is among them."""
     drawn = plot.available()
     try:
-        with output.replacing(folder) as place:
+        with output.replacing(folder, _inputs(args)) as place:
             output.write_npz(place("trajectories.npz"), moves, solved, reasons, machine.joints)
             output.write_csv(place("trajectories.csv"), moves, solved, machine.joints)
             if drawn:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gradlib.cli.trajopt.errors import InputError
+from gradlib.cli.trajopt import reading
+from gradlib.cli.trajopt.errors import InputError, listed, shown
 from gradlib.cli.trajopt.robot import QUANTITIES, Joint
 
 Table = dict[str, dict[str, float]]
@@ -20,6 +21,10 @@ _NAMES |= {f"max_{q}": q for q in QUANTITIES[2:]}
 _SWITCHES = {"has_position_limits": QUANTITIES[:2], **{f"has_{q}_limits": (q,) for q in QUANTITIES[2:]}}
 _IGNORED = ("angle_wraparound", "default_velocity_scaling_factor", "default_acceleration_scaling_factor", "name", "source", "units")
 _BLOCKS = ("joints", "joint_limits")
+_LARGEST = 4 << 20  # bytes of a file; with the next three, far more than any robot needs
+_DEEPEST = 16
+_NODES = 200_000
+_LONGEST = 1000
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -40,26 +45,49 @@ def read(path: str | Path) -> dict[str, Any]:
     except ImportError as error:
         raise InputError("--limits reads YAML, which needs PyYAML; install it with: pip install pyyaml") from error
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """SafeLoader that refuses a key given twice, which PyYAML would let the last one win."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise InputError(f"contradictory limits: {path} gives {key!r} twice, near line {node.start_mark.line + 1}")
-            return super().construct_mapping(node, deep)
-
     try:
-        with open(path, encoding="utf-8") as file:
-            content = yaml.load(file, Loader)
+        text = reading.content(path, _LARGEST).decode("utf-8")
     except OSError as error:
         raise InputError(f"cannot read the limits {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a YAML file: {error}") from error
+    try:
+        content = yaml.load(text, _loader(yaml.SafeLoader, path))
+    except InputError:
+        raise
+    except Exception as error:  # PyYAML lets errors of many types pass that its constructors meet
         raise InputError(f"{path} is not a YAML file: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} must hold a mapping such as 'acceleration: 10', got {type(content).__name__}")
     return content
+
+
+def _loader(safe: Any, path: str | Path) -> Any:
+    """PyYAML's SafeLoader for this file, which refuses a key given twice (PyYAML lets the last one win) and what only does harm."""
+
+    class Loader(safe):  # type: ignore[misc]
+        depth = nodes = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            event = self.peek_event()
+            self.nodes += 1
+            self.depth += 1
+            if self.depth > _DEEPEST or self.nodes > _NODES or len(getattr(event, "value", "")) > _LONGEST:
+                most = f"more than {_DEEPEST} levels, {_NODES} entries or {_LONGEST} letters in one of them"
+                raise InputError(f"{path} is no file of limits: near line {event.start_mark.line + 1} it has {most}")
+            made = super().compose_node(parent, index)
+            self.depth -= 1
+            return made
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen = set()
+            for key in [self.construct_object(key, deep=True) for key, _ in node.value]:
+                if key in seen:
+                    raise InputError(f"contradictory limits: {path} gives {shown(key)} twice, near line {node.start_mark.line + 1}")
+                seen.add(key)
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def joints_named(content: Mapping[str, Any]) -> list[str]:
@@ -76,10 +104,10 @@ def table(content: Mapping[str, Any], joints: list[Joint], path: str | Path) -> 
     Raises: InputError for an unknown key or joint, a value that is no number, a list of the wrong length, or a limit given twice.
     """
     result: Table = {}
-    known = [joint.name for joint in joints]
+    known = dict.fromkeys(joint.name for joint in joints)
     for quantity, joint, value in _entries(content, joints, path):
         if joint not in known:
-            raise InputError(f"{path} names joint {joint}, which this robot does not have; it has {', '.join(known)}")
+            raise InputError(f"{path} names joint {joint}, which this robot does not have; it has {listed(known)}")
         if joint in result.setdefault(quantity, {}):
             raise InputError(f"contradictory limits: {path} gives the {quantity} of joint {joint} twice")
         result[quantity][joint] = value
@@ -94,7 +122,7 @@ def spread(quantity: str, values: float | list[float], joints: list[Joint], what
     if len(values) == 1:
         return spread(quantity, values[0], joints, what)
     if len(values) != len(planned):
-        raise InputError(f"{what}: give one number, or one for each of the {len(planned)} joints ({', '.join(planned)}); got {len(values)}")
+        raise InputError(f"{what}: give one number, or one for each of the {len(planned)} joints ({listed(planned)}); got {len(values)}")
     return {quantity: {name: _number(value, f"{what} of {name}") for name, value in zip(planned, values, strict=True)}}
 
 
@@ -126,7 +154,7 @@ def _entries(content: Mapping[str, Any], joints: list[Joint], path: str | Path) 
         if key in _BLOCKS:
             yield from _by_joint(value, key, path)
         elif key not in _NAMES:
-            raise InputError(f"{path}: unknown key {key!r}; the keys are {', '.join(QUANTITIES)} and joints")
+            raise InputError(f"{path}: unknown key {shown(key)}; the keys are {', '.join(QUANTITIES)} and joints")
         elif isinstance(value, dict):
             yield from ((_NAMES[key], str(joint), _number(number, f"{path}: {key} of {joint}")) for joint, number in value.items())
         else:
@@ -144,7 +172,7 @@ def _by_joint(block: Any, key: str, path: str | Path) -> Iterator[tuple[str, str
             if name in _SWITCHES or name in _IGNORED:
                 continue
             if name not in _NAMES:
-                raise InputError(f"{path}: joint {joint} has an unknown limit {name!r}; the limits are {', '.join(QUANTITIES)}")
+                raise InputError(f"{path}: joint {joint} has an unknown limit {shown(name)}; the limits are {', '.join(QUANTITIES)}")
             if _NAMES[name] not in off:
                 yield _NAMES[name], str(joint), _number(value, f"{path}: {name} of {joint}")
 
@@ -153,6 +181,10 @@ def _number(value: Any, what: str) -> float:
     if isinstance(value, str):  # PyYAML follows YAML 1.1, where 1e4 is text; in YAML 1.2 and JSON it is a number
         with contextlib.suppress(ValueError):
             value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InputError(f"{what} must be a finite number, got {value!r}")
-    return float(value)
+    try:
+        number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"{what} must be a finite number, got {value if isinstance(value, float) else shown(value)}")
+    return number

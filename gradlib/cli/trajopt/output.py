@@ -1,16 +1,16 @@
-"""Result files that are either whole or not there: written beside their place, then renamed into it."""
+"""The result files of `gradlib trajopt`."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from gradlib import files
 from gradlib.cli.trajopt.check import Trajectories
 from gradlib.cli.trajopt.errors import InputError
 
@@ -19,66 +19,65 @@ _PARTS = ("position", "velocity", "acceleration", "jerk")
 
 
 @contextmanager
-def prepared(folder: str | Path) -> Iterator[Path]:
+def prepared(folder: str | Path, inputs: Iterable[str | Path] = ()) -> Iterator[Path]:
     """A context with the output folder, made if need be, into which files can be written: that is seen now, before any work.
 
     Folders that were made for it go again when the body raises.
 
     Args:
-        folder: the path.
+        folder: the path; inputs: files that are read, which no result may overwrite.
     Returns: it, as a Path.
-    Raises: InputError when it is no folder, or cannot be made or written.
+    Raises: InputError when it is no folder, or cannot be made or written, or a result would overwrite an input.
     """
     if not str(folder):
         raise InputError("the output folder has no name; choose one with --out DIR")
     path = Path(folder)
-    made = [each for each in (path, *path.parents) if not each.exists()]
-    try:
-        _check_writable(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.made_folder(path))
+            _try_places(path, inputs)
+        except OSError as error:
+            raise InputError(f"cannot write into the output folder {path}: {error.strerror}; choose another with --out DIR") from error
         yield path
-    except BaseException:
-        with contextlib.suppress(OSError):  # there is something in it, from elsewhere
-            for each in made:
-                each.rmdir()
-        raise
 
 
-def _check_writable(path: Path) -> None:
+def _try_places(folder: Path, inputs: Iterable[str | Path]) -> None:
+    """See whether every result can be written, without writing any."""
+    results = files.Results(inputs)
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        probe = _temporary(path, "probe")
-        probe.touch(exist_ok=False)
-        probe.unlink()
-    except OSError as error:
-        raise InputError(f"cannot write into the output folder {path}: {error.strerror}; choose another with --out DIR") from error
-    for name in NAMES:
-        if (path / name).is_dir():
-            raise InputError(f"cannot write {path / name}: a folder has that name; choose another place with --out DIR")
+        for name in NAMES:
+            if (folder / name).is_dir():
+                raise InputError(f"cannot write {folder / name}: a folder has that name; choose another place with --out DIR")
+            results.place(folder / name)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{error}, with --out DIR") from error
+    finally:
+        results.discard()
 
 
 @contextmanager
-def replacing(folder: Path) -> Iterator[Callable[[str], Path]]:
+def replacing(folder: Path, inputs: Iterable[str | Path] = ()) -> Iterator[Callable[[str], Path]]:
     """A context that gives ``place(name)``, a temporary path for each result; on success all are renamed into place together.
 
     A result of an earlier run that this one does not write is removed, so that the files in the folder always belong together. When the
     body raises, nothing in the folder has changed.
+
+    Args:
+        folder: where the results belong; inputs: files that are read, which no result may overwrite.
     """
-    staged: dict[str, Path] = {}
+    with files.replacing(inputs) as results:
+        written = set()
 
-    def place(name: str) -> Path:
-        return staged.setdefault(name, _temporary(folder, name))
+        def place(name: str) -> Path:
+            written.add(name)
+            return results.place(folder / name)
 
-    try:
         yield place
-        for name, path in staged.items():
-            os.replace(path, folder / name)
         for name in NAMES:
-            if name not in staged:
-                (folder / name).unlink(missing_ok=True)
-    finally:
-        for path in staged.values():
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+            if name not in written:
+                results.remove(folder / name)
 
 
 def write_npz(path: Path, motion: Trajectories, solved: np.ndarray, reasons: list[str], joints: tuple[str, ...]) -> None:
@@ -99,7 +98,3 @@ def write_csv(path: Path, motion: Trajectories, solved: np.ndarray, joints: tupl
             values = np.concatenate([getattr(motion, part)[i] for part in _PARTS], axis=1)
             times = np.arange(horizon) * float(motion.dt[i])
             file.writelines(line % (i, h, solved[i], times[h], *values[h].tolist()) for h in range(horizon))
-
-
-def _temporary(folder: Path, name: str) -> Path:
-    return folder / f".{name}.{os.getpid()}.tmp"

@@ -11,6 +11,9 @@ import numpy as np
 
 from gradlib.cli.trajopt.errors import InputError
 
+Lead = tuple[str | None, float, float]
+"""(joint, multiplier, offset): stands at multiplier * joint + offset; no joint where it stands still"""
+
 QUANTITIES = ("lower", "upper", "velocity", "acceleration", "jerk")
 _HINT = {
     "lower": "--limits FILE.yaml",
@@ -89,11 +92,11 @@ def assemble(name: str, joints: list[Joint]) -> Robot:
     Returns: the Robot.
     Raises: InputError for a limit that is missing, not a usable number, or contradicts another.
     """
-    known = {joint.name: joint for joint in joints}
+    leaders = _leaders(joints)
     planned = {joint.name: _checked(joint) for joint in joints if joint.mimic is None}
     for joint in joints:
         if joint.mimic is not None:
-            _fold(joint, known, planned)
+            _fold(joint, leaders[joint.name], planned)
     for joint in planned.values():
         if joint.lower > joint.upper:  # type: ignore[operator]
             raise InputError(f"contradictory limits: joint {joint.name} may not go below {joint.lower:g} nor above {joint.upper:g}")
@@ -129,9 +132,9 @@ def _usable(joint: Joint, quantity: str, value: float) -> None:
         raise InputError(f"joint {joint.name}: the {quantity} limit must be above zero, got {value:g}; give it with {_HINT[quantity]}")
 
 
-def _fold(joint: Joint, known: dict[str, Joint], planned: dict[str, Joint]) -> None:
+def _fold(joint: Joint, lead: Lead, planned: dict[str, Joint]) -> None:
     """Tighten the limits of the joint that a mimic joint follows, so that the mimic joint keeps its own."""
-    leader, multiplier, offset = _leader(joint, known)
+    leader, multiplier, offset = lead
     for quantity in QUANTITIES:
         value = getattr(joint, quantity)
         if value is not None and not (joint.kind == "continuous" and quantity in ("lower", "upper")):
@@ -153,16 +156,22 @@ def _fold(joint: Joint, known: dict[str, Joint], planned: dict[str, Joint]) -> N
     planned[leader] = of
 
 
-def _leader(joint: Joint, known: dict[str, Joint]) -> tuple[str | None, float, float]:
-    """(planned joint, multiplier, offset) that a mimic joint comes down to; the joint is None when that one never moves."""
-    multiplier, offset, seen, at = 1.0, 0.0, {joint.name}, joint
-    while at.mimic is not None:
-        target, factor, shift = at.mimic
-        multiplier, offset = multiplier * factor, multiplier * shift + offset
-        if target in seen:
-            raise InputError(f"mimic joint {joint.name} follows itself, by way of {target}; the URDF must be mended")
-        seen.add(target)
-        if target not in known:
-            return None, 0.0, offset
-        at = known[target]
-    return at.name, multiplier, offset
+def _leaders(joints: list[Joint]) -> dict[str, Lead]:
+    """(planned joint, multiplier, offset) that each joint comes down to; the joint is None when that one never moves."""
+    known = {joint.name: joint for joint in joints}
+    found: dict[str, Lead] = {joint.name: (joint.name, 1.0, 0.0) for joint in joints if joint.mimic is None}
+    for joint in joints:
+        way: dict[str, tuple[str, float, float]] = {}
+        at = joint.name
+        while at in known and at not in found:
+            if at in way:
+                raise InputError(f"mimic joint {joint.name} follows itself, by way of {at}; the URDF must be mended")
+            way[at] = known[at].mimic  # type: ignore[assignment]  # those without are found
+            at = way[at][0]
+        for name in reversed(way):
+            target, factor, shift = way[name]
+            leader, multiplier, offset = found.get(target, (None, 0.0, 0.0))
+            found[name] = (leader, factor * multiplier, factor * offset + shift)
+            if not all(map(math.isfinite, found[name][1:])):
+                raise InputError(f"mimic joint {name} follows {target} with numbers that are too large; the URDF must be mended")
+    return found

@@ -10,11 +10,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from gradlib.cli.trajopt.errors import InputError
+from gradlib.cli.trajopt import reading
+from gradlib.cli.trajopt.errors import InputError, shown
 from gradlib.cli.trajopt.robot import Joint
 
 _COORDINATE = ("revolute", "continuous", "prismatic")
 _NO_COORDINATE = ("fixed", "floating", "planar")
+_LARGEST = 64 << 20  # bytes of a file
 
 
 def read(path: str | Path) -> tuple[str, list[Joint], list[str]]:
@@ -44,7 +46,7 @@ def read(path: str | Path) -> tuple[str, list[Joint], list[str]]:
             joints[name] = _joint(element, name, kind, path)
         else:
             wanted = ", ".join(_COORDINATE + _NO_COORDINATE)
-            raise InputError(f"{path}: joint {name} is of type {kind!r}; the URDF specification knows {wanted}")
+            raise InputError(f"{path}: joint {name} is of type {shown(kind)}; the URDF specification knows {wanted}")
     for joint in joints.values():
         if joint.mimic is not None and joint.mimic[0] not in joints and other.get(joint.mimic[0]) != "fixed":
             raise InputError(f"{path}: joint {joint.name} mimics {joint.mimic[0]}, which is no joint of one coordinate in this file")
@@ -61,7 +63,7 @@ def _parse(path: Path) -> ElementTree.Element:
         raise InputError(f"{path}: a document type declaration (<!DOCTYPE>) has no place in a URDF; remove it")
 
     try:
-        content = path.read_bytes()
+        content = reading.content(path, _LARGEST)
     except OSError as error:
         raise InputError(f"cannot read the URDF {path}: {error.strerror}") from error
     scan = expat.ParserCreate()
@@ -105,5 +107,5 @@ def _number(text: str, what: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InputError(f"{what} must be a finite number, got {text!r}")
+        raise InputError(f"{what} must be a finite number, got {shown(text)}")
     return value

@@ -1,0 +1,17 @@
+"""Where the `gradlib` command starts: installed as the module `gradlib_command`, outside the package, whose import takes a while.
+
+Until the package is there and knows how to clean up, signals end the process as they do by default, without Python's traceback.
+"""
+
+from __future__ import annotations
+
+import signal
+
+
+def main() -> int:
+    """Run the command; returns its exit status."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as in the background of a script
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from gradlib.cli.process import run
+
+    return run()
