@@ -12,6 +12,7 @@ from gradlib.autograd.profiler.events import EventList, forward_by_seq
 from gradlib.autograd.profiler.table import sides
 
 _PAGE = Path(__file__).with_name("page.html")
+_DEEPEST = 256  # lanes of a thread: browsers draw no picture that is much higher
 
 
 def write_page(events: EventList, path: Path, title: str) -> None:
@@ -31,14 +32,16 @@ def page_data(events: EventList) -> dict[str, Any]:
     """What the page shows: rows of the table; lanes (a thread's nesting depths, the streams) of ``[start, duration, name, kind, partner]``.
 
     ``partner`` is where the other pass of an item lies (of an operation the first run of its node), as ``[lane, place]``, or 0.
+    What is nested deeper than 256 has no lane.
     """
     names: dict[str, int] = {}
     lanes: dict[tuple[int, int, int, int], list[list[Any]]] = {}
     places: dict[int, tuple[tuple[int, int, int, int], int]] = {}
     for event in events:
-        key = (0, event.process, event.thread, event.depth)
-        _place(lanes, key, event.start, event.end - event.start, event.name, event.kind, names)
-        places[id(event)] = (key, len(lanes[key]) - 1)
+        if event.depth < _DEEPEST:
+            key = (0, event.process, event.thread, event.depth)
+            _place(lanes, key, event.start, event.end - event.start, event.name, event.kind, names)
+            places[id(event)] = (key, len(lanes[key]) - 1)
         for kernel in event.kernels or ():
             _place(lanes, (1, event.process, kernel.device, kernel.stream), kernel.start, kernel.duration, kernel.name, "kernel", names)
     keys = sorted(lanes)
@@ -46,7 +49,7 @@ def page_data(events: EventList) -> dict[str, Any]:
     forward = forward_by_seq(events)
     for event in events:
         source = forward.get((event.process, event.stashed)) if event.kind == "node" else None
-        if source is not None:
+        if source is not None and id(event) in places and id(source) in places:
             (lane, place), (other, there) = places[id(event)], places[id(source)]
             lanes[lane][place][4] = [numbers[other], there]
             lanes[other][there][4] = lanes[other][there][4] or [numbers[lane], place]
@@ -72,4 +75,6 @@ def _label(key: tuple[int, int, int, int]) -> str:
     on_device, _, number, depth_or_stream = key
     if on_device:
         return f"stream {depth_or_stream}, GPU {number}"
+    if depth_or_stream == _DEEPEST - 1:
+        return "deeper: not shown"
     return f"thread {number}" if depth_or_stream == 0 else ""
