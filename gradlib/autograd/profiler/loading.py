@@ -63,7 +63,7 @@ class Tables:
         self.connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         self.connection.text_factory = _text
         self._steps = 0
-        self._most = _STEPS * (1 << 20) + _STEPS * sum(each.stat().st_size for each in self.files)
+        self._most = 10 * _STEP + _STEPS * sum(each.stat().st_size for each in self.files)
         self.connection.set_progress_handler(self._step, _STEP)
 
     def _step(self) -> bool:

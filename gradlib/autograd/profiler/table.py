@@ -121,6 +121,9 @@ def layout(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cut(text: str, width: int) -> str:
+    text = text[: width + 1]
+    if not text.isprintable():  # a name out of a file may hold anything, also what a terminal obeys
+        text = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
