@@ -248,17 +248,16 @@ class _AllowMutationOnSavedContext(saved_tensors_hooks):
     """What ``allow_mutation_on_saved_tensors`` yields: the tensors that are saved, by the storage they share."""
 
     def __init__(self) -> None:
-        super().__init__(self._pack, self._unpack)
         self.kept: dict[int, tuple[Version, weakref.WeakSet[_Kept]]] = {}
         self.cloned: weakref.WeakSet[_Kept] = weakref.WeakSet()
 
-    def _pack(self, tensor: Tensor) -> _Kept:
+    def pack_hook(self, tensor: Tensor) -> _Kept:  # a method, so that the object does not hold itself
         kept = _Kept(tensor.detach())
         version = tensor.version
         self.kept.setdefault(id(version), (version, weakref.WeakSet()))[1].add(kept)
         return kept
 
-    def _unpack(self, kept: _Kept) -> Tensor:
+    def unpack_hook(self, kept: _Kept) -> Tensor:
         if kept.tensor is None:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally recorded."

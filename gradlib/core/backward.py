@@ -293,7 +293,7 @@ def _zeros(tensor: Any, requires_grad: bool) -> Tensor:
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge that the outputs do not depend on")
     if type(tensor) is Batched:
         return tensor.again(_zeros(tensor.value, requires_grad))
-    return wrap(zeros_like(tensor._array)).requires_grad_(requires_grad)
+    return wrap(zeros_like(tensor._array)).want_grad(requires_grad)
 
 
 def _check_options(only_inputs: bool, allow_unused: bool | None, materialize_grads: bool) -> None:

@@ -10,6 +10,7 @@ runs beneath it, so nested levels never see each other's.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from gradlib.backend.array import is_array, zeros_like
@@ -33,6 +34,30 @@ class Level(layer):
 
     def __init__(self, in_inference: bool = False) -> None:
         self.in_inference = in_inference
+        self.noted: list[weakref.ref[Any]] = []  # tensors and nodes that hold tangents which are part of a graph
+        self.limit = 64
+
+    def __exit__(self, *exc: object) -> None:
+        """Every tangent is gone: one whose graph holds what carries it would hold itself for ever."""
+        super().__exit__(*exc)
+        for ref in self.noted:
+            each = ref()
+            if isinstance(each, Tensor) and each._meta is not None:
+                (each._meta.tangents or {}).pop(self, None)
+                view = each._meta.view
+                while view is not None:
+                    (view.duals or {}).pop(self, None)
+                    view = view.parent
+            elif each is not None and not isinstance(each, Tensor):
+                for tangents in each.extras.output_tangents.values():
+                    tangents.pop(self, None)
+        self.noted = []
+
+    def _note(self, holder: Any) -> None:
+        if len(self.noted) >= self.limit:
+            self.noted = [ref for ref in self.noted if ref() is not None]
+            self.limit = 64 + 2 * len(self.noted)
+        self.noted.append(weakref.ref(holder))
 
     @property
     def asleep(self) -> bool:
@@ -64,8 +89,13 @@ class Level(layer):
         meta = tensor.meta
         meta.tangents = {self: tangent} if meta.tangents is None else {**meta.tangents, self: tangent}
         node = tensor._node.parent if isinstance(tensor._node, Output) else tensor._node
+        recorded = tangent._node is not None
+        if recorded:
+            self._note(tensor)
         if node is not None and set(node.output_names) & set(node.saved_names):
             node.extras.output_tangents[tensor.output_nr] = meta.tangents
+            if recorded:
+                self._note(node)
         return None
 
     def dual(self, primal: Tensor, tangent: Tensor | None) -> Tensor:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import gradlib
-from gradlib.autograd import Function, grad
+from gradlib import func
+from gradlib.autograd import Function, forward_ad, functional, grad
 from gradlib.backend.array import is_array
 from gradlib.core.tensor import Tensor
 
@@ -255,3 +256,55 @@ class TestPeak:
                 for _ in range(self.LENGTH):
                     y = y.sin()
                 assert memory().peak / (self.SIZE * 8) < 2.5
+
+
+class TestNoCycles:
+    """What transforms, forward mode and saved-tensor hooks make is freed at once, without the garbage collector."""
+
+    @pytest.mark.parametrize("f", [lambda x: (x**3).sum(), lambda x: x.exp().sum(), lambda x: x.tanh().prod()])
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda f, x: func.hessian(f)(x), lambda f, x: func.jacfwd(func.grad(f))(x), lambda f, x: func.jacrev(func.grad(f))(x),
+            lambda f, x: func.linearize(f, x)[1](x), lambda f, x: func.vmap(func.grad(f))(x.expand(2, 3)),
+            lambda f, x: func.jvp(lambda x: func.jvp(f, (x,), (x,))[1], (x,), (x,)), lambda f, x: functional.hessian(f, x),
+            lambda f, x: functional.jacobian(f, x, vectorize=True, strategy="forward-mode"),
+        ],
+    )  # fmt: skip
+    def test_of_transforms(self, f: Any, call: Any) -> None:
+        x = gradlib.tensor([1.0, 2.0, 3.0])
+        assert left_by(lambda: call(f, x)) == 0
+
+    def test_of_written_duals_in_a_graph(self) -> None:
+        def run() -> None:
+            with forward_ad.dual_level():
+                p = gradlib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+                y = forward_ad.make_dual(p, gradlib.ones(3)).exp()
+                y[0] = y[1] * 3
+                (g,) = gradlib.autograd.grad((y * y).sum(), p, create_graph=True)
+                assert forward_ad.unpack_dual(g).tangent is not None
+
+        assert left_by(run) == 0
+
+    def test_of_saved_tensors_that_may_be_written(self) -> None:
+        def run() -> None:
+            with gradlib.autograd.graph.allow_mutation_on_saved_tensors():
+                x = gradlib.ones(3, requires_grad=True)
+                y = x.exp()
+                z = (y * y).sum()
+                y.mul_(2)
+                z.backward()
+
+        assert left_by(run) == 0
+
+
+def left_by(run: Callable[[], Any]) -> int:
+    """How many objects a call leaves to the garbage collector, once what it makes the first time is made."""
+    run()
+    gc.collect()
+    gc.disable()
+    try:
+        run()
+        return gc.collect()
+    finally:
+        gc.enable()
