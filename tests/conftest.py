@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import random
 import sys
@@ -14,24 +13,16 @@ import pytest
 from hypothesis import settings
 
 import gradlib
+from gradlib.testing import hostcuda
+from gradlib.testing.hostcuda.loader import has_gpu
 
 settings.register_profile("gradlib", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("gradlib")
 
 
-def _has_gpu() -> bool:
-    """Whether the CUDA driver finds a device; asked without CuPy, which may have to be the stand-in."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    count = ctypes.c_int()
-    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-
-
-HAS_GPU = _has_gpu()
+HAS_GPU = not hostcuda.is_active() and has_gpu()
 TESTS = Path(__file__).parent
-if not HAS_GPU:
+if not HAS_GPU and not hostcuda.is_active():
     sys.path.insert(0, str(TESTS / "standin"))  # `import cupy` is the stand-in from here on
 
 

@@ -75,6 +75,9 @@ def move(array: Array, index: int | None) -> Array:
     if index is None:
         return cupy().asnumpy(array)
     library = cupy()
+    if not isinstance(array, (np.ndarray, np.generic)) and not (array.flags.c_contiguous or array.flags.f_contiguous):
+        with array.device:  # between devices CuPy copies whole blocks only
+            array = library.ascontiguousarray(array)
     with library.cuda.Device(index):
         return library.asarray(array)
 

@@ -31,19 +31,18 @@ def scatter_add(target: Array, index: Any, values: Any) -> None:
 
 
 def _add_on_device(target: Array, index: Any, values: Array) -> None:
-    import cupyx
-
+    add = cupy().add.at
     if target.dtype in _ADDED_AT_ONCE:
-        cupyx.scatter_add(target, index, values)
+        add(target, index, values)
     elif target.dtype == int64:  # the same bits
-        cupyx.scatter_add(target.view(np.uint64), index, values.view(np.uint64))
+        add(target.view(np.uint64), index, values.view(np.uint64))
     elif target.dtype.kind == "c":
-        cupyx.scatter_add(target.real, index, values.real)
-        cupyx.scatter_add(target.imag, index, values.imag)
+        add(target.real, index, values.real)
+        add(target.imag, index, values.imag)
     else:
         wide = float32 if is_bfloat16(target.dtype) else int32
         total = target.astype(wide)
-        cupyx.scatter_add(total, index, values.astype(wide))
+        add(total, index, values.astype(wide))
         target[...] = total.astype(target.dtype)
 
 

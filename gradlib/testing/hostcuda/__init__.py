@@ -1,1 +1,91 @@
-"""A CUDA driver on the CPU, beneath the unmodified CuPy wheel: programs for GPUs are tested where there is none."""
+"""A CUDA driver on the CPU, beneath the unmodified CuPy wheel: programs for GPUs are tested where there is none.
+
+    pytest -p gradlib.testing.hostcuda          # every `import cupy` of the run is the real CuPy on it; a test with a hazard fails
+
+    from gradlib.testing import hostcuda
+    hostcuda.activate()                         # in a script, before CuPy is imported
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from . import loader
+from .loader import Unavailable, reason_against
+
+__all__ = ["Hazard", "Unavailable", "activate", "checked", "expected", "forget_hazards", "hazards", "is_active", "reason_against"]
+
+
+pytest_plugins = ("gradlib.testing.hostcuda.plugin",)  # where the hooks are that `pytest -p gradlib.testing.hostcuda` takes
+
+
+class Hazard(Exception):
+    """What a GPU would do without a word and get wrong: a race, a use after free, a write out of bounds, threads that part at a barrier."""
+
+
+def activate(*, peers: bool = False) -> None:
+    """Put the driver beneath CuPy, which must not have been imported yet.
+
+    Args:
+        peers: whether the two devices can reach each other's memory; without, CuPy refuses arrays of another device.
+
+    Raises:
+        Unavailable: no Linux on x86-64, no g++, no CuPy wheel, CuPy imported already, or a real GPU; the text says which.
+    """
+    loader.load()
+    loader.driver().hostcuda_set_peers(peers)
+
+
+def is_active() -> bool:
+    """Whether CuPy runs on this driver."""
+    return loader._driver is not None
+
+
+def hazards() -> list[str]:
+    """What has gone wrong since `forget_hazards` was called last, in order; what code swallowed is here too."""
+    driver = loader.driver()
+    return [driver.hostcuda_hazard(number).decode() for number in range(driver.hostcuda_hazards())]
+
+
+def forget_hazards() -> None:
+    """Begin a new list of hazards."""
+    loader.driver().hostcuda_forget_hazards()
+
+
+@contextlib.contextmanager
+def checked() -> Iterator[None]:
+    """A block of work after which every hazard in it raises.
+
+    Raises:
+        Hazard: with the text of each, one a line.
+    """
+    forget_hazards()
+    yield
+    found = hazards()
+    forget_hazards()
+    if found:
+        raise Hazard("\n".join(found))
+
+
+@contextlib.contextmanager
+def expected(match: str) -> Iterator[None]:
+    """A block of work in which a hazard must show, for tests of that: the error that CuPy raises for it is taken.
+
+    Args:
+        match: a regular expression that the text of one of the hazards matches.
+
+    Raises:
+        AssertionError: none does.
+    """
+    forget_hazards()
+    try:
+        yield
+    except Exception:
+        if not hazards():
+            raise
+    found = hazards()
+    forget_hazards()
+    if not any(re.search(match, text) for text in found):
+        raise AssertionError(f"no hazard matches {match!r}; there were: {found}")

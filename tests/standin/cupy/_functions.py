@@ -40,6 +40,11 @@ class ufunc:
             _door.written(out._view)
         return run(_AS_CUPY_HAS_IT.get(self.__name__, self._host), *args, **options)
 
+    def at(self, a: Any, indices: Any, b: Any = None) -> None:
+        if self.name != "cupy_add":
+            raise NotImplementedError(f"`{self.name}.at` is not supported yet")
+        a.scatter_add(indices, b)
+
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         if self._host not in (np.add, np.multiply):
             raise NotImplementedError(f"{self.name}.reduce is not implemented")

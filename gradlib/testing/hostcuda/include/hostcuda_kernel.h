@@ -1,0 +1,62 @@
+// CUDA C++ for g++: a kernel source compiles as it stands behind this header. Precompiled, together with the headers that CuPy's own
+// sources begin with. `__CUDACC__` is not defined: what a source writes in PTX it must offer in C++ beside it.
+#pragma once
+#include <math.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "../kernels.h"
+
+#define HOSTCUDA 1
+#define __CUDACC_VER_MAJOR__ 12
+#define __CUDACC_VER_MINOR__ 9
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __grid_constant__
+#define __shared__ static __attribute__((section("hostcuda_shared")))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+
+#define threadIdx hostcuda_thread
+#define blockIdx hostcuda_block
+#define blockDim hostcuda_block_size
+#define gridDim hostcuda_grid_size
+#define warpSize 32
+
+#include "hostcuda_types.h"
+
+#include "hostcuda_math.h"
+
+#include "hostcuda_threads.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+// What CuPy's sources begin with, where this is compiled for CuPy.
+#if __has_include(<cupy/carray.cuh>)
+#include <cupy/complex.cuh>
+
+#include <cupy/carray.cuh>
+
+#include <cupy/atomics.cuh>
+#include <cupy/math_constants.h>
+#define HOSTCUDA_CUPY 1
+#endif
+
+#include "hostcuda_module.h"
