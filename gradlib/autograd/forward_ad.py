@@ -106,4 +106,6 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     current = current_level(level)
     if current is None:
         return UnpackedDualTensor(tensor, None)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"unpack_dual takes a Tensor, not {type(tensor).__name__}")
     return UnpackedDualTensor(current.dual(tensor, None), current.tangent(tensor))

@@ -11,12 +11,12 @@ from gradlib.core import backward
 from gradlib.core.batched import Batched
 from gradlib.core.modes import lifted
 from gradlib.core.tensor import Tensor
-from gradlib.func.level import Level
+from gradlib.func.level import Level, check_randomness
 from gradlib.func.tree import Structure, flatten, spread, unflatten
 from gradlib.ops.join import cat
 from gradlib.ops.shape import movedim
 
-__all__ = ["vmap"]
+__all__ = ["chunk_vmap", "vmap"]
 
 
 def vmap(
@@ -41,8 +41,7 @@ def vmap(
         slice (``.item()``, control flow that depends on data) or gives results of a shape that depends on them.
     Source: torch.func.vmap.
     """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    check_randomness(randomness)
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
@@ -55,6 +54,24 @@ def vmap(
                 made = func(*_rows(level, values, dims, structure), **kwargs)
             return _collected(func, level, made, out_dims)
         return _in_chunks(func, values, dims, structure, size, out_dims, randomness, chunk_size, kwargs)
+
+    return mapped
+
+
+def chunk_vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> Any:
+    """``vmap`` in so many parts of about the same size, to use less memory.
+
+    Args:
+        func, in_dims, out_dims, randomness: as for ``vmap``.
+        chunks: how many parts.
+    Returns, Raises: as ``vmap``.
+    Source: functorch.experimental.chunk_vmap.
+    """
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        size = _read(func, in_dims, args)[3]
+        return vmap(func, in_dims, out_dims, randomness, chunk_size=max(-(-size // chunks), 1))(*args, **kwargs)
 
     return mapped
 

@@ -9,8 +9,8 @@ from typing import Any
 from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.tensor import Tensor, raw, wrap
-from gradlib.func.level import Level
-from gradlib.func.transforms import Argnums, jvp, vjp
+from gradlib.func.level import Level, check_randomness
+from gradlib.func.transforms import Argnums, jvp, places, vjp
 from gradlib.func.tree import flatten, unflatten
 from gradlib.ops.join import cat, stack
 
@@ -41,8 +41,10 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _refuse_complex("jacrev", args, "inputs")
         partial, primals, single = _partial(func, args, kwargs, argnums)
         value, pull, *aux = vjp(partial, *primals, has_aux=has_aux)
+        _refuse_complex("jacrev", value, "outputs")
         outputs, made_structure = flatten(value)
         given, structure = flatten(primals[0] if single else primals)
         sizes = [y.shape.numel() for y in outputs]
@@ -68,9 +70,11 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
     Returns: as ``jacrev``.
     Source: torch.func.jacfwd.
     """
+    check_randomness(randomness)
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _refuse_complex("jacfwd", args, "inputs")
         partial, primals, single = _partial(func, args, kwargs, argnums)
         given, structure = flatten(primals[0] if single else primals)
         whole, whole_structure = flatten(primals)
@@ -79,6 +83,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         with level:
             moved = unflatten([level.rows(t) for t in basis(whole, sizes)], whole_structure)
             value, ahead, *aux = jvp(partial, primals, moved, has_aux=has_aux)
+        _refuse_complex("jacfwd", value, "outputs")
         outputs, made_structure = flatten(value)
         columns = [level.matched(t) for t in flatten(ahead)[0]]
         jacobian = []
@@ -107,14 +112,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 def _partial(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums) -> tuple[Any, tuple[Any, ...], bool]:
     """The function of the chosen arguments alone, these arguments, and whether there is one without a tuple."""
-    single = isinstance(argnums, int)
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    for number in numbers:
-        if not -len(args) <= number < len(args):
-            raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
-    chosen = [n % len(args) for n in numbers]
-    if len(set(chosen)) != len(chosen):
-        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    chosen = places(argnums, len(args))
 
     def partial(*primals: Any) -> Any:
         full = list(args)
@@ -122,7 +120,14 @@ def _partial(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: 
             full[number] = value
         return func(*full, **kwargs)
 
-    return partial, tuple(args[n] for n in chosen), single
+    return partial, tuple(args[n] for n in chosen), isinstance(argnums, int)
+
+
+def _refuse_complex(called: str, values: Any, what: str) -> None:
+    """Refuse complex numbers, of which a Jacobian would say only half."""
+    for number, value in enumerate(flatten(values)[0]):
+        if isinstance(value, Tensor) and value.is_complex():
+            raise RuntimeError(f"{called}: Expected all {what} to be real but received complex tensor at flattened input idx: {number}")
 
 
 def basis(values: list[Tensor], sizes: list[int]) -> list[Tensor]:

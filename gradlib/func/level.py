@@ -49,6 +49,11 @@ def _place_of(value: Any) -> Any:
     return on_device_of(row._array)
 
 
+def check_randomness(randomness: Any) -> None:
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+
+
 class Level(VmapLevel):
     """One level of vmap.
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import spread_as
 from gradlib.core.forward import Level as ForwardLevel
@@ -81,10 +82,13 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     outside, since = local.grad_enabled, next_seq()
     with transforming(since), enable_grad():
-        args, leaves, structure = _opened(primals, tuple(range(len(primals))))
+        args, leaves, structure = _opened(primals, None)
         made, aux = _with_aux(func(*args), has_aux, "vjp(f, *primals)")
         finish(leaves)
     outputs, made_structure = _tensors(made, "vjp(f, *primals)")
+    for y in outputs:
+        if not is_differentiable(y.dtype):
+            raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {y.dtype}")
     live = is_live(*outputs, since=since)
 
     def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
@@ -103,26 +107,37 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (value, vjp_fn, map_leaves(lambda each: settled(each, since, outside), aux)) if has_aux else (value, vjp_fn)
 
 
-def _opened(args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], list[Tensor], Structure]:
+def _opened(args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Any], list[Tensor], Structure]:
     """The arguments with fresh inputs in place of those to differentiate by, these inputs, and how they are nested."""
-    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
-    chosen = []
-    for number in numbers:
-        if not -len(args) <= number < len(args):
-            raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
-        chosen.append(number % len(args))
-    if len(set(chosen)) != len(chosen):
-        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
-    values, structure = flatten(tuple(args[n] for n in chosen) if isinstance(argnums, tuple) else args[chosen[0]])
+    chosen, single = list(range(len(args))) if argnums is None else places(argnums, len(args)), isinstance(argnums, int)
+    values, structure = flatten(args[chosen[0]] if single else tuple(args[n] for n in chosen))
     for value in values:
         if not isinstance(value, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
     leaves = [fresh(value) for value in values]
     opened = unflatten(leaves, structure)
     full = list(args)
-    for number, value in zip(chosen, opened if isinstance(argnums, tuple) else (opened,), strict=True):
+    for number, value in zip(chosen, (opened,) if single else opened, strict=True):
         full[number] = value
     return full, leaves, structure
+
+
+def places(argnums: Argnums, count: int) -> list[int]:
+    """Which of so many arguments are meant. Raises: RuntimeError for anything but numbers of arguments that are there, each once."""
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for number in numbers:
+        if not isinstance(number, int):
+            raise RuntimeError(f"argnum must be int, got: {type(number)}")
+        if not -count <= number < count:
+            raise RuntimeError(f"Got argnum={number}, but only {count} positional inputs")
+    chosen = [number % count for number in numbers]
+    if len(set(chosen)) != len(chosen):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return chosen
 
 
 def _with_aux(made: Any, has_aux: bool, called: str) -> tuple[Any, Any]:
@@ -185,7 +200,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         strict: an error for a result that does not depend on the primals, instead of zeros.
         has_aux: whether func returns a pair of its value and anything else.
     Returns: (value, tangent) or (value, tangent, aux).
-    Raises: RuntimeError for tangents that do not fit.
+    Raises: RuntimeError for tangents that do not fit, ValueError for primals that are no floats.
     Source: torch.func.jvp.
     """
     if not isinstance(primals, tuple):
@@ -228,7 +243,7 @@ def _check_tangent(primal: Any, tangent: Any) -> None:
             f"{primal.dtype}, the tangent {list(tangent.shape)} and {tangent.dtype}"
         )
     if not (primal.is_floating_point() or primal.is_complex()):
-        raise RuntimeError(f"jvp(f, primals, tangents): primals must be floating point or complex, got {primal.dtype}")
+        raise ValueError(f"Expected primal to be floating point or complex, but got: {primal.dtype}")
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> Any:

@@ -346,3 +346,34 @@ def test_a_graph_walked_by_others_passes_the_leaves_of_transforms() -> None:
     made = grad(lambda y: (y**2 * x).sum())(drawn(3, seed=1))
     made.sum().backward()
     same(x.grad, 2 * drawn(3, seed=1))
+
+
+class TestArguments:
+    @pytest.mark.parametrize("transform", [grad, gradlib.func.grad_and_value, jacrev, jacfwd, hessian])
+    def test_which_are_meant(self, transform: Any) -> None:
+        x, y = drawn(3), drawn(3, seed=1)
+        for argnums, says in (
+            (0.0, "argnums must be int or Tuple"), ("0", "argnums must be int or Tuple"), ([0, 1], "argnums must be int or Tuple"),
+            ((), "argnums must be non-empty"), ((0, 1.0), "argnum must be int, got"), ((0, (1,)), "argnum must be int, got"),
+            (2, "only 2 positional inputs"), ((0, -2), "must be unique"),
+        ):  # fmt: skip
+            with pytest.raises(RuntimeError, match=says):
+                transform(lambda x, y: (x * y).sum(), argnums)(x, y)
+
+    def test_numbers_that_have_no_derivative(self) -> None:
+        x = drawn(3)
+        with pytest.raises(RuntimeError, match="All outputs of f must be floating-point or complex Tensors"):
+            jacrev(lambda x: x.long())(x)
+        with pytest.raises(ValueError, match="Expected primal to be floating point or complex"):
+            jacfwd(lambda x: x)(x.long())
+        for transform, name in ((jacrev, "jacrev"), (jacfwd, "jacfwd")):
+            with pytest.raises(RuntimeError, match=f"{name}: Expected all outputs to be real"):
+                transform(lambda x: x * 1j)(x)
+            with pytest.raises(RuntimeError, match=f"{name}: Expected all inputs to be real"):
+                transform(lambda x: x.abs())(x * 1j)
+        with pytest.raises(RuntimeError, match="Only allowed values for randomness"):
+            jacfwd(lambda x: x, randomness="any")
+
+    def test_none_at_all(self) -> None:
+        value, pull = vjp(lambda: drawn(3))
+        assert pull(value) == ()

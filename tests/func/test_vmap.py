@@ -85,6 +85,8 @@ class TestDimensions:
         assert len(sizes) == 3
         same(first, x.sin().T)
         same(second, x.sum(1))
+        for chunks in (1, 2, 3, 7, 9):
+            same(gradlib.func.chunk_vmap(lambda r: r.sin(), chunks=chunks)(x), x.sin())
 
     def test_nested(self) -> None:
         x, y = drawn(4, 3), drawn(3, seed=1)
