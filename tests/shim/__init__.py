@@ -21,6 +21,7 @@ import numpy as np
 
 from gradlib.cuda.launch import Call, Options, checked_args, parameters
 from gradlib.cuda.source import kernel_files, kernel_folder, read_source
+from tests.shim.kept import cache_folder
 
 HERE = Path(__file__).resolve().parent
 COMPILER = shutil.which("g++")
@@ -54,13 +55,6 @@ def program_text(source: str, variants: Iterable[Options], device: bool = False)
         lines += ["}"]
     lines += [] if device else ["int main(int, char** argv) { return run_file(argv[1], argv[2]); }"]
     return "\n".join(lines)
-
-
-def cache_folder() -> Path:
-    """Where what was compiled is kept between runs."""
-    folder = Path(tempfile.gettempdir()) / f"gradlib-shim-{os.getuid()}"
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 @cache

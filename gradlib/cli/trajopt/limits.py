@@ -23,7 +23,7 @@ _IGNORED = ("angle_wraparound", "default_velocity_scaling_factor", "default_acce
 _BLOCKS = ("joints", "joint_limits")
 _LARGEST = 4 << 20  # bytes of a file; with the next three, far more than any robot needs
 _DEEPEST = 16
-_NODES = 200_000
+_NODES = 100_000
 _LONGEST = 1000
 
 

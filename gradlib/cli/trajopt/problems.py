@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+import stat
 import warnings
 import zipfile
 from collections import Counter
@@ -148,6 +150,8 @@ def _numbers(row: list[str], header: list[str], path: Path, line: int) -> list[f
 def _read_npz(path: Path, robot: Robot, most: int | None) -> tuple[np.ndarray, np.ndarray]:
     try:
         with path.open("rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise InputError(f"{path} is a pipe or a device; an NPZ file is read from its end, so it must be a file")
             if stream.read(len(_ARRAY)) == _ARRAY:
                 raise InputError(f"{path} is not an NPZ file but a single array; save it with numpy.savez(path, start=..., goal=...)")
             with zipfile.ZipFile(stream) as archive:

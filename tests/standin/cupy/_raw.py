@@ -9,8 +9,8 @@ import ctypes
 import hashlib
 import os
 import re
+import runpy
 import subprocess
-import tempfile
 import threading
 from functools import cache
 from pathlib import Path
@@ -52,8 +52,7 @@ def _library(code: str, options: tuple[str, ...]) -> ctypes.CDLL:
     headers = [p.read_text() for folder in (_SHIM, *folders) for p in sorted(folder.glob("*.*h"))]
     program = _program(code)
     digest = hashlib.sha256("\0".join([program, *options, *headers]).encode()).hexdigest()[:24]
-    kept = Path(tempfile.gettempdir()) / f"gradlib-shim-{os.getuid()}"
-    kept.mkdir(exist_ok=True)
+    kept = runpy.run_path(str(_SHIM / "kept.py"))["cache_folder"]()
     made = kept / f"library-{digest}.so"
     if not made.exists():
         source = kept / f"library-{digest}-{os.getpid()}-{threading.get_ident()}.cpp"
