@@ -31,7 +31,10 @@ def main() -> None:
         print_table(rows)
         record[table] = [row.as_dict() for row in rows]
     if options.json:
-        options.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        from gradlib.files import replacing
+
+        with replacing() as results:
+            results.place(options.json).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,13 @@ def test_no_command_writes_over_its_recording(option: str, recording: Path, caps
     assert left(recording.parent) == present
 
 
+def test_what_sqlite_keeps_beside_a_recording_is_a_part_of_it(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    beside = recording.with_name("run.sqlite-journal")
+    beside.write_bytes(b"")
+    assert main(["profile", str(recording), "--trace", str(beside)]) == 2
+    assert "would overwrite" in capsys.readouterr().err
+
+
 def test_no_export_writes_over_the_recording(recording: Path) -> None:
     events = load_nsys(recording)
     for found in (events, events.key_averages()):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlib.autograd.profiler import EventList, load_nsys, load_nvprof
+from gradlib.autograd.profiler.loading import files_of
 from gradlib.files import replacing
 
 REPORT = ".nsys-rep"
@@ -60,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from gradlib.autograd.profiler.trace import write_trace
 
     try:
-        with replacing([args.file]) as results:  # which refuses a place before the work, not after it
+        with replacing(files_of(args.file)) as results:  # which refuses a place before the work, not after it
             trace, page = (None if path is None else results.place(path) for path in (args.trace, args.html))
             events = load(args.file)
             if trace is not None:

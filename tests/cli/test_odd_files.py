@@ -101,6 +101,7 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("{" + ", ".join(f"k{k}: 1" for k in range(20_000)) + "}", "unknown key 'k0'"),
         ("jerk: {" + ", ".join(f"k{k}: 1" for k in range(20_000)) + "}", "names joint k0"),
         ("\0", "not a YAML file"),
+        ('jerk: {"\\ud800": 1}', "half a letter"),
         ("jerk: \ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "not a YAML file"),
     ],
 )

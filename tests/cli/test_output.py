@@ -126,6 +126,14 @@ def test_the_picture_is_a_png_for_any_number_of_joints(tmp_path, columns):
     assert len(content) > 20_000
 
 
+@pytest.mark.parametrize("name", ["a$b$", "$\\foo$", "$$", "\u5173\u8282", "two\nlines", "\udcff"])
+def test_the_picture_shows_names_as_they_are(tmp_path, name):
+    joint = "j" if name == "\udcff" else name  # only the name of a file, and so of a robot, has bytes that are no letters
+    robot = assemble(name, [Joint(joint, "revolute", -5.0, 5.0, 5.0, 5.0, 5.0)])
+    plot.write_png(tmp_path / "x", moves(d=1), SOLVED, robot)
+    assert (tmp_path / "x").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
 def test_the_picture_of_no_solved_problem_shows_the_limits(tmp_path):
     plot.write_png(tmp_path / "x", moves(d=1), np.zeros(3, bool), arm())
     assert (tmp_path / "x").stat().st_size > 10_000

@@ -47,6 +47,11 @@ class Launch(NamedTuple):
     device: int
 
 
+def files_of(path: Path) -> tuple[Path, ...]:
+    """The files that a recording lies in: what SQLite keeps beside it is a part of it."""
+    return (path, *(each for end in ("-wal", "-journal") if (each := Path(f"{path}{end}")).is_file()))
+
+
 class Tables:
     """A profiler's file, open for reading.
 
@@ -58,8 +63,7 @@ class Tables:
         import sqlite3
 
         self.path, self.program, self.remedy = path, program, remedy
-        beside = [Path(f"{path}{end}") for end in ("-wal", "-journal")]  # what SQLite keeps there is a part of the file
-        self.files = (path, *(each for each in beside if each.is_file()))
+        self.files = files_of(path)
         self.connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
         self.connection.text_factory = _text
         self._steps = 0

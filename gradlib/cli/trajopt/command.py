@@ -23,7 +23,8 @@ Franka Emika Panda. Radians (metres for prismatic joints) and seconds throughout
 
 _EPILOG = """\
 Writes trajectories.npz, trajectories.csv and, with matplotlib, trajectories.png. Exit status: 0 when every problem is solved, 1 when
-some are not (they are named, and hold NaN in the files), 2 when the input cannot be used (nothing is written)."""
+some are not (they are named, and hold NaN in the files), 2 when the input cannot be used (nothing is written), 130 or 143 when Ctrl-C or
+SIGTERM ended it (the results are all there, or none). No result is written over a file that is read."""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:

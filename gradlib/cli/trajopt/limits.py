@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ _NAMES |= {f"max_{q}": q for q in QUANTITIES[2:]}
 _SWITCHES = {"has_position_limits": QUANTITIES[:2], **{f"has_{q}_limits": (q,) for q in QUANTITIES[2:]}}
 _IGNORED = ("angle_wraparound", "default_velocity_scaling_factor", "default_acceleration_scaling_factor", "name", "source", "units")
 _BLOCKS = ("joints", "joint_limits")
+_HALF = re.compile("[\ud800-\udfff]")
 _LARGEST = 4 << 20  # bytes of a file; with the next three, far more than any robot needs
 _DEEPEST = 16
 _NODES = 100_000
@@ -75,6 +77,8 @@ def _loader(safe: Any, path: str | Path) -> Any:
             if self.depth > _DEEPEST or self.nodes > _NODES or len(getattr(event, "value", "")) > _LONGEST:
                 most = f"more than {_DEEPEST} levels, {_NODES} entries or {_LONGEST} letters in one of them"
                 raise InputError(f"{path} is no file of limits: near line {event.start_mark.line + 1} it has {most}")
+            if _HALF.search(getattr(event, "value", "")):
+                raise InputError(f"{path} is no file of limits: near line {event.start_mark.line + 1} it has half a letter (a surrogate)")
             made = super().compose_node(parent, index)
             self.depth -= 1
             return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def write_png(path: Path, motion: Trajectories, solved: np.ndarray, robot: Robot
     rows = good[:LINES]
     typical = good[np.argsort(motion.dt[good])[len(good) // 2]] if len(good) else None
     for column in range(shown):
-        grid[0, column].set_title(robot.joints[column], fontsize=9, color="#222222")
+        grid[0, column].set_title(robot.joints[column], fontsize=9, color="#222222", parse_math=False)
         for (part, order, color), axes in zip(_ROWS, grid[:, column], strict=True):
             _panel(axes, motion, part, rows, typical, column, color)
             _limits(axes, robot, part, column, motion, good)
@@ -55,8 +56,10 @@ def write_png(path: Path, motion: Trajectories, solved: np.ndarray, robot: Robot
                 unit = robot.units[column] + ("", "/s", "/s²", "/s³")[order]
                 axes.set_ylabel(f"{part}\n{unit}" if column == 0 else unit, fontsize=9)
     figure.supxlabel("time in seconds", fontsize=9, y=0.12 / height)
-    figure.suptitle(_title(robot, len(solved), len(good), shown, len(rows)), fontsize=11, y=1 - 0.2 / height)
-    figure.savefig(path, format="png")
+    figure.suptitle(_title(robot, len(solved), len(good), shown, len(rows)), fontsize=11, y=1 - 0.2 / height, parse_math=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a name of letters that the font lacks is drawn as boxes
+        figure.savefig(path, format="png")
 
 
 def _title(robot: Robot, problems: int, good: int, shown: int, drawn: int) -> str:

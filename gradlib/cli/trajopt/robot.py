@@ -104,6 +104,7 @@ def assemble(name: str, joints: list[Joint]) -> Robot:
         raise InputError(f"{name} has no joint to plan for: every one is fixed or mimics another")
     columns = {q: np.array([getattr(joint, q) for joint in planned.values()], dtype=np.float64) for q in QUANTITIES}
     units = tuple("m" if joint.kind == "prismatic" else "rad" for joint in planned.values())
+    name = name.encode(errors="backslashreplace").decode()  # the name of a file may have bytes that are no letters
     return Robot(name, tuple(planned), units, **columns)
 
 
