@@ -55,6 +55,8 @@ class FunctionNode(Node):
         "_face", "attributes", "constant", "ctx_class", "for_forward", "in_jvp", "inputs", "materialize", "needs", "outputs", "positions",
     )  # fmt: skip
 
+    takes_none = True
+
     ctx_class: type[BackwardCFunction]
     attributes: dict[str, Any]  # the ctx's own
     needs: tuple[bool, ...]  # for each argument

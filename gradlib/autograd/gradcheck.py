@@ -12,7 +12,7 @@ import numpy as np
 from gradlib.autograd import numerical
 from gradlib.autograd.batched_check import batched_gradients, batched_tangents
 from gradlib.backend.array import Array, on_device_of, zeros_like
-from gradlib.core.backward import as_tuple, grad
+from gradlib.core.backward import as_tuple, from_undefined, grad
 from gradlib.core.modes import enable_grad
 from gradlib.core.tensor import Tensor, wrap
 
@@ -218,6 +218,8 @@ class _Check:
             self._along_random_directions()
         else:
             self._every_element()
+        if self.undefined:
+            self._undefined_cotangents()
 
     def run_batched(self, forward: bool, backward: bool) -> None:
         """Compare what vmap makes of the derivatives with a loop."""
@@ -330,6 +332,25 @@ class _Check:
                     "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different "
                     f"values. The gradient for input {number} differs by {apart}; the tolerance for nondeterminism was {self.nondet_tol}."
                 )
+
+    def _undefined_cotangents(self) -> None:
+        """Backward functions and hooks take None for zeros: of all outputs, and of each while the others' are zeros."""
+        several = [range(len(self.outputs)), *([k] for k in range(len(self.outputs)) if len(self.outputs) > 1)]
+        for undefined in several:
+            given = [(o, None if k in undefined else wrap(zeros_like(o._array))) for k, o in enumerate(self.outputs)]
+            try:
+                found = from_undefined(given, self.wanted)
+            except Exception as error:
+                raise GradcheckError(
+                    f"Expected backward function to handle undefined output grads: with None as the gradient of output "
+                    f"{', '.join(str(self.places[k]) for k in undefined)} it raised {type(error).__name__}: {error}. Treat None as zeros."
+                ) from error
+            for number, d in zip(self.numbers, found, strict=True):
+                if d is not None and numerical.on_host(d._array).any():
+                    raise GradcheckError(
+                        "Expected backward function to handle undefined output grads: None, which stands for zeros, gives input "
+                        f"{number} a nonzero gradient."
+                    )
 
     def _unused_outputs(self) -> None:
         """Leaving an output out gives what a zero cotangent for it gives."""

@@ -296,6 +296,19 @@ def _zeros(tensor: Any, requires_grad: bool) -> Tensor:
     return wrap(zeros_like(tensor._array)).want_grad(requires_grad)
 
 
+def from_undefined(outputs: list[tuple[Tensor, Any]], inputs: list[Tensor]) -> list[Any]:
+    """The gradients that arrive at inputs where None, which stands for zeros, is the gradient of some outputs.
+
+    Hooks and custom Functions are called with it, as torch's are. For ``gradcheck``; nothing is freed.
+    """
+    captures: Captures = {x._node: None for x in inputs if x._node is not None}
+    needed = _leading_to([y._node for y, _ in outputs if y._node is not None], captures)
+    roots = [(y._node, g) for y, g in outputs if y._node is not None and y._node in needed]
+    with no_grad(), around_walk(outputs[0][0]._array):
+        walk_recorded(roots, needed, captures, undefined=True)
+    return [captures[x._node] for x in inputs if x._node is not None]
+
+
 def _check_options(only_inputs: bool, allow_unused: bool | None, materialize_grads: bool) -> None:
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")

@@ -17,6 +17,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, copy, device_index, may_leave_host, on_device_of
 from gradlib.backend.dtype import float32
+from gradlib.core.edge import below
 from gradlib.core.modes import AroundNode, around_nodes, observing, watch
 from gradlib.core.node import AccumulateGrad, Node, Output
 from gradlib.core.streams import follow
@@ -57,60 +58,73 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     waiting: Any = None  # the gradient for it
     around = around_nodes() if watch.active else ()
     elsewhere = may_leave_host()
-    while True:
-        if following is not None:
-            node, g = following, waiting
-            following = waiting = None
-        elif heap:
-            node = heappop(heap)[1]
-            g = pending.pop(node)
-        else:
-            break
-        if node.rare is not None or needed is not None:
-            runs = needed is None or needed[node]
-            g = _before(node, g, captures, runs, recorded=False)
-            if not runs:
-                continue
-            if type(node) is Output:
-                _to_parent(node, g, pending, heap)
-                continue
-        if type(node) is AccumulateGrad:
-            grads = d = None  # so that nothing but this frame holds g
-            unshared = sys.getrefcount(g) <= _UNSHARED  # asked before g is an argument of anything
-            if watch.active or node.rare is not None:
-                _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
-            else:
-                node.accumulate(g, unshared)
-            continue
-        grads = run_around(around, node, g, node.run) if around or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
-        if not keep and node.frees:
-            node.saved = None
-        grads = (grads,) if node.single else grads
-        if node.rare is not None and node.rare.post_hooks:
-            grads = _after(node, grads, g)
-        for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
-            if target is None or d is None or (needed is not None and target not in needed):
-                continue
-            if d.shape != target.shape or d.dtype is not target.dtype:
-                d = fit(d, target, node)
-            if following is None and not heap:
-                following, waiting = target, d
-                continue
+    try:
+        while True:
             if following is not None:
-                pending[following] = waiting
-                heappush(heap, (-following.seq, following))
+                node, g = following, waiting
                 following = waiting = None
-            if target in pending:
-                _add(target, d, pending, owned)
+            elif heap:
+                node = heappop(heap)[1]
+                g = pending.pop(node)
             else:
-                pending[target] = d
-                heappush(heap, (-target.seq, target))
+                break
+            if node.rare is not None or needed is not None:
+                runs = needed is None or needed[node]
+                g = _before(node, g, captures, runs, recorded=False)
+                if not runs:
+                    continue
+                if type(node) is Output:
+                    _to_parent(node, g, pending, heap)
+                    continue
+            if type(node) is AccumulateGrad:
+                grads = d = None  # so that nothing but this frame holds g
+                unshared = sys.getrefcount(g) <= _UNSHARED  # asked before g is an argument of anything
+                if watch.active or node.rare is not None:
+                    _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
+                else:
+                    node.accumulate(g, unshared)
+                continue
+            grads = run_around(around, node, g, node.run) if around or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
+            if not keep and node.frees:
+                node.saved = None
+            grads = (grads,) if node.single else grads
+            if node.rare is not None and node.rare.post_hooks:
+                grads = _after(node, grads, g)
+            for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
+                if target is None or d is None or (needed is not None and target not in needed):
+                    continue
+                if d.shape != target.shape or d.dtype is not target.dtype:
+                    d = fit(d, target, node)
+                if following is None and not heap:
+                    following, waiting = target, d
+                    continue
+                if following is not None:
+                    pending[following] = waiting
+                    heappush(heap, (-following.seq, following))
+                    following = waiting = None
+                if target in pending:
+                    _add(target, d, pending, owned)
+                else:
+                    pending[target] = d
+                    heappush(heap, (-target.seq, target))
+    except Exception:
+        if following is not None:
+            pending[following] = waiting
+        _finish_leaves(node, pending, needed, captures, recorded=False)
+        raise
 
 
 def walk_recorded(
-    roots: Iterable[tuple[Node, Any]], needed: Needed | None = None, captures: Captures | None = None, keep: bool = True
+    roots: Iterable[tuple[Node, Any]],
+    needed: Needed | None = None,
+    captures: Captures | None = None,
+    keep: bool = True,
+    undefined: bool = False,
 ) -> None:
-    """The same walk on Tensors, which records itself: for ``create_graph=True``."""
+    """The same walk on Tensors, which records itself: for ``create_graph=True``.
+
+    ``undefined``: None stands for a gradient, as zeros would; hooks and custom Functions are called with it.
+    """
     pending: dict[Node, Any] = {}
     heap: list[tuple[int, Node]] = []
     for node, g in roots:
@@ -118,31 +132,59 @@ def walk_recorded(
     while heap:
         node = heappop(heap)[1]
         g = pending.pop(node)
-        runs = needed is None or needed[node]
-        g = _before(node, g, captures, runs, recorded=True)
-        if not runs:
-            continue
-        if type(node) is Output:
-            _to_parent(node, g, pending, heap)
-            continue
-        if type(node) is AccumulateGrad:
+        try:
+            _visit(node, g, pending, heap, needed, captures, keep, undefined)
+        except Exception:
+            _finish_leaves(node, pending, needed, captures, recorded=True)
+            raise
+
+
+def _visit(
+    node: Node, g: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]], needed: Needed | None, captures: Captures | None,
+    keep: bool, undefined: bool,
+) -> None:  # fmt: skip
+    """One step of ``walk_recorded``."""
+    runs = needed is None or needed[node]
+    g = _before(node, g, captures, runs, recorded=True)
+    if not runs:
+        return
+    if type(node) is Output:
+        _to_parent(node, g, pending, heap)
+        return
+    if type(node) is AccumulateGrad:
+        if g is not None:
             _at_leaf(node, g, node.accumulate_recorded)
-            continue
+        return
+    if undefined and not node.takes_none and (g is None or (isinstance(g, list) and all(each is None for each in g))):
+        grads: Any = (None,) * len(node.edges)
+    else:
         grads = run_around(around_nodes(), node, g, node.run_recorded)
-        if not keep and node.frees:
-            node.saved = None
-        if node.single:
-            grads = (grads,)
-        if node.rare is not None and node.rare.post_hooks:
-            grads = _after(node, grads, g)
-        for target, d in zip(node.edges, grads, strict=True):
-            if target is None or d is None or (needed is not None and target not in needed):
-                continue
-            if not isinstance(d, Tensor):
-                d = wrap(as_array(d))
-            if d._array.shape != target.shape or d._array.dtype != target.dtype:
-                d = fit(d, target, node)
-            _send(target, d, pending, heap)
+        grads = (grads,) if node.single else grads
+    if not keep and node.frees:
+        node.saved = None
+    if node.rare is not None and node.rare.post_hooks:
+        grads = _after(node, grads, g)
+    for target, d in zip(node.edges, grads, strict=True):
+        if target is None or (d is None and not undefined) or (needed is not None and target not in needed):
+            continue
+        if d is not None and not isinstance(d, Tensor):
+            d = wrap(as_array(d))
+        if d is not None and (d._array.shape != target.shape or d._array.dtype != target.dtype):
+            d = fit(d, target, node)
+        _send(target, d, pending, heap)
+
+
+def _finish_leaves(failed: Node, pending: dict[Node, Any], needed: Needed | None, captures: Captures | None, recorded: bool) -> None:
+    """A walk that fails does what torch's would have done before: a leaf is served as soon as nothing more can come to it."""
+    if type(failed) is AccumulateGrad:
+        return
+    waited_for = set(below([failed, *(node for node in pending if type(node) is not AccumulateGrad)]))
+    ready = [node for node in pending if type(node) is AccumulateGrad and node not in waited_for]
+    for leaf in sorted(ready, key=lambda node: -node.seq):
+        runs = needed is None or needed[leaf]
+        g = _before(leaf, pending[leaf], captures, runs, recorded)
+        if runs and g is not None:
+            _at_leaf(leaf, g, leaf.accumulate_recorded if recorded else functools.partial(leaf.accumulate, unshared=False))
 
 
 def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) -> None:
@@ -160,7 +202,9 @@ def run_around(around: tuple[AroundNode, ...], node: Node, g: Any, run: Callable
     """Run a node on the device of what arrived and its own stream, inside what wants to stand around it, the last entered outermost."""
     for wrap_run in around:
         run = functools.partial(wrap_run, node, run=run)
-    some = next(x for x in g if x is not None) if isinstance(g, list) else g
+    some = next((x for x in g if x is not None), None) if isinstance(g, list) else g
+    if some is None:
+        return run(g)
     array = some._array if isinstance(some, Tensor) else some
     with on_device_of(array):
         follow(node, array)
@@ -168,11 +212,11 @@ def run_around(around: tuple[AroundNode, ...], node: Node, g: Any, run: Callable
 
 
 def _send(target: Node, d: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:
-    if target in pending:
-        pending[target] = _sum(pending[target], d)
-    else:
+    if target not in pending:
         pending[target] = d
         heappush(heap, (-target.seq, target))
+    elif d is not None:
+        pending[target] = d if pending[target] is None else _sum(pending[target], d)
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -202,7 +246,8 @@ def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[
     if slots is None:
         slots = pending[parent] = [None] * len(parent.shape)
         heappush(heap, (-parent.seq, parent))
-    slots[node.index] = g if slots[node.index] is None else _sum(slots[node.index], g)
+    if g is not None:
+        slots[node.index] = g if slots[node.index] is None else _sum(slots[node.index], g)
 
 
 # ---- hooks and captures -------------------------------------------------------------------------------------------------------
@@ -213,11 +258,11 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
     rare = node.rare
     if rare is not None:
         for hook in tuple(rare.gradient_hooks.values()):
-            g = _replaced(hook(_shown(g, recorded)), g, node, recorded)
-        if rare.retain is not None:
+            g = _replaced(hook(None if g is None else _shown(g, recorded)), g, node, recorded)
+        if rare.retain is not None and g is not None:
             held = wrap(copy(as_array(g))) if not isinstance(g, Tensor) else g.clone()
             rare.retain.grad = held if rare.retain.grad is None else rare.retain.grad + held
-    if captures is not None and node in captures:
+    if captures is not None and node in captures and g is not None:
         captures[node] = g if captures[node] is None else _sum(captures[node], g)
     if rare is not None and rare.pre_hooks and runs:
         several = isinstance(g, list)

@@ -116,7 +116,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     if watch.active:
         writing(target)
     shadow = wrap(copy(target._array) if (copies_input and recording) or perhaps else target._array)
-    shadow._node = target._node
+    shadow._node = target._node if view is None or not recording else _past_hooks(target, view)
     if target._meta is not None and target._meta.tangents:
         shadow.meta.tangents = target._meta.tangents
     try:
@@ -141,6 +141,19 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     if watch.active and local.layers:
         write_tangents(target, result)
     return target
+
+
+def _past_hooks(target: Tensor, view: View) -> Node | None:
+    """A view's place in the graph for what is written into it: without the hooks on the view, which is made anew, as in torch.
+
+    There the base's new history leads to the base's old one, and not by way of the view.
+    """
+    node = target._node
+    rare = None if node is None else node.rare
+    if rare is None or not (rare.gradient_hooks or rare.pre_hooks or rare.post_hooks):
+        return node
+    with enable_grad():
+        return replay(view.path(), view.base)._node or node
 
 
 def write_tangents(target: Tensor, result: Any) -> None:

@@ -134,6 +134,8 @@ class Node:
     single = False
     frees = True
     """Whether backward lets go of what is saved; of numbers and shapes alone it does not, so that such a node can run again."""
+    takes_none = False
+    """Whether it says itself what to do with gradients of outputs that are None throughout."""
     saved_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
 
@@ -368,8 +370,11 @@ class AccumulateGrad(Node):
     def _run_hooks(self) -> None:
         for hook in tuple((self.meta.accumulated_hooks or {}).values()):
             answer = hook(self.variable)
-            if answer is not None and not hasattr(answer, "_array"):  # a Tensor does no harm, as in torch
+            if answer is None or answer is self.variable:
+                continue
+            if not hasattr(answer, "_array"):
                 raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}': a post accumulate grad hook returns None")
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
     def _fits(self, g: Array) -> bool:
         if not hasattr(g, "base") or g.base is not None or not is_writeable(g):

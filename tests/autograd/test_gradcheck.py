@@ -185,6 +185,46 @@ class TestWrong:
                 gradcheck(function(lambda x: x * 2, backward), real(3), fast_mode=fast)
 
     @fast_or_not
+    def test_none_is_not_taken_for_zeros(self, fast: bool) -> None:
+        """By a hook, by a hook further back, by the backward of a Function whose only output has no gradient."""
+
+        def hooked(hook: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
+            def call(x: Tensor) -> Tensor:
+                y = x.clone()
+                y.register_hook(hook)
+                return y * 2
+
+            return call
+
+        class Plain(Function):
+            @staticmethod
+            def forward(ctx: Any, x: Tensor) -> Tensor:
+                ctx.set_materialize_grads(False)
+                return x * 2
+
+            @staticmethod
+            def backward(ctx: Any, g: Tensor | None) -> Tensor | None:
+                return rules[-1](g)
+
+        def fails(g: Any) -> None:
+            if g is None:
+                raise KeyError("undefined")
+
+        x = real(3)
+        with pytest.raises(GradcheckError, match="undefined output grads: with None as the gradient of output 0 it raised KeyError"):
+            gradcheck(hooked(fails), x, fast_mode=fast)
+        assert not gradcheck(hooked(fails), x, fast_mode=fast, raise_exception=False)
+        assert gradcheck(hooked(fails), x, fast_mode=fast, check_undefined_grad=False)
+        assert gradcheck(hooked(lambda g: None), x, fast_mode=fast)
+        rules = [lambda g: None if g is None else g * 2, lambda g: gradlib.ones_like(x) if g is None else g * 2, lambda g: g * 2]
+        for _ in rules[1:]:
+            with pytest.raises(GradcheckError, match="handle undefined output grads"):
+                gradcheck(Plain.apply, x, fast_mode=fast)
+            rules.pop()
+        assert gradcheck(Plain.apply, x, fast_mode=fast)
+        assert gradcheck(lambda x: (Plain.apply(x), x.sort()[0]), x, fast_mode=fast)
+
+    @fast_or_not
     def test_outputs_that_change_with_the_values(self, fast: bool) -> None:
         x = gradlib.ones(1, dtype=gradlib.float64, requires_grad=True)
         for what, other in (("shape", lambda x: gradlib.cat([x, x])), ("dtype", lambda x: x.float()), ("shape", lambda x: (x, x))):

@@ -193,11 +193,91 @@ class TestPostAccumulateHooks:
         with pytest.raises(TypeError, match="expected Variable, but hook returned 'int'"):
             square(x).backward()
 
-    def test_a_tensor_that_one_returns_says_nothing(self) -> None:
+    def test_one_returns_nothing_or_the_leaf(self) -> None:
         x = leaf()
-        x.register_post_accumulate_grad_hook(lambda t: t * 2)
+        handle = x.register_post_accumulate_grad_hook(lambda t: t)
         square(x).backward()
         assert x.grad.tolist() == [2, 4, 6]
+        handle.remove()
+        for answer in (lambda t: t.grad, lambda t: t * 2):
+            with x.register_post_accumulate_grad_hook(answer), pytest.raises(RuntimeError, match="hooks should return None"):
+                square(x).backward()
+
+
+class Fails(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        raise ArithmeticError("as it should")
+
+
+class TestAfterAnError:
+    """torch serves a leaf as soon as nothing more can come to it; what is complete when a walk fails has been served."""
+
+    PROGRAMS = (
+        (lambda h, x, y, z: h * y, {"y": [2, 4, 6]}),
+        (lambda h, x, y, z: h.detach().exp() * 0 + h * 3 + y, {"y": [1, 1, 1]}),
+        (lambda h, x, y, z: h * y + z, {"y": [2, 4, 6], "z": [1, 1, 1]}),
+        (lambda h, x, y, z: h * y + x, {"y": [2, 4, 6]}),  # more could have come to x
+        (lambda h, x, y, z: h + y * 2, {"y": [2, 2, 2]}),
+        (lambda h, x, y, z: Fails.apply(y * z) * y + z * 0, {}),
+    )
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    @pytest.mark.parametrize("number", range(len(PROGRAMS)))
+    def test_complete_leaves_have_their_gradients(self, number: int, create_graph: bool) -> None:
+        program, expected = self.PROGRAMS[number]
+        leaves = {name: leaf() for name in "xyz"}
+        log: list[str] = []
+        for name, each in leaves.items():
+            each.register_hook(lambda g, name=name: log.append(name))
+            each.register_post_accumulate_grad_hook(lambda t, name=name: log.append(name * 2))
+        out = program(Fails.apply(leaves["x"] * 2), *leaves.values())
+        with pytest.raises(ArithmeticError):
+            out.sum().backward(create_graph=create_graph)
+        assert {name: each.grad.tolist() for name, each in leaves.items() if each.grad is not None} == expected
+        assert sorted(log) == sorted([*expected, *(name * 2 for name in expected)])
+        for each in leaves.values():
+            each.grad = None
+
+    def test_hooks_run_for_grad_too(self) -> None:
+        x, y = leaf(), leaf()
+        log: list[Tensor] = []
+        y.register_hook(log.append)
+        with pytest.raises(ArithmeticError):
+            grad((Fails.apply(x) * y).sum(), [x, y])
+        assert [g.tolist() for g in log] == [[1, 2, 3]]
+        assert y.grad is None
+
+
+WRITES: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "the view": lambda base, view: view.mul_(2),
+    "twice": lambda base, view: view.mul_(2).mul_(3),
+    "a number": lambda base, view: view.__setitem__(0, 5.0),
+    "the base": lambda base, view: base.mul_(2),
+    "to nothing": lambda base, view: view.zero_(),
+}
+
+
+class TestHooksOnAViewThatIsWritten:
+    @pytest.mark.parametrize("name", WRITES)
+    def test_are_left_behind(self, name: str) -> None:
+        """They spoke of values that nothing reads any more; those on the base are for what it was before, and stay."""
+        seen: list[str] = []
+        base = leaf() * 1
+        view, other = base[:2], base[1:]
+        base.register_hook(lambda g: seen.append("base"))
+        for each in (view, other):
+            each.register_hook(lambda g: seen.append("view"))
+            each.grad_fn.register_hook(lambda d, g: seen.append("node"))
+            each.grad_fn.register_prehook(lambda g: seen.append("node"))
+        WRITES[name](base, view)
+        view.register_hook(lambda g: seen.append("later"))
+        (base.sum() + (view * 10).sum() + (other * 100).sum()).backward()
+        assert seen == ["later", "base"]
 
 
 class TestNodeHooks:
