@@ -213,7 +213,7 @@ def _plain_path(op: Op, device: bool = False) -> list[str]:
         "            _result = blank()",
         "            _result._array = out",
         f"            _result._node = {'_node' if op.rules else 'None'}",
-        "            _result._meta = None",
+        "            _result._meta = watch.born",
         "            _result._version_slot = None",
     ]
     if op.view:

@@ -48,11 +48,13 @@ def forward_path(op: Op, dispatched: str) -> list[str]:
         "    _result._array = out",
         "    _result._node = _result._version_slot = None",
         "    if _d is None:",
-        "        _result._meta = None",
+        "        _result._meta = watch.born",
         "    else:",
         "        _result._meta = _meta = Dual()",
         "        _meta.level = _level",
         "        _meta.tangent = _d",
+        "        if watch.born is not None:",
+        "            _meta.born = watch.born.born",
         "    return _result",
     ]
     return lines + [f"        {line}".replace("return NotImplemented", dispatched) for line in body]

@@ -300,7 +300,7 @@ class View:
     primal of one), its own tangent: there it is a base to its views, and what it is a view of has no part in its tangent.
     """
 
-    __slots__ = ("base", "custom", "duals", "parent", "recorded", "several", "step")
+    __slots__ = ("base", "born", "custom", "duals", "parent", "recorded", "several", "step")
 
     def __init__(self, base: Tensor, parent: View | None, step: tuple[Any, ...], recorded: bool, several: bool, custom: bool) -> None:
         self.base = base
@@ -310,6 +310,7 @@ class View:
         self.several = several  # one of several views that one operation returned
         self.custom = custom  # returned by a custom Function, whose backward a write would bypass
         self.duals: dict[Any, Any] | None = None
+        self.born = 0  # for what a transform hands to the function it differentiates, which may write it: when that began
 
     def path(self, start: View | None = None) -> tuple[tuple[Any, ...], ...]:
         """The steps to this view from the base, or from a view that it was made from."""

@@ -20,7 +20,7 @@ from gradlib.core.memory import counted, has_begun, is_overlapping, refuse_memor
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import keep_stream
-from gradlib.core.tensor import Tensor, wrap
+from gradlib.core.tensor import Tensor, born, wrap
 
 if TYPE_CHECKING:
     from gradlib.core.dispatch import View
@@ -59,7 +59,9 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
 
 def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     """Whether a write is the optimiser's kind, a float tensor changed by its like or by numbers outside any graph: one call does it."""
-    if type(target) is not Tensor or (watch.active and (local.inference or local.layers or local.before_write or watch.observed)):
+    if type(target) is not Tensor or watch.born is not None:
+        return False
+    if watch.active and (local.inference or local.layers or local.before_write or watch.observed):
         return False
     recording = local.grad_enabled or not watch.no_grad
     if recording and target._node is not None:
@@ -91,8 +93,20 @@ def ask(target: Tensor, name: str) -> bool:
     recording = local.grad_enabled or not watch.no_grad
     if recording:
         refuse_leaf(target, name)
+    if watch.born is not None:
+        refuse_captured(target, name)
     refuse_write(target, name)
     return recording
+
+
+def refuse_captured(target: Tensor, name: str) -> None:
+    """Refuse to write what a function that is being differentiated found outside: the write would outlive its graph."""
+    if local.since is not None and born(target) < local.since:
+        raise RuntimeError(
+            f"During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation ({name}) that "
+            "would mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly accept the "
+            "mutated Tensor(s) as inputs."
+        )
 
 
 def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies_input: bool = True) -> Tensor:

@@ -26,7 +26,7 @@ next_seq = itertools.count().__next__
 class Watch:
     """How many threads are in each uncommon state, and what counts for all threads; read often, written on mode changes only."""
 
-    __slots__ = ("active", "around_node", "new_node", "no_grad", "observed", "observer", "walks")
+    __slots__ = ("active", "around_node", "born", "differentiating", "new_node", "no_grad", "observed", "observer", "walks")
 
     def __init__(self) -> None:
         self.no_grad = 0
@@ -35,6 +35,8 @@ class Watch:
         self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
         self.observer: observer | None = None  # the one of threads that have none of their own
         self.observed = 0  # how many of the active are observers
+        self.born: Any = None  # while functions are differentiated, the meta of what is made meanwhile; see ``node.Born``
+        self.differentiating = 0  # in how many threads
         self.walks = False  # whether something has asked to know which walk a hook runs in
 
 
@@ -151,6 +153,8 @@ class transforming:
         since: the sequence number at which it began, for one that differentiates the function (vmap does not).
     """
 
+    since: int | None
+
     def __init__(self, since: int | None = None) -> None:
         self.since = since
 
@@ -164,14 +168,20 @@ class transforming:
 
 
 class as_outside:
-    """While entered, it is as it was where this object was made: no transform, or those that ran already."""
+    """While entered, it is as it was where this object was made: no transform, or those that ran already.
 
-    def __init__(self) -> None:
+    Args:
+        differentiated: whether the function that runs is still one that must not write what it captured.
+    """
+
+    def __init__(self, differentiated: bool = False) -> None:
         self.outside = local.transforming, local.since
+        self.differentiated = differentiated
 
     def __enter__(self) -> None:
         self.before = local.transforming, local.since
-        local.transforming, local.since = self.outside
+        local.transforming, since = self.outside
+        local.since = local.since if self.differentiated else since
 
     def __exit__(self, *exc: object) -> None:
         local.transforming, local.since = self.before

@@ -99,6 +99,17 @@ class Meta:
     retains_grad = False
     tangents: dict[Any, Any] | None = None  # by level of forward mode; a Tensor, or a bare array outside any graph
     accumulated_hooks: dict[int, Callable[..., Any]] | None = None
+    born = 0  # the sequence number at which a transform began during which the tensor was made
+
+
+class Born(Meta):
+    """The meta of what is made while a transform differentiates a function, and has none of its own yet: many share one.
+
+    It tells the function's own tensors, which it may write, from those it captured.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.born = number
 
 
 class Dual(Meta):

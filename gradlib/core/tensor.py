@@ -17,7 +17,7 @@ from gradlib.backend import array as arrays, dtype as dtypes
 from gradlib.backend.array import Array
 from gradlib.backend.names import missing_attribute
 from gradlib.core.modes import local, refuse_differentiated, watch
-from gradlib.core.node import AccumulateGrad, Meta, Node, Output, RemovableHandle, Version, add_hook, making
+from gradlib.core.node import AccumulateGrad, Born, Meta, Node, Output, RemovableHandle, Version, add_hook, making
 from gradlib.core.readout import Readout, Size as Size
 
 if TYPE_CHECKING:
@@ -64,11 +64,16 @@ class Tensor(Readout, Methods):
 
     @property
     def meta(self) -> Meta:
-        if self._meta is None:
+        meta = self._meta
+        if meta is None or type(meta) is Born:
             with making:
-                if self._meta is None:
-                    self._meta = Meta()
-        return self._meta
+                meta = self._meta
+                if meta is None or type(meta) is Born:
+                    own = Meta()
+                    if meta is not None:
+                        own.born = meta.born
+                    self._meta = meta = own
+        return meta
 
     @property
     def version(self) -> Version:
@@ -365,7 +370,7 @@ def fill(tensor: Tensor, array: Array) -> Tensor:
     """Set up a new tensor object around an array, outside any graph."""
     tensor._array = array
     tensor._node = None
-    tensor._meta = None
+    tensor._meta = watch.born
     tensor._version_slot = None
     return tensor
 
@@ -378,14 +383,28 @@ def wrap(array: Array) -> Tensor:
     tensor = _new(InferenceTensor if watch.active and local.inference else Tensor)
     tensor._array = array if type(array) is np.ndarray else as_array(array)
     tensor._node = None
-    tensor._meta = None
+    tensor._meta = watch.born
     tensor._version_slot = None
     return tensor
 
 
 def alias(source: Tensor, array: Array) -> Tensor:
     """A Tensor around memory of another one, outside any graph; made in inference mode only if that was."""
-    return fill(_new(InferenceTensor if isinstance(source, InferenceTensor) else Tensor), array)
+    made = fill(_new(InferenceTensor if isinstance(source, InferenceTensor) else Tensor), array)
+    if watch.born is not None:
+        made._meta = Born(born(source))
+    return made
+
+
+def born(tensor: Tensor) -> int:
+    """During which transform the memory of a tensor was made or handed to the function: its sequence number; 0 for none."""
+    meta = tensor._meta
+    view = None if meta is None else meta.view
+    while view is not None:
+        if view.born:
+            return int(view.born)
+        meta, view = view.base._meta, view.parent
+    return 0 if meta is None else meta.born
 
 
 def as_array(value: Any) -> Array:

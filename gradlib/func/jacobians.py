@@ -10,8 +10,9 @@ from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.func.level import Level, check_randomness
+from gradlib.func.live import lent
 from gradlib.func.transforms import Argnums, jvp, places, vjp
-from gradlib.func.tree import flatten, unflatten
+from gradlib.func.tree import flatten, map_leaves, unflatten
 from gradlib.ops.join import cat, stack
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
@@ -115,10 +116,10 @@ def _partial(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: 
     chosen = places(argnums, len(args))
 
     def partial(*primals: Any) -> Any:
-        full = list(args)
+        full = [each if number in chosen else map_leaves(lent, each) for number, each in enumerate(args)]
         for number, value in zip(chosen, primals, strict=True):
             full[number] = value
-        return func(*full, **kwargs)
+        return func(*full, **map_leaves(lent, kwargs))
 
     return partial, tuple(args[n] for n in chosen), isinstance(argnums, int)
 

@@ -6,11 +6,12 @@ All graphs are one: an input that already has a history keeps it, under a node o
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at
-from gradlib.core.modes import enable_grad, local, no_grad
-from gradlib.core.node import AccumulateGrad, Node
+from gradlib.core.modes import enable_grad, local, next_seq, no_grad, transforming, watch
+from gradlib.core.node import AccumulateGrad, Born, Node
 from gradlib.core.tensor import Tensor
 
 
@@ -28,6 +29,57 @@ class Passing(AccumulateGrad):
     run_recorded = run
 
 
+class differentiating(transforming):
+    """While entered, a function that is being differentiated runs: what is made meanwhile is its own, anything else it captured.
+
+    Attributes:
+        since: the sequence number at which it began.
+    """
+
+    since: int
+
+    def __init__(self) -> None:
+        super().__init__(next_seq())
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        with _lock:
+            watch.differentiating += 1
+            watch.born = Born(self.since)
+
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
+        with _lock:
+            watch.differentiating -= 1
+            if not watch.differentiating:
+                watch.born = None
+
+
+_lock = threading.Lock()
+
+
+def handed(value: Tensor) -> Tensor:
+    """A view that is made to be given to the function that is being differentiated: it may write it."""
+    whole = value
+    while type(whole) is Batched:
+        whole = whole.value
+    if whole._meta is not None and whole._meta.view is not None:
+        whole._meta.view.born = local.since or 0
+    return value
+
+
+def lent(value: Any) -> Any:
+    """Another argument of that function: the same memory, which it may write, while the caller's tensor stays outside its graph."""
+    if type(value) is not Tensor or value.requires_grad:
+        return value
+    meta = value._meta
+    if meta is not None and (meta.tangents or (meta.view is not None and meta.view.base.requires_grad)):
+        return value
+    own = value.detach()
+    own._meta = Born(local.since or 0)
+    return own
+
+
 def fresh(value: Tensor) -> Tensor:
     """An input as the function sees it: of the same values, tangents and history, with a place of its own in the graph."""
     for level in local.layers:
@@ -35,9 +87,9 @@ def fresh(value: Tensor) -> Tensor:
             value = level.rows(level.spread(value))
     if value.requires_grad:
         with enable_grad():
-            return value.view_as(value)
+            return handed(value.view_as(value))
     with no_grad():
-        own = value.view_as(value)
+        own = handed(value.view_as(value))
     whole = own
     while type(whole) is Batched:
         whole = whole.value

@@ -10,9 +10,9 @@ from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import spread_as
 from gradlib.core.forward import Level as ForwardLevel
-from gradlib.core.modes import as_outside, enable_grad, local, next_seq, transforming
+from gradlib.core.modes import as_outside, enable_grad, local, next_seq
 from gradlib.core.tensor import Tensor
-from gradlib.func.live import finish, fresh, is_live, settled
+from gradlib.func.live import differentiating, finish, fresh, handed, is_live, lent, settled
 from gradlib.func.tree import Structure, flatten, map_leaves, unflatten
 from gradlib.ops.create import zeros_like
 
@@ -36,10 +36,11 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        outside, since = local.grad_enabled, next_seq()
-        with transforming(since), enable_grad():
+        outside, inside = local.grad_enabled, differentiating()
+        since = inside.since
+        with inside, enable_grad():
             opened, leaves, structure = _opened(args, argnums)
-            made = func(*opened, **kwargs)
+            made = func(*opened, **map_leaves(lent, kwargs))
             value, aux = _with_aux(made, has_aux, "grad_and_value(f)(*args)")
             _check_scalar(value)
             finish(leaves)
@@ -80,8 +81,9 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         primal, nested as it; it may be called again and again.
     Source: torch.func.vjp.
     """
-    outside, since = local.grad_enabled, next_seq()
-    with transforming(since), enable_grad():
+    outside, inside = local.grad_enabled, differentiating()
+    since = inside.since
+    with inside, enable_grad():
         args, leaves, structure = _opened(primals, None)
         made, aux = _with_aux(func(*args), has_aux, "vjp(f, *primals)")
         finish(leaves)
@@ -116,7 +118,7 @@ def _opened(args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Any], 
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
     leaves = [fresh(value) for value in values]
     opened = unflatten(leaves, structure)
-    full = list(args)
+    full = [each if number in chosen else map_leaves(lent, each) for number, each in enumerate(args)]
     for number, value in zip(chosen, (opened,) if single else opened, strict=True):
         full[number] = value
     return full, leaves, structure
@@ -217,9 +219,10 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         raise RuntimeError("jvp(f, primals, tangents): Expected primals to have at least one Tensor")
     for x, t in zip(given, moved, strict=True):
         _check_tangent(x, t)
-    level, since = ForwardLevel(in_inference=local.inference), next_seq()
-    with level, transforming(since):
-        duals = [level.dual(spread_as(x, t), t) for x, t in zip(given, moved, strict=True)]
+    level, inside = ForwardLevel(in_inference=local.inference), differentiating()
+    since = inside.since
+    with level, inside:
+        duals = [handed(level.dual(spread_as(x, t), t)) for x, t in zip(given, moved, strict=True)]
         made, aux = _with_aux(func(*unflatten(duals, structure)), has_aux, "jvp(f, primals, tangents)")
         outputs, made_structure = _tensors(made, "jvp(f, primals, tangents)")
         found = [level.tangent(y) for y in outputs]
@@ -255,7 +258,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     Returns: (value, jvp_fn). ``jvp_fn(*tangents)``, nested as the primals, returns what ``jvp`` would, as often as it is called.
     Source: torch.func.linearize.
     """
-    outside = as_outside()
+    outside = as_outside(differentiated=True)
 
     def of_copies(*values: Any) -> Any:
         """The function of inputs that it may write."""

@@ -319,7 +319,7 @@ def trimmed(value: Any, ndim: int) -> Any:
 
 def _unrecorded(target: Tensor, value: Any) -> bool:
     """Whether nothing of a write concerns the graph."""
-    if type(target) is not Tensor or watch.active:
+    if type(target) is not Tensor or watch.active or watch.born is not None:
         return False
     if watch.no_grad and not local.grad_enabled:
         return True

@@ -16,9 +16,9 @@ import numpy as np
 from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, is_view_of
 from gradlib.backend.dtype import as_dtype
 from gradlib.core.batched import Batched
-from gradlib.core.inplace import refuse_leaf
+from gradlib.core.inplace import refuse_captured, refuse_leaf
 from gradlib.core.memory import refuse_inference
-from gradlib.core.modes import beneath, enable_grad, is_grad_enabled
+from gradlib.core.modes import beneath, enable_grad, is_grad_enabled, watch
 from gradlib.core.node import AccumulateGrad
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, wrap
@@ -375,6 +375,8 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
 
         return _become(self.value, of_all, name)
     refuse_inference(self)
+    if watch.born is not None:
+        refuse_captured(self, name)
     if is_grad_enabled():
         refuse_leaf(self, name)
     elif isinstance(self._node, AccumulateGrad):  # a leaf's gradient has its shape

@@ -213,3 +213,77 @@ def test_the_last_derivative_of_a_power_is_zero(f: Callable[[Tensor], Tensor], w
         (y,) = gradient(y, x, create_graph=True)
         assert y.item() == wanted
     assert not y.requires_grad
+
+
+class TestWrites:
+    """What a function that is differentiated found outside it must not write: the memory would outlive the graph. Its own it may."""
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda y, x: y.mul_(x), lambda y, x: y.add_(1), lambda y, x: y.__setitem__(0, x[0]), lambda y, x: y.__setitem__(0, 5.0),
+            lambda y, x: y.copy_(x), lambda y, x: y[:2].mul_(2), lambda y, x: y.view(3, 1).zero_(), lambda y, x: y.detach().mul_(2),
+            lambda y, x: y.data.fill_(3.0), lambda y, x: y.unbind()[0].mul_(2), lambda y, x: y.unsqueeze_(0), lambda y, x: y.normal_(),
+            lambda y, x: gradlib.no_grad()(lambda: y.add_(1))(), lambda y, x: y.index_add_(0, gradlib.tensor([0]), x[:1]),
+            lambda y, x: y.contiguous().mul_(1), lambda y, x: vmap(lambda r: r * y.mul_(2).sum())(x),
+        ],
+    )  # fmt: skip
+    def test_to_what_was_captured(self, transform: Callable[[Any], Any], write: Callable[[Tensor, Tensor], Any]) -> None:
+        y = gradlib.ones(3)
+
+        def f(x: Tensor) -> Tensor:
+            write(y, x)
+            return (x * y).sum()
+
+        with pytest.raises(RuntimeError, match=r"that would mutate a captured Tensor|randomness error mode"):
+            transform(f)
+        assert host(y).tolist() == [1, 1, 1]
+        assert y._version == 0
+        assert not y.requires_grad
+        assert tuple(y.add_(1).shape) == (3,)  # outside it is as before
+
+    def test_to_what_an_outer_function_made(self) -> None:
+        def outer(x: Tensor) -> Tensor:
+            z = x * 1
+            return grad(lambda u: u * z.mul_(2).sum())(x.sum())
+
+        with pytest.raises(RuntimeError, match="that would mutate a captured Tensor"):
+            grad(outer)(vector())
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda x, y: gradlib.zeros(3), lambda x, y: y * 2, lambda x, y: y.clone(), lambda x, y: x * 1,
+            lambda x, y: gradlib.zeros(2, 3)[1], lambda x, y: gradlib.zeros_like(y).detach(),
+            lambda x, y: gradlib.tensor([1.0, 2.0, 3.0]), lambda x, y: y.sum().expand(3) + 0,
+        ],
+    )  # fmt: skip
+    def test_to_what_it_made(self, transform: Callable[[Any], Any], make: Callable[[Tensor, Tensor], Tensor]) -> None:
+        y = gradlib.ones(3)
+
+        def f(x: Tensor) -> Tensor:
+            made = make(x, y)
+            made[0] = x[0] * 2
+            made[1:].add_(x[1:])
+            return (made * made).sum()
+
+        transform(f)
+        transform(lambda x: f(x) + grad(f)(x.detach() * 1).sum())
+        assert host(y).tolist() == [1, 1, 1]
+
+    def test_to_another_argument(self) -> None:
+        def f(x: Tensor, w: Any) -> Tensor:
+            w["a"].mul_(x.sum())
+            return (x * w["a"]).sum()
+
+        for run in (lambda w: grad(f)(vector(), w), lambda w: grad(f)(vector(), w=w), lambda w: jacrev(f)(vector(), w)):
+            w = {"a": vector()}
+            assert host(run(w)).tolist() == [20, 26, 32]
+            assert host(w["a"]).tolist() == [6, 12, 18]
+            assert not w["a"].requires_grad
+
+    def test_linearize(self) -> None:
+        y = gradlib.ones(3)
+        with pytest.raises(RuntimeError, match="that would mutate a captured Tensor"):
+            linearize(lambda x: y.mul_(x), vector())
+        assert not y.requires_grad
