@@ -8,7 +8,11 @@ does the same in general and is the text to read first. ``print(source_of_call(o
 
 from __future__ import annotations
 
+import copy
 import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +63,52 @@ def _nodes(op: Op) -> dict[str, Any]:
     return {"Node": op.node, "Lasting": op.lasting_node}
 
 
+# ---- what is written in terms of operations ---------------------------------------------------------------------------------
+
+
+def compile_composite(function: Callable[..., Any], label: str | None) -> Callable[..., Any]:
+    """The public form of a function of operations: it takes NumPy's ``axis`` and ``keepdims`` too, and observers see it by its label."""
+    parameters = inspect.signature(function).parameters
+    space = {f"_default_{p.name}": p.default for p in parameters.values()} | {"_function": function, "seen": seen}
+    return functools.wraps(function)(build(function.__name__, source_of_composite(function.__name__, parameters, label), space))
+
+
+def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], label: str | None) -> str:
+    """The Python text of ``compile_composite``."""
+    passed = []
+    for p in parameters.values():
+        stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        passed.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else stars + p.name)
+    listed = _listed(list(parameters.values()))
+    lines = []
+    if "dim" in parameters:
+        listed.append("**aliases")
+        lines += ["    if aliases:", "        dim = aliases.pop('axis', dim)"]
+        lines += ["        keepdim = aliases.pop('keepdims', keepdim)"] if "keepdim" in parameters else []
+        lines += ["        if aliases:", f"            return _function({', '.join(passed)}, **aliases)  # which refuses them"]
+    call = ", ".join(passed)
+    if label is not None:
+        lines += ["    if watch.active:", f"        return seen({label!r}, _function, {call})"]
+    lines.append(f"    return _function({call})")
+    return "\n".join([f"def {name}({', '.join(listed)}):", *lines])
+
+
+def seen(label: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Run a function of operations before whoever observes this thread."""
+    seen_by = modes.local.observer
+    given = (*args, *named.values())
+    flat = (x for value in given for x in (value if isinstance(value, (list, tuple)) else (value,)))
+    if seen_by is None or label in OPERATIONS or not any(isinstance(x, Tensor) for x in flat):
+        return function(*args, **named)
+    return seen_by.composed(label, given, functools.partial(function, *args, **named))
+
+
+OPERATIONS: set[str] = set()
+"""The names by which operations are seen; a function of operations that is named like the one it calls is not shown as well."""
+COMPOSED: set[str] = set()
+"""The names of functions of operations."""
+
+
 # ---- the call ---------------------------------------------------------------------------------------------------------------
 
 
@@ -74,6 +124,26 @@ def compile_call(op: Op, operator: bool = False) -> Any:
     function.__module__ = op.value.__module__
     function.__qualname__ = op.name
     function.op = op
+    return function
+
+
+def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[..., Any]:
+    """The public function of an operation under another name, which profiles show, and its nodes have unless ``node`` is False."""
+    op: Op = copy.copy(call.op)  # type: ignore[attr-defined]
+    for made in ("observed", "on_device"):
+        vars(op).pop(made, None)
+    op.label = label
+    if node:
+        classes = {each: _subclass(each, node_name(label)) for each in {op.node, op.lasting_node, op.complex_node, op.lasting_complex_node}}
+        op.node, op.lasting_node = classes[op.node], classes[op.lasting_node]
+        op.complex_node, op.lasting_complex_node = classes[op.complex_node], classes[op.lasting_complex_node]
+    assert isinstance(call, FunctionType)
+    space = {**call.__globals__, "op": op, **_nodes(op)}
+    function = op.call = FunctionType(call.__code__, space, label, call.__defaults__, call.__closure__)
+    function.__kwdefaults__ = call.__kwdefaults__
+    function.__doc__, function.__module__, function.__qualname__ = call.__doc__, call.__module__, label
+    function.op = op  # type: ignore[attr-defined]
+    OPERATIONS.add(label)
     return function
 
 
@@ -145,16 +215,21 @@ def source_of_call(op: Op, operator: bool = False) -> str:
 
 def _signature(op: Op, aliased: bool) -> str:
     """The declared parameters after the namespace, with ``out`` and, where there is a ``dim``, NumPy's names for it."""
-    parts, keyword_only = [], False
-    for parameter in list(op.signature.parameters.values())[1:]:
-        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
-            parts.append("*")
-            keyword_only = True
-        default = "" if parameter.default is parameter.empty else f"=_default_{parameter.name}"
-        parts.append(parameter.name + default)
+    parts = _listed(list(op.signature.parameters.values())[1:])
     if "out" not in op.params:
-        parts += ([] if keyword_only else ["*"]) + ["out=None"]
+        parts += ([] if "*" in parts else ["*"]) + ["out=None"]
     return ", ".join(parts + (["**aliases"] if aliased else []))
+
+
+def _listed(parameters: list[inspect.Parameter]) -> list[str]:
+    """Parameters as they stand in a definition, their defaults by the names ``_default_NAME``."""
+    parts: list[str] = []
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
+            parts.append("*")
+        stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        parts.append(stars + p.name + ("" if p.default is p.empty else f"=_default_{p.name}"))
+    return parts
 
 
 def _has_plain_path(op: Op) -> bool:
@@ -330,7 +405,12 @@ def lasting(node: type[Node]) -> type[Node]:
     """The same node where, an argument being a number, it holds no tensor."""
     if not node.frees:
         return node
-    return type(node.__name__, (node,), {"__slots__": (), "frees": False, "__module__": node.__module__, "__doc__": node.__doc__})
+    return _subclass(node, node.__name__, frees=False)
+
+
+def _subclass(node: type[Node], name: str, **changed: Any) -> type[Node]:
+    """A node class like another, under a name of its own or changed in some way."""
+    return type(name, (node,), {"__slots__": (), "__module__": node.__module__, "__doc__": node.__doc__, **changed})
 
 
 def _conjugated(run: Any) -> Any:

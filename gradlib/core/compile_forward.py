@@ -33,7 +33,7 @@ def forward_names(op: Op) -> dict[str, Any]:
 
 def forward_path(op: Op, dispatched: str) -> list[str]:
     """The lines of an operation's forward mode on arrays, which end in ``dispatched`` where something is not plain."""
-    lines = ["    if watch.active and watch.observer is None:", "        _level = local.quick", "        if _level is not None:"]
+    lines = ["    if watch.active and not watch.observed:", "        _level = local.quick", "        if _level is not None:"]
     body = []
     for place, name in enumerate(op.tensors):
         body += _taken(name, first=place == 0, numbers=bool(op.promote), only=op.tensors[0])

@@ -7,6 +7,7 @@ was there before; every live view of that base is then made again from it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,13 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     ufunc = op.ufunc if op.rules else None
     on_host: Any = getattr(np, ufunc) if ufunc is not None else None
 
+    @functools.cache
+    def seen() -> Callable[..., Any]:
+        """The operation as observers see it here: by the name of its in-place form."""
+        from gradlib.core.compile import named
+
+        return named(op.call, f"{op.name}_", node=False)
+
     def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
         if ufunc is not None and not kwargs and _unrecorded(input, args):
             array, values = input._array, [a._array if type(a) is Tensor else a for a in args]
@@ -50,7 +58,8 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
                 with counted(input), on_device_of(array):
                     getattr(namespace(array), ufunc)(array, *values, out=array)
             return input
-        return write(input, lambda shadow: op.call(shadow, *args, **kwargs), f"{op.name}_", copies_input)
+        compute = seen() if watch.active and local.observer is not None else op.call
+        return write(input, lambda shadow: compute(shadow, *args, **kwargs), f"{op.name}_", copies_input, shown=False)
 
     call.__name__ = call.__qualname__ = f"{op.name}_"
     call.__doc__ = f"``{op.name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
@@ -109,7 +118,7 @@ def refuse_captured(target: Tensor, name: str) -> None:
         )
 
 
-def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies_input: bool = True) -> Tensor:
+def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies_input: bool = True, shown: bool = True) -> Tensor:
     """Replace a tensor's values by ``compute`` of them, in place, and record it.
 
     Args:
@@ -117,11 +126,14 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         compute: from a stand-in for target (same values and history) to the new values, of a shape that broadcasts to target's.
         name: what the user called, for error texts.
         copies_input: whether compute keeps its argument for backward, so that it must not see the write.
+        shown: whether observers are to see it under that name, because they would not see compute as what it is.
     Returns: target.
     Raises: RuntimeError for a leaf that requires a gradient, a view that cannot be written, a shape or dtype that does not fit.
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}: expected a Tensor, got {type(target).__name__}")
+    if shown and watch.active and local.observer is not None:
+        return local.observer.composed(name, (target,), lambda: write(target, compute, name, copies_input, False))
     if type(target) is Batched:
         return write_rows(target, compute, write, name, copies_input)
     recording = ask(target, name)

@@ -26,14 +26,13 @@ next_seq = itertools.count().__next__
 class Watch:
     """How many threads are in each uncommon state, and what counts for all threads; read often, written on mode changes only."""
 
-    __slots__ = ("active", "around_node", "born", "differentiating", "new_node", "no_grad", "observed", "observer", "walks")
+    __slots__ = ("active", "around_node", "born", "differentiating", "new_node", "no_grad", "observed", "walks")
 
     def __init__(self) -> None:
         self.no_grad = 0
         self.active = 0
         self.around_node: tuple[AroundNode, ...] = ()  # as around_node below, for every thread
         self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
-        self.observer: observer | None = None  # the one of threads that have none of their own
         self.observed = 0  # how many of the active are observers
         self.born: Any = None  # while functions are differentiated, the meta of what is made meanwhile; see ``node.Born``
         self.differentiating = 0  # in how many threads
@@ -233,8 +232,8 @@ def around_nodes() -> tuple[AroundNode, ...]:
 class observer:
     """While entered, sees every operation that runs and every node that backward runs, and changes nothing: profilers.
 
-    It sees those of the thread that entered it, and of every thread that has entered none itself (when several are entered, the first of
-    them). It stands below all layers, so it sees what they make of an operation.
+    It sees those of the thread that entered it, as in torch, also when backward goes through what another thread recorded. It stands below
+    all layers, so it sees what they make of an operation.
     """
 
     passive = False
@@ -250,9 +249,18 @@ class observer:
     def operation(self, op: Any, args: tuple[Any, ...]) -> Any:
         """Run an operation; its node, if it makes one, gets the number that ``begin`` was told."""
         seq = next_seq()
-        mark, made = self.begin(op.name, seq, args), None
+        mark, made = self.begin(op.label, seq, args), None
         try:
             made = op.observed(seq, *args)
+        finally:
+            self.end(mark, made)
+        return made
+
+    def composed(self, name: str, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        """Run a function that is written in terms of operations."""
+        mark, made = self.begin(name, None, args), None
+        try:
+            made = run()
         finally:
             self.end(mark, made)
         return made
@@ -267,8 +275,6 @@ class observer:
         local.observer = self
         if not self.passive:
             with _lock:
-                _observers.append(self)
-                watch.observer = _observers[0]
                 watch.observed += 1
                 watch.active += 1
         return self
@@ -277,20 +283,13 @@ class observer:
         local.observer = None
         if not self.passive:
             with _lock:
-                _observers.remove(self)
-                watch.observer = _observers[0] if _observers else None
                 watch.observed -= 1
                 watch.active -= 1
 
 
-_observers: list[observer] = []
-
-
 def observing() -> observer | None:
     """Who sees what this thread does, if anyone."""
-    if not watch.active:
-        return None
-    return watch.observer if local.observer is None else local.observer
+    return local.observer if watch.active else None
 
 
 def made_node(node: Any) -> None:

@@ -22,7 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.core.compile import compile_call, compile_node, compile_observed, compile_on_device, direct_function, lasting
+from gradlib.core.compile import (
+    COMPOSED,
+    OPERATIONS,
+    compile_call,
+    compile_composite,
+    compile_node,
+    compile_observed,
+    compile_on_device,
+    direct_function,
+    lasting,
+    named,
+)
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
 
@@ -36,7 +47,7 @@ class Op:
     """One declared operation.
 
     Attributes:
-        name: torch's name.
+        name: torch's name. label: the name under which it is called, where that is another (``named``).
         kind: what forward mode needs to know. "elementwise": output i depends on element i of each input; "linear": in all
             differentiable inputs together; "bilinear": in each of two; "other": has a ``jvp`` of its own, or will; "none": no derivative.
         value: the function on raw arrays; its first parameter is the namespace.
@@ -53,6 +64,7 @@ class Op:
 
     def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Callable[..., Any]], **options: Any) -> None:
         self.name: str = options.get("name") or value.__name__
+        self.label: str = options.get("label") or self.name
         self.value = value
         self.kind = kind
         self.signature = inspect.signature(value)
@@ -130,6 +142,7 @@ def op(
     complex: str = "holomorphic",
     jvp: Callable[..., Any] | None = None,
     name: str | None = None,
+    label: str | None = None,
     **rules: Callable[..., Any],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an operation; decorates its value ``f(xp, inputs..., arguments...)`` on raw arrays.
@@ -145,6 +158,7 @@ def op(
         view: the result may share memory with the first input.
         inplace: also declare ``NAME_``, which writes the result into the first input.
         method: put it on Tensor under its own name.
+        label: the public function that it is a part of, by whose name observers see it.
         aliases: further names on Tensor; Python's operators (``__add__``) leave what they do not understand to the other operand.
         rules: for each differentiable input a function that gives its gradient.
     Returns: a decorator whose result is the public function.
@@ -153,10 +167,15 @@ def op(
     def declare(value: Callable[..., Any]) -> Callable[..., Any]:
         made = Op(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
-            differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name,
+            differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label,
         )  # fmt: skip
         REGISTRY[made.name] = made
-        publish(made.call, *([made.name] if method else []), *(name for name in aliases if not name.startswith("__")))
+        OPERATIONS.add(made.label)
+        if method:
+            publish(made.call, made.name)
+        for name_too in aliases:
+            if not name_too.startswith("__"):
+                publish(named(made.call, name_too, node=False), name_too)
         if operators := [name for name in aliases if name.startswith("__")]:
             publish(compile_call(made, operator=True), *operators)
         if inplace:
@@ -185,20 +204,38 @@ def composite(
     """Register a function written in terms of other operations; its derivatives are theirs. Arguments as for ``op``."""
     if function is None:
         return lambda f: composite(f, method=method, aliases=aliases, inplace=inplace)
-    name = function.__name__
-    if "dim" in inspect.signature(function).parameters:
-        function = with_numpy_names(function)
+    name, value = function.__name__, function
+    if name not in OPERATIONS:
+        function = compile_composite(value, name)
+    elif "dim" in inspect.signature(value).parameters:
+        function = compile_composite(value, None)  # the operation of its name, which it calls, is what is seen
     COMPOSITES[name] = function
-    publish(function, *([name] if method else []), *aliases)
+    COMPOSED.add(name)
+    if method:
+        publish(function, name)
+    for name_too in aliases:
+        publish(composed(value, name_too), name_too)
     if inplace:
         from gradlib.core.inplace import write
 
         def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
-            return write(input, lambda shadow: function(shadow, *args, **kwargs), f"{name}_")
+            return write(input, lambda shadow: value(shadow, *args, **kwargs), f"{name}_")
 
         call.__name__ = call.__qualname__ = f"{name}_"
         call.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
         publish(call, *filter(None, map(inplace_name, (name, *aliases))))
+    return function
+
+
+def composed(function: Callable[..., Any], label: str) -> Callable[..., Any]:
+    """A function of operations under another name, by which observers see it."""
+    COMPOSED.add(label)
+    return compile_composite(function, label)
+
+
+def published(name: str) -> Callable[..., Any]:
+    """What Tensor has under this name, for a module to offer it too."""
+    function: Callable[..., Any] = getattr(Tensor, name)
     return function
 
 

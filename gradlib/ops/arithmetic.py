@@ -13,7 +13,7 @@ from gradlib.backend import division, dtype as dtypes
 from gradlib.backend.array import is_array, is_cupy
 from gradlib.core.dispatch import operate, promote
 from gradlib.core.inplace import write
-from gradlib.core.op import composite, op, publish
+from gradlib.core.op import composite, op, publish, published
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import zeros_like
 from gradlib.ops.kinds import takes
@@ -302,4 +302,4 @@ def addcdiv(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
     return input + _scaled(tensor1 / tensor2, value)
 
 
-subtract, multiply, divide = sub, mul, div
+subtract, multiply, divide = map(published, ("subtract", "multiply", "divide"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.backend.array import is_array
 from gradlib.core.dispatch import promote
-from gradlib.core.op import composite, op, publish
+from gradlib.core.op import composite, op, publish, published
 from gradlib.core.tensor import Tensor
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.kinds import takes
@@ -190,4 +190,4 @@ def equal(input: Any, other: Any) -> bool:
     return bool(tuple(input.shape) == tuple(other.shape) and eq(input, other).all())
 
 
-less, less_equal, greater, greater_equal, not_equal = lt, le, gt, ge, ne
+less, less_equal, greater, greater_equal, not_equal = map(published, ("less", "less_equal", "greater", "greater_equal", "not_equal"))

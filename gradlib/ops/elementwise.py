@@ -9,7 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, special
-from gradlib.core.op import composite, op
+from gradlib.core.op import composite, op, published
 from gradlib.ops.create import zeros_like
 from gradlib.ops.kinds import in_single, takes
 from gradlib.ops.select import choose
@@ -356,5 +356,5 @@ def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
     return xp.array(input, order="K", copy=True)
 
 
-absolute, negative, fix = abs, neg, trunc
-arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
+absolute, negative, fix = map(published, ("absolute", "negative", "fix"))
+arcsin, arccos, arctan, arcsinh, arccosh, arctanh = (published(f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh"))

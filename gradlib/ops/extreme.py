@@ -115,7 +115,7 @@ def _share_of_all(g: Any, input: Any, out: Any) -> Any:
     return choose(mask, g / sum(mask), 0)
 
 
-@op("other", method=False, input=_share_of_all)
+@op("other", method=False, label="max", input=_share_of_all)
 def max_all(xp: Namespace, input: Any) -> Any:
     """Largest element of all, as ``max(input)`` gives it."""
     if not input.size or input.dtype.kind == "c":
@@ -123,7 +123,7 @@ def max_all(xp: Namespace, input: Any) -> Any:
     return input.max()
 
 
-@op("other", method=False, input=_share_of_all)
+@op("other", method=False, label="min", input=_share_of_all)
 def min_all(xp: Namespace, input: Any) -> Any:
     """Smallest element of all, as ``min(input)`` gives it."""
     if not input.size or input.dtype.kind == "c":

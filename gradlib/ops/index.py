@@ -349,10 +349,10 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
             with counted(input):
                 _store(region, indices, made)
         elif gather is None:
-            write(slice_view(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False)
+            write(slice_view(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False, False)
         else:
             target = input if view is None else slice_view(input, view)
-            write(target, lambda shadow: assign_into(shadow, values, gather), _WRITE, False)
+            write(target, lambda shadow: assign_into(shadow, values, gather), _WRITE, False, False)
 
 
 publish(getitem, "__getitem__")

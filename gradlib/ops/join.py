@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Namespace
-from gradlib.core.op import composite, op, publish
+from gradlib.core.op import composed, composite, named, op, publish
 from gradlib.core.tensor import Size, Tensor
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.shape import expand, reshape, unsqueeze
@@ -81,7 +81,7 @@ def _misfit(tensors: Any, dim: int) -> str:
     )
 
 
-concat = concatenate = cat
+concat, concatenate = (named(cat, name, node=False) for name in ("concat", "concatenate"))
 
 
 @op("linear", promote="same", sequence="tensors", method=False, complex="explicit", tensors=lambda g, dim: list(unbind(g, dim)))
@@ -114,7 +114,7 @@ def vstack(tensors: Sequence[Any]) -> Any:
     return cat(atleast_2d(*_some("vstack", tensors), several=True), 0)
 
 
-row_stack = vstack
+row_stack = composed(vstack, "row_stack")
 
 
 @composite(method=False)

@@ -9,7 +9,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, namespace, on_device_of
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.modes import no_grad
-from gradlib.core.op import composite, op
+from gradlib.core.op import composite, named, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
@@ -52,6 +52,9 @@ def affine(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
     return made
 
 
+_unbiased = named(matmul, "linear", node=False)
+
+
 @composite(method=False)
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """The affine map ``input @ weight.T + bias``.
@@ -64,7 +67,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     Raises: RuntimeError for shapes or dtypes that do not fit.
     Source: torch.nn.functional.linear.
     """
-    return affine(input, weight, bias) if bias is not None else matmul(input, weight.T if weight.ndim == 2 else weight)
+    return affine(input, weight, bias) if bias is not None else _unbiased(input, weight.T if weight.ndim == 2 else weight)
 
 
 # ---- classes ------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
-from gradlib.core.op import op, publish
+from gradlib.core.op import op, publish, published
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.elementwise import log, sigmoid
@@ -133,4 +133,4 @@ def logaddexp(xp: Any, input: Any, other: Any) -> Any:
     return xp.where(swapped, other, input) + xp.log1p(xp.exp(xp.where(swapped, input - other, other - input)))
 
 
-arctan2 = atan2
+arctan2 = published("arctan2")

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gradlib.backend.array import is_array
-from gradlib.core.op import composite, op, publish
+from gradlib.core.op import composite, named, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.complexes import conj
 from gradlib.ops.convert import fill
@@ -101,11 +101,14 @@ def _ranks(name: str, **operands: tuple[Any, int]) -> None:
             raise RuntimeError(f"{name}: {each} must have {rank} dimension{'s' * (rank > 1)}, got shape {list(value.shape)}")
 
 
+_mm, _bmm, _mv, _dot = (named(matmul, name) for name in ("mm", "bmm", "mv", "dot"))
+
+
 @composite
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices, without broadcasting: (n, k) by (k, m). Source: torch.mm."""
     _ranks("mm", input=(input, 2), mat2=(mat2, 2))
-    return matmul(input, mat2)
+    return _mm(input, mat2)
 
 
 @composite
@@ -114,21 +117,21 @@ def bmm(input: Any, mat2: Any) -> Any:
     _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
-    return matmul(input, mat2)
+    return _bmm(input, mat2)
 
 
 @composite
 def mv(input: Any, vec: Any) -> Any:
     """Product of a matrix (n, k) and a vector (k,). Source: torch.mv."""
     _ranks("mv", input=(input, 2), vec=(vec, 1))
-    return matmul(input, vec)
+    return _mv(input, vec)
 
 
 @composite
 def dot(input: Any, tensor: Any) -> Any:
     """Sum of the products of two vectors; complex ones are not conjugated. Source: torch.dot."""
     _ranks("dot", input=(input, 1), tensor=(tensor, 1))
-    return matmul(input, tensor)
+    return _dot(input, tensor)
 
 
 @composite

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, accumulate, running_fold
-from gradlib.core.op import composite, op
+from gradlib.core.op import composed, composite, op
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
@@ -264,7 +264,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     return sum((_part(x, along, 1, None) - _part(x, along, 0, x.shape[along] - 1)) * pairs, dim) / 2.0
 
 
-trapz = trapezoid
+trapz = composed(trapezoid, "trapz")
 
 
 def _sampled(samples: Any, dim: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.core.dispatch import promote
-from gradlib.core.op import composite, op, publish
+from gradlib.core.op import composite, named, op, publish
 from gradlib.ops.kinds import takes
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "fmax", "fmin", "maximum", "minimum", "where"]
@@ -142,6 +142,9 @@ def clamp_between(xp: Any, input: Any, min: Any, max: Any) -> Any:
     return xp.minimum(xp.maximum(input, min), max)
 
 
+_from_below, _from_above = (named(bound, "clamp", node=False) for bound in (clamp_min, clamp_max))
+
+
 def clip(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     """Each element, or the bound that it passes; the gradient passes inside the closed interval.
 
@@ -153,9 +156,9 @@ def clip(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> An
     if min is None and max is None:
         raise RuntimeError("clamp: at least one of min or max must be given")
     if max is None:
-        return clamp_min(input, min, out=out)
+        return _from_below(input, min, out=out)
     if min is None:
-        return clamp_max(input, max, out=out)
+        return _from_above(input, max, out=out)
     return clamp_between(input, min, max, out=out)
 
 

@@ -20,7 +20,7 @@ from gradlib.core.inplace import refuse_captured, refuse_leaf
 from gradlib.core.memory import refuse_inference
 from gradlib.core.modes import beneath, enable_grad, is_grad_enabled, watch
 from gradlib.core.node import AccumulateGrad
-from gradlib.core.op import composite, op, publish
+from gradlib.core.op import composite, op, publish, published
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.dims import sized_method, sizes_of, wrap_dim, wrap_dims
 
@@ -177,7 +177,7 @@ def transpose(xp: Namespace, input: Any, dim0: int, dim1: int) -> Any:
     return input.swapaxes(wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim))
 
 
-swapaxes = swapdims = transpose
+swapaxes, swapdims = map(published, ("swapaxes", "swapdims"))
 
 
 def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -224,7 +224,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     return permute(input, tuple(place[d] if d in place else next(rest) for d in range(ndim)))
 
 
-moveaxis = movedim
+moveaxis = published("moveaxis")
 
 
 @op("linear", view=True, complex="explicit", input=lambda g: t(g))

@@ -211,7 +211,7 @@ def _median_rule(g: Any, input: Any, out: Any) -> Any:
     return choose(attained, g / attained.sum(), 0)
 
 
-@op("other", method=False, input=_median_rule)
+@op("other", method=False, label="median", input=_median_rule)
 def median_all(xp: Namespace, input: Any) -> Any:
     """The middle one of all elements, the lower of two; NaN of nothing or when there is one."""
     _ordered("median", input, bool_too=False)

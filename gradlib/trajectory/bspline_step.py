@@ -110,7 +110,7 @@ bspline_map = closed_pair(
     "trajectory_bspline",
     ("knots", *(f"start_{x}" for x in _NAMES), *(f"goal_{x}" for x in _NAMES)),
     _forward, _adjoint, (2, 3, 4, 6, 7, 8), _by_time,
-)  # fmt: skip
+).called("step_bspline")  # fmt: skip
 
 
 def step_bspline(

@@ -74,7 +74,7 @@ central_map = closed_pair(
     "trajectory_central",
     ("u", "start_position", "start_velocity", "start_acceleration", "goal"),
     _forward, _adjoint, (2, 3), _by_time,
-)  # fmt: skip
+).called("step_position")  # fmt: skip
 
 
 def central(name: str, u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout: str, out: Any, check: bool) -> JointTrajectory:

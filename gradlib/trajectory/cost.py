@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, is_array, namespace, on_device_of
 from gradlib.core import modes
-from gradlib.core.op import op
+from gradlib.core.op import named, op
 from gradlib.core.tensor import Tensor
 from gradlib.trajectory import check as checks, kernels as device, smoothness as host
 from gradlib.trajectory.calling import apply, differentiated, start_parts
@@ -61,7 +61,7 @@ def smoothness_cost(
     bounds = None if limits is None else _bounds(name, limits, u, sizes)
     which = (0, *(i + 1 for i, x in enumerate(begin) if x is not None))
     inputs = [times, u, *(x for x in begin if x is not None)]
-    return smoothness(which, table, bounds, float(limit_weight), wanted_of(inputs), (sizes.shape, sizes.time_last), inputs)[0]
+    return _cost(which, table, bounds, float(limit_weight), wanted_of(inputs), (sizes.shape, sizes.time_last), inputs)[0]
 
 
 # ---- constants --------------------------------------------------------------------------------------------------------------------
@@ -206,3 +206,6 @@ def smoothness(
         by_start = [shaped(x, (batch, joints)) for x in by_start]
     nothing = xp.empty(0, u.dtype)
     return (cost, *(nothing if x is None else x for x in (by_u, *by_start, by_dt)))
+
+
+_cost = named(smoothness, "smoothness_cost")

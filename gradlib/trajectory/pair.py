@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gradlib.core.op import op
+from gradlib.core.op import named, op
 
 Places = tuple[int, ...]
 
@@ -28,6 +28,10 @@ class Pair(NamedTuple):
     adjoint: Callable[..., Any]
     forward_timed: Callable[..., Any]
     adjoint_timed: Callable[..., Any]
+
+    def called(self, name: str) -> Pair:
+        """The map as a public function calls it: its name is that of the range and, with or without dt, of the node."""
+        return self._replace(forward=named(self.forward, name), forward_timed=named(self.forward_timed, name))
 
 
 _DOCS = {

@@ -10,6 +10,8 @@ from gradlib.trajectory.central_step import central
 from gradlib.trajectory.maps import chain
 from gradlib.trajectory.state import JointTrajectory
 
+_CHAINS = tuple(chain.called(f"step_{control}") for control in ("position", "velocity", "acceleration", "jerk"))
+
 
 def step_position(
     u: Any, start: Any, dt: Any, *, scheme: str = "backward", start_idx: Any = None, goal: Any = None, layout: str = "bhd",
@@ -116,5 +118,5 @@ def _step(
     which = (0, *(i + 1 for i, x in enumerate(begin) if x is not None))
     parts = [u, *(x for x in begin if x is not None)]
     static = (order, exact, sizes.shape, sizes.time_last)
-    made = apply(chain, times, static, which, targets, parts)
+    made = apply(_CHAINS[order], times, static, which, targets, parts)
     return delivered(made, out)

@@ -203,14 +203,14 @@ def test_averages_table_and_trace_of_a_loaded_file(tmp_path: Path) -> None:
 def test_kernels_of_launches_and_of_the_users_ranges_are_counted(tmp_path: Path) -> None:
     work = (
         Work("load", 0, 9_000, (("copy", 50),)),
-        Work("trajectory_chain, seq = 1", 10_000, 20_000),
+        Work("step_acceleration, seq = 1", 10_000, 20_000),
         Work("chain_forward", 11_000, 12_000, (("chain_forward", 400),)),  # the range that a launch puts around itself
     )
     events = load_nsys(files.nsys(tmp_path / "file", work))
     rows = {row.name: row for row in sides(events)}
-    assert rows.keys() == {"trajectory_chain", "load"}
-    assert rows["trajectory_chain"].forward_device == pytest.approx(0.4)
-    assert rows["trajectory_chain"].forward_cpu == pytest.approx(10.0)
+    assert rows.keys() == {"step_acceleration", "load"}
+    assert rows["step_acceleration"].forward_device == pytest.approx(0.4)
+    assert rows["step_acceleration"].forward_cpu == pytest.approx(10.0)
     assert rows["load"].forward_device == pytest.approx(0.05)
 
 

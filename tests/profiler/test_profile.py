@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,8 @@ def test_flops_of_linear_and_trajectories() -> None:
     events = {e.name: e for e in found.function_events}
     assert events["linear"].flops == 6 * 5 * (2 * 4 + 1)
     outputs = sum(x.numel() for x in (motion.position, motion.velocity, motion.acceleration, motion.jerk))
-    assert events["trajectory_chain"].flops == 2 * outputs
-    assert events["TrajectoryChainBackward0"].flops == 2 * outputs
+    assert events["step_acceleration"].flops == 2 * outputs
+    assert events["StepAccelerationBackward0"].flops == 2 * outputs
 
 
 def test_key_averages_group_by_name_shape_and_stack() -> None:
@@ -155,15 +156,19 @@ def test_chrome_trace_has_threads_nesting_and_arrows(tmp_path: Path) -> None:
     x = gradlib.ones(3, requires_grad=True)
     with profile(record_shapes=True) as found:
         y = x * 2
+    other = profile()
 
-        def elsewhere() -> None:
-            with record_function("elsewhere"):
-                y.sum().backward()
+    def elsewhere() -> None:
+        with other, record_function("elsewhere"):
+            y.sum().backward()
 
-        thread = threading.Thread(target=elsewhere)
-        thread.start()
-        thread.join()
-    found.export_chrome_trace(tmp_path / "trace.json")
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    both = [*found.function_events, *other.function_events]
+    EventList(
+        FunctionEvent(i, e.name, e.start, e.end, e.thread, e.kind, e.seq, e.stashed, e.input_shapes) for i, e in enumerate(both)
+    ).export_chrome_trace(tmp_path / "trace.json")
     entries = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     work = {e["name"]: e for e in entries if e["ph"] == "X"}
     threads = {e["tid"] for e in entries if e["ph"] == "M" and e["name"] == "thread_name"}
@@ -220,8 +225,22 @@ def test_events_of_work_that_raised_are_kept() -> None:
     assert names(found.function_events) == ["add"]
 
 
-def test_threads_record_into_the_one_profile_without_loss() -> None:
-    count, ready = 200, threading.Barrier(4)
+def test_a_profile_records_its_own_thread() -> None:
+    """As torch's: neither what another thread runs nor the backward that it calls of what this one recorded."""
+    x = gradlib.ones(2, requires_grad=True)
+    with profile() as found:
+        y = x * 2
+        threads = [threading.Thread(target=work) for work in (lambda: x * 3, y.sum().backward)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert names(found.function_events) == ["mul", "sum"]
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_threads_have_profiles_of_their_own_without_loss() -> None:
+    count, ready = 200, threading.Barrier(5)
     own: dict[int, profile] = {}
 
     def work() -> None:
@@ -235,19 +254,21 @@ def test_threads_record_into_the_one_profile_without_loss() -> None:
             work()
         own[number] = mine
 
-    def shared() -> None:
+    def unseen() -> None:
         ready.wait()
         work()
 
     with profile() as found:
-        threads = [threading.Thread(target=shared) for _ in range(2)] + [threading.Thread(target=alone, args=(k,)) for k in range(2)]
+        threads = [threading.Thread(target=unseen) for _ in range(2)] + [threading.Thread(target=alone, args=(k,)) for k in range(2)]
         for thread in threads:
             thread.start()
+        ready.wait()
+        work()
         for thread in threads:
             thread.join()
-    assert len(found.function_events) == 2 * 5 * count
-    assert len({e.thread for e in found.function_events}) == 2
-    assert [len(own[k].function_events) for k in range(2)] == [5 * count] * 2
+    each = [found, own[0], own[1]]
+    assert [len(p.function_events) for p in each] == [5 * count] * 3
+    assert [len({e.thread for e in p.function_events}) for p in each] == [1] * 3
 
 
 def test_results_are_those_without_it() -> None:
@@ -277,10 +298,96 @@ def test_misuse_is_refused() -> None:
             emit_nvtx().__enter__()
     with pytest.raises(ValueError, match="use_device"):
         profile(use_device="tpu")
-    with profile(enabled=False) as off:
-        gradlib.ones(2) + 1
+
+
+def test_a_disabled_profile_does_nothing() -> None:
+    off = profile(enabled=False, use_device="tpu", use_cuda=True, use_cpu=False)
+    with profile() as found:
+        for _ in range(2):  # nothing says that it was entered before
+            with off as given:
+                assert given is None
+                gradlib.ones(2) + 1
+        with emit_nvtx(enabled=False) as ranges:
+            assert ranges is None
+    assert names(found.function_events) == ["add", "add"]
     with pytest.raises(RuntimeError, match="didn't finish"):
         off.table()
+    assert str(off) == "<unfinished gradlib.autograd.profile>"
+
+
+def test_torchs_keywords_are_accepted() -> None:
+    x = gradlib.ones(2)
+    with profile(
+        with_modules=True, use_kineto=True, use_cpu=False, experimental_config=None, acc_events=True, custom_trace_id_callback=str,
+        post_processing_timeout_s=1.0, activity_filters=None,
+    ) as found:  # fmt: skip
+        x * 2
+    assert names(found.function_events) == ["mul"]
+    with pytest.warns(FutureWarning, match="`use_cuda` will be deprecated"):
+        assert profile(use_cuda=True).use_device == "cuda"
+    with pytest.raises(AssertionError, match="Device-only events"):
+        profile(use_cpu=False)
+
+
+def test_a_call_is_recorded_under_the_name_that_was_called() -> None:
+    x = gradlib.ones(3, 3)
+    v = gradlib.ones(3)
+    m = gradlib
+    calls: dict[str, Callable[[], Any]] = {
+        "mm": lambda: m.mm(x, x), "bmm": lambda: m.bmm(x[None], x[None]), "mv": lambda: x.mv(v), "dot": lambda: v.dot(v),
+        "matmul": lambda: x @ x, "mul": lambda: x * x, "multiply": lambda: m.multiply(x, x), "subtract": lambda: x.subtract(x),
+        "sub": lambda: x - x, "arccos": lambda: m.arccos(x), "greater": lambda: m.greater(x, x), "gt": lambda: x > x,
+        "negative": lambda: x.negative(), "neg": lambda: -x, "concat": lambda: m.concat([x, x]), "swapaxes": lambda: x.swapaxes(0, 1),
+        "absolute": lambda: m.absolute(x), "clamp": lambda: x.clamp(min=0), "max": lambda: x.max(), "median": lambda: x.median(),
+        "linear": lambda: m.nn.functional.linear(x, x), "mse_loss": lambda: m.nn.functional.mse_loss(x, x), "std_mean": lambda:
+        m.std_mean(x, axis=0), "row_stack": lambda: m.row_stack([x, x]), "moveaxis": lambda: m.moveaxis(x, 0, 1), "outer": lambda:
+        m.outer(v, v), "add_": lambda: x.clone().add_(1), "mul_": lambda: x.clone().__imul__(x), "clamp_": lambda: x.clone().clamp_(0, 1),
+        "addmm_": lambda: x.clone().addmm_(x, x), "scatter_add_": lambda: x.clone().scatter_add_(0, x.long(), x), "copy_": lambda:
+        x.clone().copy_(x), "relu_": lambda: x.clone().relu_(), "normal_": lambda: x.clone().normal_(),
+    }  # fmt: skip
+    for name, call in calls.items():
+        with profile(record_shapes=True) as found:
+            call()
+        outermost = [e for e in found.function_events if e.cpu_parent is None]
+        assert outermost[-1].name == name, names(found.function_events)
+        assert names(found.function_events).count(name) == 1, names(found.function_events)
+        assert outermost[-1].kind == "op"
+        assert outermost[-1].input_shapes
+
+
+def test_products_are_grouped_as_in_torchs_table() -> None:
+    x, y = gradlib.ones(3, 3), gradlib.ones(2, 3)
+    with profile(record_shapes=True, with_flops=True) as found:
+        gradlib.mm(x, x)
+        gradlib.mm(x, x)
+        gradlib.mm(y, x)
+        y @ x
+    rows = {(a.key, str(a.input_shapes)): (a.count, a.flops) for a in found.key_averages(group_by_input_shape=True)}
+    assert rows == {
+        ("mm", "[[3, 3], [3, 3]]"): (2, 2 * 54), ("mm", "[[2, 3], [3, 3]]"): (1, 36), ("matmul", "[[2, 3], [3, 3]]"): (1, 36),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_integrators_have_their_public_names(timed: bool) -> None:
+    u = gradlib.zeros(1, 8, 2, requires_grad=True)
+    start = (gradlib.zeros(1, 2),)
+    dt: Any = gradlib.tensor(0.1, requires_grad=True) if timed else 0.1
+    runs: dict[str, Callable[[], Any]] = {
+        "step_position": lambda: trajectory.step_position(u, start, dt), "step_velocity": lambda: trajectory.step_velocity(u, start, dt),
+        "step_acceleration": lambda: trajectory.step_acceleration(u, start, dt), "step_jerk": lambda: trajectory.step_jerk(u, start, dt),
+        "step_bspline": lambda: trajectory.step_bspline(u, start, dt, samples_per_knot=2),
+        "smoothness_cost": lambda: [trajectory.smoothness_cost(u, start, dt, (1.0, 1.0, 1.0))],
+        "step_position ": lambda: trajectory.step_position(u, start, dt, scheme="central"),
+    }  # fmt: skip
+    for name, run in runs.items():
+        with profile() as found:
+            made = run()[0]
+            made.sum().backward()
+        node = "".join(part.capitalize() for part in name.strip().split("_")) + "Backward0"
+        assert {name.strip(), node} <= set(names(found.function_events))
+        assert made.grad_fn.name() == node
+        assert not any("trajectory" in each.lower() for each in names(found.function_events))
 
 
 @pytest.mark.cuda

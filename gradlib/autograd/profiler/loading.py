@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gradlib.autograd.profiler.events import EventList, FunctionEvent, Interval, Kernel
 from gradlib.autograd.profiler.nvtx import DOMAIN
-from gradlib.core.op import REGISTRY
+from gradlib.core.compile import COMPOSED, OPERATIONS
 
 OUTSIDE = "(outside ranges)"
 """The name of what stands for kernels that were launched outside every range."""
@@ -198,7 +198,7 @@ def _event(number: int, each: Range, zero: int) -> FunctionEvent:
     match = _NUMBERS.search(name)
     assert match is not None, "the pattern finds the end of any text"
     name, (stashed, seq) = name[: match.start()], match.groups()
-    kind = "op" if seq is not None or name in REGISTRY else "user"
+    kind = "op" if seq is not None or name in OPERATIONS or name in COMPOSED else "user"
     if stashed is not None or name == "AccumulateGrad":
         kind = "node"
     event = FunctionEvent(

@@ -55,11 +55,11 @@ class emit_nvtx(Emit):
     """Give every operation an NVTX range ``name, seq = N``, and every node that backward runs one that names the N it comes from.
 
     Ranges lie in the domain ``gradlib``. They nest as the calls do, also in backward, which runs on the calling thread, and close when an
-    exception passes. Operations of other threads are shown too, except of threads that are inside a profiler of their own. Without a
-    profiler attached (nsys, ncu, ...) nothing is emitted and operations run as if outside.
+    exception passes. It shows its own thread; another enters one of its own. Without a profiler attached (nsys, ncu, ...) nothing is
+    emitted and operations run as if outside.
 
     Args:
-        enabled: False makes this do nothing.
+        enabled: False makes this do nothing; ``as`` then gives None.
         record_shapes: add ``sizes = [[...], ...]``, the shape of each argument ([] for what is no tensor).
     Raises: RuntimeError when entered twice, or within another profiler on the same thread.
     Source: torch.autograd.profiler.emit_nvtx. Labels of backward are ``NAME, stashed seq = N, seq = M``; under ``no_grad`` there is no

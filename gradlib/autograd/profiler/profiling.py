@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
@@ -25,7 +26,9 @@ _PACKAGE = str(Path(gradlib.core.__file__).parents[1])
 class _Record:
     """One piece of work as it is noted while the program runs."""
 
-    __slots__ = ("args", "began", "bytes", "device", "end", "flops", "kind", "name", "seq", "shapes", "stack", "start", "stashed", "thread")
+    __slots__ = (
+        "args", "began", "bytes", "device", "end", "flops", "kind", "name", "op", "seq", "shapes", "stack", "start", "stashed", "thread",
+    )  # fmt: skip
 
     began: Any
     end: int
@@ -36,6 +39,7 @@ class _Record:
     def __init__(self, kind: str, name: str, seq: int | None, stashed: int | None) -> None:
         self.kind = kind
         self.name = name
+        self.op = name  # by its own name, where it was called by another
         self.seq = seq
         self.stashed = stashed
         self.thread = threading.get_native_id()
@@ -51,18 +55,21 @@ class _Record:
 class profile(observer):
     """Take the time of every operation, node of backward, custom Function and ``record_function`` within; a context manager.
 
-    It sees the thread that entered it and every other thread that has no profiler of its own. Afterwards ``key_averages()``,
+    It records its own thread, with the backward that this thread calls; another enters one of its own. Afterwards ``key_averages()``,
     ``table()``, ``export_chrome_trace(path)`` and the rest read what was found.
 
     Args:
-        enabled: False makes this do nothing.
+        enabled: False makes this do nothing; ``as`` then gives None.
         use_device: "cuda" to take device times too, by events on the current stream.
         record_shapes: keep the shapes of arguments, for ``key_averages(group_by_input_shape=True)``.
         with_flops: count the floating-point operations of products and trajectory maps.
         profile_memory: count the bytes of the arrays that each operation makes.
         with_stack: keep the lines of Python that led to each operation; a node has those of the operation that made it.
+        use_cuda: deprecated, as in torch: ``use_device="cuda"``.
+        with_modules, use_kineto, use_cpu, experimental_config, acc_events, custom_trace_id_callback, post_processing_timeout_s,
+            activity_filters: accepted; they steer parts of torch's own recorder and have no effect here.
     Raises: RuntimeError when entered twice, within another profiler on the same thread, or for "cuda" without a GPU; ValueError for
-        another device.
+        another device; AssertionError for ``use_cpu=False`` without ``use_kineto``, as in torch.
     Source: torch.autograd.profiler.profile.
     """
 
@@ -70,15 +77,30 @@ class profile(observer):
         self,
         enabled: bool = True,
         *,
+        use_cuda: bool = False,
         use_device: str | None = None,
         record_shapes: bool = False,
         with_flops: bool = False,
         profile_memory: bool = False,
         with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
     ) -> None:
-        if use_device not in (None, "cpu", "cuda"):
-            raise ValueError(f"use_device is 'cuda' or None, got {use_device!r}")
         self.enabled = enabled
+        if use_cuda and enabled:
+            said = "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead."
+            warnings.warn(said, FutureWarning, stacklevel=2)
+            use_device = "cuda"
+        if enabled and use_device not in (None, "cpu", "cuda"):
+            raise ValueError(f"use_device is 'cuda' or None, got {use_device!r}")
+        if enabled and not use_cpu and not use_kineto:
+            raise AssertionError("Device-only events supported only with Kineto (use_kineto=True)")
         self.use_device = "cuda" if use_device == "cuda" else None
         self.record_shapes = record_shapes or with_flops
         self.with_flops = with_flops
@@ -90,9 +112,9 @@ class profile(observer):
 
     # ---- while the program runs -----------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> profile:
+    def __enter__(self) -> Any:
         if not self.enabled:
-            return self
+            return None
         if self.entered:
             raise RuntimeError("Profiler context manager is not reentrant")
         if self.use_device is not None:
@@ -131,7 +153,7 @@ class profile(observer):
             mark.device = (mark.device[0], _event())
         if made is not None:
             if self.with_flops and mark.kind == "op":
-                mark.flops = forward_flops(mark.name, mark.args, made)
+                mark.flops = forward_flops(mark.op, mark.args, made)
             if self.profile_memory:
                 mark.bytes = _made_bytes(made, mark.args)
         mark.args = ()
@@ -139,11 +161,21 @@ class profile(observer):
 
     def operation(self, op: Any, args: tuple[Any, ...]) -> Any:
         seq, run = next_seq(), op.observed
-        record, made = self.begin(op.name, seq, args), None
+        record, made = self.begin(op.label, seq, args), None
+        record.op = op.name
         if self.profile_memory:
             record.args = args
         try:
             made = run(seq, *args)
+        finally:
+            self.end(record, made)
+        return made
+
+    def composed(self, name: str, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        record, made = self.begin(name, None, args), None
+        record.kind, record.args = "op", args
+        try:
+            made = run()
         finally:
             self.end(record, made)
         return made
@@ -179,7 +211,7 @@ class profile(observer):
                 event.measured = 1e3 * cupy().cuda.get_elapsed_time(*record.device)
             if record.kind == "node":
                 source = forward.get(record.stashed)
-                event.flops = backward_flops(source.name, source.flops, record.flops) if source is not None and self.with_flops else 0
+                event.flops = backward_flops(source.op, source.flops, record.flops) if source is not None and self.with_flops else 0
                 event.stack = source.stack if source is not None else record.stack
             made.append(event)
         events = EventList(made, self.use_device, self.profile_memory, self.with_flops)

@@ -69,7 +69,7 @@ class Ranges(observer):
 
     def operation(self, op: Any, args: tuple[Any, ...]) -> Any:
         seq, run = next_seq(), op.observed
-        label = f"{op.name}, seq = {seq}" if is_recording() else op.name
+        label = f"{op.label}, seq = {seq}" if is_recording() else op.label
         self.push(f"{label}, sizes = {sizes(args)}" if self.record_shapes else label)
         try:
             return run(seq, *args)
@@ -101,7 +101,7 @@ class Emit(Ranges):
 
     def __enter__(self) -> Any:
         if not self.enabled:
-            return self
+            return None
         if self.entered:
             raise RuntimeError(f"{self.interface} annotation context manager is not reentrant")
         self.start()
