@@ -19,7 +19,7 @@ FLOORS = (
     ("backend", "files", "testing"),
     ("core",),
     ("ops",),
-    ("cuda", "func", "linalg", "nn", "optim"),
+    ("cuda", "func", "linalg", "nn", "optim", "return_types"),
     ("interop",),
     ("autograd",),
     ("utils",),

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import sys as _sys
-from math import inf as inf, nan as nan, pi as pi
+from math import e as e, inf as inf, nan as nan, pi as pi
 
-from gradlib import autograd as autograd, func as func, linalg as linalg, nn as nn, optim as optim, trajectory as trajectory, utils as utils
+from numpy import dtype as dtype, newaxis as newaxis
+
+from gradlib import (
+    autograd as autograd,
+    func as func,
+    linalg as linalg,
+    nn as nn,
+    optim as optim,
+    return_types as return_types,
+    trajectory as trajectory,
+    utils as utils,
+)
 from gradlib.autograd.anomaly import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
@@ -39,6 +50,17 @@ from gradlib.backend.dtype import (
     set_default_dtype as set_default_dtype,
     uint8 as uint8,
 )
+from gradlib.backend.limits import (
+    channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
+    contiguous_format as contiguous_format,
+    finfo as finfo,
+    iinfo as iinfo,
+    layout as layout,
+    memory_format as memory_format,
+    preserve_format as preserve_format,
+    strided as strided,
+)
 from gradlib.backend.names import no_such_name as _no_such_name, suggest_names as _suggest_names
 from gradlib.backend.random import (
     Generator as Generator,
@@ -56,6 +78,7 @@ from gradlib.core.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+from gradlib.core.show import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
 from gradlib.func import vmap as vmap
 from gradlib.ops.activation import *  # noqa: F403
@@ -71,6 +94,7 @@ from gradlib.ops.elementwise import *  # noqa: F403
 from gradlib.ops.equations import *  # noqa: F403
 from gradlib.ops.extreme import *  # noqa: F403
 from gradlib.ops.gather import *  # noqa: F403
+from gradlib.ops.in_place import *  # noqa: F403
 from gradlib.ops.index import *  # noqa: F403
 from gradlib.ops.join import *  # noqa: F403
 from gradlib.ops.linalg import *  # noqa: F403
@@ -89,6 +113,7 @@ from gradlib.ops.shape import *  # noqa: F403
 from gradlib.ops.slices import *  # noqa: F403
 from gradlib.ops.softmax import *  # noqa: F403
 from gradlib.ops.sort import *  # noqa: F403
+from gradlib.ops.storage import *  # noqa: F403
 
 __version__ = "0.1.0"
 

@@ -9,14 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 
+from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from numpy import dtype as dtype
+from numpy import newaxis as newaxis
 from gradlib import autograd as autograd
 from gradlib import func as func
 from gradlib import linalg as linalg
 from gradlib import nn as nn
 from gradlib import optim as optim
+from gradlib import return_types as return_types
 from gradlib import trajectory as trajectory
 from gradlib import utils as utils
 from gradlib.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
@@ -30,6 +34,15 @@ from gradlib.backend.dtype import get_default_dtype as get_default_dtype
 from gradlib.backend.dtype import promote_types as promote_types
 from gradlib.backend.dtype import result_type as result_type
 from gradlib.backend.dtype import set_default_dtype as set_default_dtype
+from gradlib.backend.limits import channels_last as channels_last
+from gradlib.backend.limits import channels_last_3d as channels_last_3d
+from gradlib.backend.limits import contiguous_format as contiguous_format
+from gradlib.backend.limits import finfo as finfo
+from gradlib.backend.limits import iinfo as iinfo
+from gradlib.backend.limits import layout as layout
+from gradlib.backend.limits import memory_format as memory_format
+from gradlib.backend.limits import preserve_format as preserve_format
+from gradlib.backend.limits import strided as strided
 from gradlib.backend.random import Generator as Generator
 from gradlib.backend.random import get_rng_state as get_rng_state
 from gradlib.backend.random import initial_seed as initial_seed
@@ -42,6 +55,7 @@ from gradlib.core.modes import is_grad_enabled as is_grad_enabled
 from gradlib.core.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from gradlib.core.modes import no_grad as no_grad
 from gradlib.core.modes import set_grad_enabled as set_grad_enabled
+from gradlib.core.show import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size
 from gradlib.core.tensor import Tensor as Tensor
 from gradlib.func import vmap as vmap
@@ -90,14 +104,23 @@ _IndexItem: TypeAlias = (
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The size of each element, real also for complex ones; its derivative at 0 is 0."""
 
+def abs_(input: Tensor) -> Tensor:
+    """``abs`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The size of each element, real also for complex ones; its derivative at 0 is 0."""
 
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle in radians whose cosine each element is."""
 
+def acos_(input: Tensor) -> Tensor:
+    """``acos`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Number whose hyperbolic cosine each element is."""
+
+def acosh_(input: Tensor) -> Tensor:
+    """``acosh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def add(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other. Source: torch.add."""
@@ -123,6 +146,9 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,). Source: torch.addmv."""
+
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+    """``addmv`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of each matrix. Source: torch.adjoint."""
@@ -189,14 +215,26 @@ def arange(start: Any, end: Tensor | None = None, step: Any = 1, *, dtype: _DTyp
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle in radians whose cosine each element is."""
 
+def arccos_(input: Tensor) -> Tensor:
+    """``acos`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Number whose hyperbolic cosine each element is."""
+
+def arccosh_(input: Tensor) -> Tensor:
+    """``acosh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle in radians whose sine each element is."""
 
+def arcsin_(input: Tensor) -> Tensor:
+    """``asin`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Number whose hyperbolic sine each element is."""
+
+def arcsinh_(input: Tensor) -> Tensor:
+    """``asinh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle in radians whose tangent each element is."""
@@ -204,8 +242,14 @@ def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def arctan2(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """The angle in radians of the point (other, input), between -pi and pi."""
 
+def arctan_(input: Tensor) -> Tensor:
+    """``atan`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Number whose hyperbolic tangent each element is."""
+
+def arctanh_(input: Tensor) -> Tensor:
+    """``atanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def argmax(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -240,6 +284,9 @@ def as_strided(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int
     Source: torch.as_strided.
     """
 
+def as_strided_(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int | None = None) -> Tensor:
+    """``as_strided`` of the tensor itself. Source: torch.Tensor.as_strided_."""
+
 def as_tensor(data: Any, dtype: _DType | None = None, device: _Device | None = None) -> Tensor:
     """A tensor of the data without a copy where none is needed: arrays share their memory, a Tensor is returned as it is.
 
@@ -258,8 +305,14 @@ def asarray(obj: Any, *, dtype: _DType | None = None, device: _Device | None = N
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle in radians whose sine each element is."""
 
+def asin_(input: Tensor) -> Tensor:
+    """``asin`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Number whose hyperbolic sine each element is."""
+
+def asinh_(input: Tensor) -> Tensor:
+    """``asinh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle in radians whose tangent each element is."""
@@ -267,8 +320,14 @@ def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def atan2(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """The angle in radians of the point (other, input), between -pi and pi."""
 
+def atan_(input: Tensor) -> Tensor:
+    """``atan`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Number whose hyperbolic tangent each element is."""
+
+def atanh_(input: Tensor) -> Tensor:
+    """``atanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def atleast_1d(input: Tensor) -> Tensor:
@@ -370,6 +429,9 @@ def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: _str = 'use_mm_
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smallest whole number not below each element."""
 
+def ceil_(input: Tensor) -> Tensor:
+    """``ceil`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 @overload
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views. Source: torch.chunk."""
@@ -379,11 +441,20 @@ def chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]:
 def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """``clip`` under torch's usual name."""
 
+def clamp_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
+    """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def clamp_max(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Each element, or max where it is larger."""
 
+def clamp_max_(input: Tensor, max: Tensor | _Number) -> Tensor:
+    """``clamp_max`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def clamp_min(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """Each element, or min where it is smaller."""
+
+def clamp_min_(input: Tensor, min: Tensor | _Number) -> Tensor:
+    """``clamp_min`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def clip(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """Each element, or the bound that it passes; the gradient passes inside the closed interval.
@@ -394,8 +465,11 @@ def clip(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Numb
     Source: torch.clamp.
     """
 
+def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
+    """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def clone(input: Tensor, memory_format: object = None, *, out: Tensor | None = None) -> Tensor:
-    """A copy in new memory that passes gradients on; ``memory_format`` is accepted and ignored."""
+    """A copy in new memory that passes gradients on. Raises: NotImplementedError for channels-last. Source: torch.clone."""
 
 def column_stack(tensors: Sequence[Any]) -> Tensor:
     """As ``hstack``, with numbers and vectors as columns. Source: torch.column_stack."""
@@ -438,11 +512,20 @@ def conj(input: Tensor) -> Tensor:
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element with its imaginary part turned over."""
 
+def conj_physical_(input: Tensor) -> Tensor:
+    """``conj_physical`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Cosine of each element, in radians."""
 
+def cos_(input: Tensor) -> Tensor:
+    """``cos`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic cosine of each element."""
+
+def cosh_(input: Tensor) -> Tensor:
+    """``cosh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def count_nonzero(input: Tensor, dim: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -507,6 +590,12 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     Returns: (...). Its derivative exists everywhere, at singular matrices too.
     Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.det.
     """
+
+def detach(input: Tensor) -> Tensor:
+    """The tensor's memory outside its graph. Source: torch.detach."""
+
+def detach_(self: Tensor) -> Tensor:
+    """Take this tensor out of the graph that made it, in place; it becomes a leaf that wants no gradient."""
 
 def diag(input: Tensor, diagonal: _int = 0) -> Tensor:
     """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix. Source: torch.diag."""
@@ -601,11 +690,20 @@ def equal(input: Tensor, other: Tensor) -> _bool:
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The error function of each element. Needs SciPy on the CPU."""
 
+def erf_(input: Tensor) -> Tensor:
+    """``erf`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """e to the power of each element."""
 
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """2 to the power of each element."""
+
+def exp2_(input: Tensor) -> Tensor:
+    """``exp2`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
+def exp_(input: Tensor) -> Tensor:
+    """``exp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def expand(input: Tensor, shape: _Shape, *, out: Tensor | None = None) -> Tensor:
     """Dimensions of size 1 stretched to a larger size, and new ones put in front, without using memory.
@@ -622,14 +720,23 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """exp(x) - 1 of each element, exact also near 0."""
 
+def expm1_(input: Tensor) -> Tensor:
+    """``expm1`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def eye(n: _int, m: _int | None = None, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
     """The identity matrix with n rows and m columns (n when left out). Source: torch.eye."""
 
 def fill(input: Tensor, value: _Operand, *, out: Tensor | None = None) -> Tensor:
     """A tensor like input with one value everywhere. Source: torch.fill."""
 
+def fill_(input: Tensor, *args: Any) -> Tensor:
+    """``fill`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element without what follows the point."""
+
+def fix_(input: Tensor) -> Tensor:
+    """``trunc`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
     """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d. Source: torch.flatten.
@@ -642,6 +749,9 @@ def flip(input: Tensor, dims: _Shape, *, out: Tensor | None = None) -> Tensor:
 
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest whole number not above each element."""
+
+def floor_(input: Tensor) -> Tensor:
+    """``floor`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def floor_divide(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """The largest whole number not above each quotient. Raises: RuntimeError for integers divided by zero."""
@@ -657,6 +767,9 @@ def fmod(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor
 
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """What follows the point of each element, with its sign."""
+
+def frac_(input: Tensor) -> Tensor:
+    """``frac`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A CPU tensor that shares the NumPy array's memory: writing one writes the other.
@@ -757,6 +870,9 @@ def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ..
     Source: torch.Tensor.index_put_.
     """
 
+def index_put_(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
+    """``index_put`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 @overload
 def index_select(input: Tensor, dim: _int, index: Tensor) -> Tensor:
     """The slices at ``index`` (a vector of integers) along a dimension, as a copy.
@@ -778,8 +894,26 @@ def inverse(input: Tensor) -> Tensor:
 def is_complex(input: Tensor) -> _bool:
     """Whether the elements are complex numbers. Source: torch.is_complex."""
 
+def is_conj(input: Tensor) -> _bool:
+    """False: conjugates are computed at once. Source: torch.is_conj."""
+
 def is_floating_point(input: Tensor) -> _bool:
     """Whether the elements are floating-point numbers. Source: torch.is_floating_point."""
+
+def is_inference(input: Tensor) -> _bool:
+    """Whether the tensor was made in inference mode. Source: torch.is_inference."""
+
+def is_neg(input: Tensor) -> _bool:
+    """False: negatives are computed at once. Source: torch.is_neg."""
+
+def is_nonzero(input: Tensor) -> _bool:
+    """Whether the only element is not zero. Source: torch.is_nonzero."""
+
+def is_same_size(input: Tensor, other: Tensor) -> _bool:
+    """Whether both have the same shape. Source: torch.is_same_size."""
+
+def is_signed(input: Tensor) -> _bool:
+    """Whether the dtype has negative numbers. Source: torch.is_signed."""
 
 def is_tensor(obj: object) -> _bool:
     """Whether obj is a Tensor. Source: torch.is_tensor."""
@@ -862,11 +996,23 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm to base 10 of each element."""
 
+def log10_(input: Tensor) -> Tensor:
+    """``log1p`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 + x) of each element, exact also near 0."""
 
+def log1p_(input: Tensor) -> Tensor:
+    """``log2`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm to base 2 of each element."""
+
+def log2_(input: Tensor) -> Tensor:
+    """``log10`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
+def log_(input: Tensor) -> Tensor:
+    """``log`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def log_softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1087,6 +1233,9 @@ def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None =
     Source: torch.nan_to_num.
     """
 
+def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+    """``nan_to_num`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 @overload
 def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None) -> Tensor:
     """Mean over ``dim`` of the elements that are not NaN; NaN where there are none. Source: torch.nanmean."""
@@ -1117,8 +1266,14 @@ def ne(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Minus each element."""
 
+def neg_(input: Tensor) -> Tensor:
+    """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Minus each element."""
+
+def negative_(input: Tensor) -> Tensor:
+    """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor:
@@ -1242,8 +1397,14 @@ def real(input: Tensor) -> Tensor:
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """One over each element."""
 
+def reciprocal_(input: Tensor) -> Tensor:
+    """``reciprocal`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def relu(input: Tensor, inplace: _bool = False) -> Tensor:
     """Each element, or 0 where it is negative; the derivative at 0 is 0. Source: torch.nn.functional.relu."""
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def remainder(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """What floor division leaves over, with the sign of other. Raises: RuntimeError for integers divided by zero."""
@@ -1274,6 +1435,9 @@ def reshape(input: Tensor, shape: _Shape, *, out: Tensor | None = None) -> Tenso
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """``reshape`` to the shape of another tensor."""
 
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
+    """``resize_`` to the size of another tensor. Source: torch.Tensor.resize_as_."""
+
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor itself, since conjugates are always computed here. Source: torch.resolve_conj."""
 
@@ -1291,11 +1455,17 @@ def rot90(input: Tensor, k: _int = 1, dims: _Shape = ...) -> Tensor:
 def round(input: Tensor, decimals: Any = 0, *, out: Tensor | None = None) -> Tensor:
     """The nearest number with that many decimals (tens for -1); halves go to the even neighbour."""
 
+def round_(input: Tensor, decimals: Any = 0) -> Tensor:
+    """``round`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def row_stack(tensors: Sequence[Any]) -> Tensor:
     """Tensors one above another: along dimension 0, vectors as rows. Source: torch.vstack."""
 
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """One over the square root of each element."""
+
+def rsqrt_(input: Tensor) -> Tensor:
+    """``rsqrt`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def rsub(input: _Operand, other: _Operand, *, alpha: _Number = 1) -> Tensor:
     """other - alpha * input. Source: torch.rsub."""
@@ -1365,14 +1535,23 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """1 / (1 + exp(-x)) of each element, exact in both tails."""
 
+def sigmoid_(input: Tensor) -> Tensor:
+    """``sigmoid`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """-1, 0 or 1 by the sign of each element; 0 for NaN, as torch has it."""
 
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sine of each element, in radians."""
 
+def sin_(input: Tensor) -> Tensor:
+    """``sin`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic sine of each element."""
+
+def sinh_(input: Tensor) -> Tensor:
+    """``sinh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def slogdet(A: Tensor) -> _Slogdet:
     """The sign of the determinant of square matrices and the logarithm of its absolute value, which does not overflow.
@@ -1435,8 +1614,14 @@ def split_with_sizes(input: Tensor, split_sizes: Any, *, axis: _Dims | None = 0,
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Square root of each element."""
 
+def sqrt_(input: Tensor) -> Tensor:
+    """``sqrt`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element times itself."""
+
+def square_(input: Tensor) -> Tensor:
+    """``square`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def squeeze(input: Tensor, dim: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1509,8 +1694,14 @@ def take_along_dim(input: Tensor, indices: Tensor, *, axis: _int | None = None) 
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Tangent of each element, in radians."""
 
+def tan_(input: Tensor) -> Tensor:
+    """``tan`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Hyperbolic tangent of each element."""
+
+def tanh_(input: Tensor) -> Tensor:
+    """``tanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def tensor(data: Any, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
     """A new tensor with a copy of the data; the way to make a leaf from Python numbers or an array.
@@ -1616,6 +1807,9 @@ def true_divide(input: Tensor, other: _Operand) -> Tensor:
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element without what follows the point."""
 
+def trunc_(input: Tensor) -> Tensor:
+    """``trunc`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
 @overload
 def unbind(input: Tensor, dim: _int = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
     """Every position along a dimension as a tensor of its own; views, which cannot be written in place while they are recorded.
@@ -1649,6 +1843,24 @@ def unique(input: Tensor, sorted: _bool = True, *, dim: _int | None = None) -> T
     """
 @overload
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any: ...
+
+@overload
+def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """As ``chunk``, with the slices of ``unsafe_split``. Source: torch.unsafe_chunk."""
+@overload
+def unsafe_chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
+
+@overload
+def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """As ``split``, but each slice is a view of its own, which may be written in place while recording. Source: torch.unsafe_split."""
+@overload
+def unsafe_split(tensor: Tensor, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
+
+@overload
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
+    """As ``split`` with a list of sizes, with the slices of ``unsafe_split``. Source: torch.unsafe_split_with_sizes."""
+@overload
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
 def unsqueeze(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:

@@ -44,7 +44,8 @@ def test_extras() -> None:
 def test_top_level_of_the_checkout() -> None:
     ignored = {"build", "dist", "trajopt"}  # .gitignore
     names = {p.name for p in ROOT.iterdir() if not p.name.startswith(".")} - ignored
-    assert names == {"pyproject.toml", "README.md", "gradlib", "kernels", "tests", "benchmarks", "ci"}
+    documents = {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md"}
+    assert names == {"pyproject.toml", "gradlib", "kernels", "tests", "benchmarks", "ci"} | documents
 
 
 def test_every_kernel_of_the_checkout_is_found_and_read() -> None:

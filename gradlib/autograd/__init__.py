@@ -11,7 +11,12 @@ from gradlib.autograd import (
 )
 from gradlib.autograd.anomaly import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
 from gradlib.autograd.function import Function as Function
+from gradlib.autograd.grad_mode import (
+    is_multithreading_enabled as is_multithreading_enabled,
+    set_multithreading_enabled as set_multithreading_enabled,
+)
 from gradlib.autograd.gradcheck import GradcheckError as GradcheckError, gradcheck as gradcheck, gradgradcheck as gradgradcheck
+from gradlib.autograd.variable import Variable as Variable
 from gradlib.core.backward import backward as backward, grad as grad
 from gradlib.core.modes import (
     enable_grad as enable_grad,

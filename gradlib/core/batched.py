@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradlib.backend import array as arrays
+from gradlib.backend import array as arrays, limits
 from gradlib.backend.array import Array
 from gradlib.backend.device import device
 from gradlib.backend.thread import carried
@@ -160,8 +160,10 @@ class Batched(Tensor):
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.shape[dim]
 
-    def is_contiguous(self) -> bool:
-        return self.value.is_contiguous()
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        if memory_format in (limits.channels_last, limits.channels_last_3d):
+            return super().is_contiguous(memory_format)
+        return self.value.is_contiguous(memory_format)
 
     def want_grad(self, requires_grad: bool = True) -> Tensor:
         self.value.want_grad(requires_grad)

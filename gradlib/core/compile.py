@@ -77,7 +77,7 @@ def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], 
     """The Python text of ``compile_composite``."""
     passed = []
     for p in parameters.values():
-        stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        stars = _STARS.get(p.kind, "")
         passed.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else stars + p.name)
     listed = _listed(list(parameters.values()))
     lines = []
@@ -221,13 +221,16 @@ def _signature(op: Op, aliased: bool) -> str:
     return ", ".join(parts + (["**aliases"] if aliased else []))
 
 
+_STARS = {inspect.Parameter.VAR_POSITIONAL.value: "*", inspect.Parameter.VAR_KEYWORD.value: "**"}
+
+
 def _listed(parameters: list[inspect.Parameter]) -> list[str]:
     """Parameters as they stand in a definition, their defaults by the names ``_default_NAME``."""
     parts: list[str] = []
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
             parts.append("*")
-        stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        stars = _STARS.get(p.kind, "")
         parts.append(stars + p.name + ("" if p.default is p.empty else f"=_default_{p.name}"))
     return parts
 

@@ -432,6 +432,9 @@ class Methods:
     def as_strided(self, size: _Shape, stride: _Shape, storage_offset: _int | None = None) -> Tensor:
         """A view of the tensor's storage with any sizes and steps, which may overlap."""
 
+    def as_strided_(self, size: _Shape, stride: _Shape, storage_offset: _int | None = None) -> Tensor:
+        """``as_strided`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.as_strided_."""
+
     def asin(self, *, out: Tensor | None = None) -> Tensor:
         """Angle in radians whose sine each element is."""
 
@@ -574,7 +577,7 @@ class Methods:
         """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def clone(self, memory_format: object = None, *, out: Tensor | None = None) -> Tensor:
-        """A copy in new memory that passes gradients on; ``memory_format`` is accepted and ignored."""
+        """A copy in new memory that passes gradients on. Raises: NotImplementedError for channels-last. Source: torch.clone."""
 
     def conj(self) -> Tensor:
         """The complex conjugate of each element (computed, not a lazy view); a real tensor itself. Source: torch.conj."""
@@ -586,7 +589,7 @@ class Methods:
         """``conj_physical`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def contiguous(self, memory_format: object = None) -> Tensor:
-        """The tensor in row-major memory; itself when it is so. Source: torch.Tensor.contiguous."""
+        """The tensor in row-major memory; itself when it is so."""
 
     def copy_(self, src: Tensor, non_blocking: _bool = False) -> Tensor:
         """Write src into this tensor, in this tensor's dtype and on its device; gradients flow to src. Returns: this tensor."""
@@ -1147,6 +1150,9 @@ class Methods:
     def negative_(self) -> Tensor:
         """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+    def new(self, *data: Any, device: _Device | None = None) -> Tensor:
+        """A tensor of this one's dtype and device: of sizes (its values are whatever the memory held), of data, or empty."""
+
     def new_empty(self, *size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
         """``empty`` with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_empty."""
 
@@ -1249,6 +1255,12 @@ class Methods:
     def reshape_as(self, other: Tensor) -> Tensor:
         """``reshape`` to the shape of another tensor."""
 
+    def resize_(self, *sizes: _Shape, memory_format: object = None) -> Tensor:
+        """Give this tensor another size: the elements that fit stay, in the order of its memory; further ones hold whatever the memory held."""
+
+    def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
+        """``resize_`` to the size of another tensor. Source: torch.Tensor.resize_as_."""
+
     def resolve_conj(self) -> Tensor:
         """The tensor itself, since conjugates are always computed here. Source: torch.resolve_conj."""
 
@@ -1305,6 +1317,9 @@ class Methods:
         """One position along a dimension, which disappears; a view. Raises: IndexError outside the tensor. Source: torch.select."""
     @overload
     def select(self, *, axis: _int, index: _int | Tensor) -> Tensor: ...
+
+    def set_(self, source: Tensor | None = None, storage_offset: _int = 0, size: _Shape | None = None, stride: _Shape | None = None) -> Tensor:
+        """Let this tensor be another window on another tensor's memory; without a source it becomes empty."""
 
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
         """Each element divided by its size, 0 where it is 0; the sign of real numbers."""
@@ -1503,7 +1518,7 @@ class Methods:
 
     @overload
     def type(self) -> _str:
-        """The tensor in another dtype; without an argument the name of its dtype. Source: torch.Tensor.type."""
+        """The tensor in another dtype, which torch's names also give: ``x.type("torch.DoubleTensor")``; without one, the name of its own."""
     @overload
     def type(self, dtype: _DType, non_blocking: _bool = False) -> Tensor: ...
 
@@ -1534,6 +1549,24 @@ class Methods:
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any: ...
 
     @overload
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """As ``chunk``, with the slices of ``unsafe_split``. Source: torch.unsafe_chunk."""
+    @overload
+    def unsafe_chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """As ``split``, but each slice is a view of its own, which may be written in place while recording. Source: torch.unsafe_split."""
+    @overload
+    def unsafe_split(self, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
+
+    @overload
+    def unsafe_split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
+        """As ``split`` with a list of sizes, with the slices of ``unsafe_split``. Source: torch.unsafe_split_with_sizes."""
+    @overload
+    def unsafe_split_with_sizes(self, split_sizes: Any, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
+
+    @overload
     def unsqueeze(self, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
         """With a new dimension of size 1 at ``dim``. Source: torch.unsqueeze."""
     @overload
@@ -1553,12 +1586,6 @@ class Methods:
 
     def vdot(self, other: Tensor) -> Tensor:
         """Sum of the products of two vectors, the first one conjugated. Source: torch.vdot."""
-
-    @overload
-    def view(self, *shape: _Shape) -> Tensor:
-        """``x.view(2, 3)``, ``x.view((2, 3))``, or ``x.view(dtype)`` for the same memory read as another dtype. Source: torch.Tensor.view."""
-    @overload
-    def view(self, dtype: np.dtype[Any] | builtins.type[np.generic]) -> Tensor: ...
 
     def view_as(self, other: Tensor) -> Tensor:
         """``view`` with the shape of another tensor."""

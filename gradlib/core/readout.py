@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import array as arrays, dtype as dtypes
+from gradlib.backend import array as arrays, dtype as dtypes, limits
 from gradlib.backend.array import Array
 from gradlib.backend.device import device, device_of
 from gradlib.core.modes import local
@@ -90,8 +90,46 @@ class Readout:
         array = self._array
         return array.data.ptr if arrays.is_cupy(array) else array.__array_interface__["data"][0]
 
-    def is_contiguous(self) -> bool:
-        return bool(self._array.flags.c_contiguous)
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie row after row, or in the order of a memory format."""
+        array = self._array
+        if memory_format is limits.channels_last or memory_format is limits.channels_last_3d:
+            order = (0, 2, 3, 1) if memory_format is limits.channels_last else (0, 2, 3, 4, 1)
+            return array.ndim == len(order) and bool(array.transpose(order).flags.c_contiguous)
+        limits.check_format("is_contiguous", memory_format)
+        return bool(array.flags.c_contiguous)
+
+    @property
+    def layout(self) -> limits.layout:
+        """How the elements lie in memory: always ``strided``."""
+        return limits.strided
+
+    @property
+    def is_cpu(self) -> bool:
+        return not self.is_cuda
+
+    def get_device(self) -> int:
+        """The number of its CUDA device, -1 on the host."""
+        index = arrays.device_index(self._array)
+        return -1 if index is None else index
+
+    def is_signed(self) -> bool:
+        return self._array.dtype.kind not in "ub"
+
+    def is_conj(self) -> bool:
+        """False: a conjugate is computed at once here, where torch may only mark it."""
+        return False
+
+    def is_neg(self) -> bool:
+        """False: a negative is computed at once here, where torch may only mark it."""
+        return False
+
+    def is_nonzero(self) -> bool:
+        """Whether the only element is not zero. Raises: RuntimeError when there is not exactly one."""
+        return bool(self)
+
+    def is_same_size(self, other: Any) -> bool:
+        return tuple(self._array.shape) == tuple(other.shape)
 
     def is_floating_point(self) -> bool:
         return dtypes.is_floating_point(self._array.dtype)

@@ -51,3 +51,18 @@ def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """``gradlib.log_softmax``. Source: torch.nn.functional.log_softmax."""
     return _softmax.log_softmax(input, _implied("log_softmax", input, dim), dtype)
+
+
+def relu_(input: Any) -> Any:
+    """``relu`` written into input. Source: torch.nn.functional.relu_."""
+    return relu(input, inplace=True)
+
+
+def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
+    """``leaky_relu`` written into input. Source: torch.nn.functional.leaky_relu_."""
+    return leaky_relu(input, negative_slope, inplace=True)
+
+
+def elu_(input: Any, alpha: float = 1.0) -> Any:
+    """``elu`` written into input. Source: torch.nn.functional.elu_."""
+    return elu(input, alpha, inplace=True)

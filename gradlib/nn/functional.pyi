@@ -63,6 +63,9 @@ def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bo
 def elu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor:
     """Each element, alpha * (exp(x) - 1) where it is not positive. Source: torch.nn.functional.elu."""
 
+def elu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
+    """``elu`` written into input. Source: torch.nn.functional.elu_."""
+
 def embedding(input: Tensor, weight: Tensor, padding_idx: _int | None = None, max_norm: _float | None = None, norm_type: _float = 2.0, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
     """The rows of a table at given places.
 
@@ -113,6 +116,9 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor |
 
 def leaky_relu(input: Tensor, negative_slope: _float = 0.01, inplace: _bool = False) -> Tensor:
     """Each element, times negative_slope where it is not positive. Source: torch.nn.functional.leaky_relu."""
+
+def leaky_relu_(input: Tensor, negative_slope: _float = 0.01) -> Tensor:
+    """``leaky_relu`` written into input. Source: torch.nn.functional.leaky_relu_."""
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The affine map ``input @ weight.T + bias``.
@@ -183,6 +189,9 @@ def pad(input: Tensor, pad: Sequence[_int], mode: _str = 'constant', value: _flo
 
 def relu(input: Tensor, inplace: _bool = False) -> Tensor:
     """Each element, or 0 where it is negative; the derivative at 0 is 0. Source: torch.nn.functional.relu."""
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` written into input. Source: torch.nn.functional.relu_."""
 
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """1 / (1 + exp(-x)) of each element, exact in both tails."""

@@ -10,6 +10,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, broadcast_to, device_index, is_array, move
 from gradlib.backend.device import device as Device, resolve
+from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
 from gradlib.core.op import op, publish
 from gradlib.core.tensor import Tensor
@@ -17,7 +18,10 @@ from gradlib.ops import create
 from gradlib.ops.data import tensor as data_tensor
 from gradlib.ops.dims import sizes_of
 
-__all__ = ["fill", "is_complex", "is_floating_point", "is_tensor", "numel", "zero_"]
+__all__ = [
+    "detach", "fill", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed",
+    "is_tensor", "numel", "zero_",
+]  # fmt: skip
 
 
 # ---- dtype and device -----------------------------------------------------------------------------------------------------------
@@ -46,6 +50,7 @@ def to(
         copy: make a new tensor even when nothing changes.
     Source: torch.Tensor.to.
     """
+    check_format("to", memory_format)
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
@@ -85,8 +90,29 @@ publish(to, "to")
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The tensor in another dtype; without an argument the name of its dtype. Source: torch.Tensor.type."""
-    return self.dtype.name if dtype is None else to(self, dtype=dtype)
+    """The tensor in another dtype, which torch's names also give: ``x.type("torch.DoubleTensor")``; without one, the name of its own.
+
+    Raises: ValueError for a name that is none. Source: torch.Tensor.type.
+    """
+    if dtype is None:
+        kind = _KINDS.get(self.dtype.name, "")
+        return f"torch.{'cuda.' if self.is_cuda else ''}{kind}Tensor"
+    return to(self, dtype=_named_dtype(dtype) if isinstance(dtype, str) else dtype)
+
+
+_KINDS = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
+    "bfloat16": "BFloat16", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def _named_dtype(name: str) -> Any:
+    """The dtype of a name such as "torch.FloatTensor", "torch.cuda.FloatTensor" or "float32"."""
+    kind = name.rpartition(".")[2].removesuffix("Tensor")
+    found = [dtype for dtype, each in _KINDS.items() if each == kind or dtype == name]
+    if not found:
+        raise ValueError(f"invalid type: {name!r}; a dtype such as gradlib.float32, or its torch name, such as 'torch.FloatTensor'")
+    return dtypes.bfloat16() if found[0] == "bfloat16" else found[0]
 
 
 publish(type_, "type")
@@ -95,6 +121,7 @@ publish(lambda self, other: to(self, dtype=other.dtype), "type_as")
 
 def _short_form(name: str, dtype: Any) -> None:
     def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        check_format(name, memory_format)
         return to(self, dtype=dtype() if callable(dtype) and not isinstance(dtype, np.dtype) else dtype)
 
     convert.__name__ = convert.__qualname__ = name
@@ -112,11 +139,13 @@ for _name, _dtype in {
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor in host memory; itself when it is there. Source: torch.Tensor.cpu."""
+    check_format("cpu", memory_format)
     return to(self, device="cpu")
 
 
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """The tensor on a CUDA device (the current one when none is named); itself when it is there. Source: torch.Tensor.cuda."""
+    check_format("cuda", memory_format)
     return to(self, device="cuda" if device is None else device)
 
 
@@ -131,7 +160,12 @@ def _row_major(xp: Namespace, input: Any) -> Any:
 
 
 def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """The tensor in row-major memory; itself when it is so. Source: torch.Tensor.contiguous."""
+    """The tensor in row-major memory; itself when it is so.
+
+    Raises: NotImplementedError for channels-last. Source: torch.Tensor.contiguous.
+    """
+    if memory_format is not None:
+        check_format("contiguous", memory_format)
     array = input._array if isinstance(input, Tensor) else input
     return input if array.flags.c_contiguous else _row_major(input)
 
@@ -245,3 +279,38 @@ def _new(name: str) -> None:
 for _name in ("zeros", "ones", "empty", "full"):
     _new(_name)
 publish(new_tensor, "new_tensor")
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made in inference mode. Source: torch.is_inference."""
+    return input.is_inference()
+
+
+def is_conj(input: Tensor) -> bool:
+    """False: conjugates are computed at once. Source: torch.is_conj."""
+    return input.is_conj()
+
+
+def is_neg(input: Tensor) -> bool:
+    """False: negatives are computed at once. Source: torch.is_neg."""
+    return input.is_neg()
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative numbers. Source: torch.is_signed."""
+    return input.is_signed()
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero. Source: torch.is_nonzero."""
+    return input.is_nonzero()
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape. Source: torch.is_same_size."""
+    return input.is_same_size(other)
+
+
+def detach(input: Tensor) -> Tensor:
+    """The tensor's memory outside its graph. Source: torch.detach."""
+    return input.detach()

@@ -11,6 +11,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, cupy, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
+from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
 from gradlib.core.tensor import Tensor, as_array, wrap
 from gradlib.ops.dims import sizes_of
@@ -83,6 +84,7 @@ _WITHOUT_EFFECT = ("layout", "memory_format", "names", "pin_memory")
 def ignored(name: str, other: dict[str, Any]) -> Any:
     """Take ``size=`` from the further keywords; those that say nothing about an array's values are accepted and ignored."""
     size = other.pop("size", None)
+    check_format(name, other.get("memory_format"))
     unknown = [key for key in other if key not in _WITHOUT_EFFECT]
     if unknown:
         raise TypeError(f"{name}() got an unexpected keyword argument {unknown[0]!r}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, special
+from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op, published
 from gradlib.ops.create import zeros_like
 from gradlib.ops.kinds import in_single, takes
@@ -352,7 +353,9 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
 
 @op("linear", complex="explicit", input=lambda g: g)
 def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
-    """A copy in new memory that passes gradients on; ``memory_format`` is accepted and ignored."""
+    """A copy in new memory that passes gradients on. Raises: NotImplementedError for channels-last. Source: torch.clone."""
+    if memory_format is not None:
+        check_format("clone", memory_format)
     return xp.array(input, order="K", copy=True)
 
 

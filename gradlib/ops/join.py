@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Namespace
-from gradlib.core.op import composed, composite, named, op, publish
+from gradlib.core.compile import named
+from gradlib.core.op import composed, composite, op, publish
 from gradlib.core.tensor import Size, Tensor
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.shape import expand, reshape, unsqueeze

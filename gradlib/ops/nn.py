@@ -8,8 +8,9 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, namespace, on_device_of
 from gradlib.backend.scatter import scatter_add
+from gradlib.core.compile import named
 from gradlib.core.modes import no_grad
-from gradlib.core.op import composite, named, op
+from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from gradlib.backend.array import is_array
-from gradlib.core.op import composite, named, op, publish
+from gradlib.core.compile import named
+from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.complexes import conj
 from gradlib.ops.convert import fill

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
+from gradlib.core.compile import named
 from gradlib.core.dispatch import promote
-from gradlib.core.op import composite, named, op, publish
+from gradlib.core.op import composite, op, publish
 from gradlib.ops.kinds import takes
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "fmax", "fmin", "maximum", "minimum", "where"]

@@ -351,7 +351,7 @@ publish(sized_method(expand, "size"), "expand")
 # ---- in place: the tensor itself gets another shape ---------------------------------------------------------------------------
 
 
-def _turn(function: Any, name: str) -> None:
+def turns(function: Any, name: str) -> None:
     """Publish ``NAME_``, which makes a tensor the view that ``function`` gives of it; other views of its memory stay as they are."""
 
     def turn(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -402,6 +402,6 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
 
 
 for _function in (squeeze, unsqueeze, transpose, t):
-    _turn(_function, f"{_function.__name__}_")
+    turns(_function, f"{_function.__name__}_")
 for _name in ("swapaxes_", "swapdims_"):
-    _turn(transpose, _name)
+    turns(transpose, _name)

@@ -8,7 +8,8 @@ import numpy as np
 
 from gradlib.backend.array import Array, is_array, namespace, on_device_of
 from gradlib.core import modes
-from gradlib.core.op import named, op
+from gradlib.core.compile import named
+from gradlib.core.op import op
 from gradlib.core.tensor import Tensor
 from gradlib.trajectory import check as checks, kernels as device, smoothness as host
 from gradlib.trajectory.calling import apply, differentiated, start_parts

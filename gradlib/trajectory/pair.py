@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gradlib.core.op import named, op
+from gradlib.core.compile import named
+from gradlib.core.op import op
 
 Places = tuple[int, ...]
 
