@@ -12,7 +12,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from . import loader
+from . import libraries, loader
 from .loader import Unavailable, reason_against
 
 __all__ = ["Hazard", "Unavailable", "activate", "checked", "expected", "forget_hazards", "hazards", "is_active", "reason_against"]
@@ -34,7 +34,10 @@ def activate(*, peers: bool = False) -> None:
     Raises:
         Unavailable: no Linux on x86-64, no g++, no CuPy wheel, CuPy imported already, or a real GPU; the text says which.
     """
-    loader.load()
+    if not is_active():
+        libraries.offer_all()
+        loader.load()
+        libraries.replace_algorithms()
     loader.driver().hostcuda_set_peers(peers)
 
 

@@ -11,12 +11,11 @@ import importlib
 import importlib.util
 import re
 import subprocess
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradlib.testing.hostcuda import build, loader
+from . import build, loader
 
 _SOURCES: dict[str, tuple[str, ...]] = {"cublas": ("blas.cpp",), "cusolver": ("solver.cpp",), "cusparse": (), "curand": ("rand.cpp",)}
 _NOT_SUPPORTED = {"cublas": 15, "cusolver": 9, "cusparse": 10, "curand": 201}  # *_STATUS_NOT_SUPPORTED; cuRAND has LAUNCH_FAILURE at best
@@ -114,31 +113,8 @@ def replace_algorithms() -> None:
     for module, functions in _ALGORITHMS.items():
         theirs = ctypes.CDLL(str(importlib.import_module(module).__file__))
         for symbol, name in functions.items():
-            _jump(_address(theirs, symbol), _address(ours, f"hostcuda_{name}"))
+            loader.jump(ctypes.cast(theirs[symbol], ctypes.c_void_p).value or 0, ours[f"hostcuda_{name}"])
     import cupy
 
     # CuPy's default on a GPU, but for the reductions that CuPy generates from CUB's headers: those are device code for NVRTC.
     cupy._core.set_routine_accelerators(["cub"])
-
-
-def _address(library: ctypes.CDLL, name: str) -> int:
-    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-    assert address is not None
-    return address
-
-
-def _jump(place: int, target: int) -> None:
-    """Overwrite a function's first twelve bytes by `movabs rax, target; jmp rax`."""
-    first = place & ~4095
-    size = (place + 12 - first + 4095) & ~4095
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    for rights in (7, 5):  # writable while it is written
-        if protect(ctypes.c_void_p(first), ctypes.c_size_t(size), rights):
-            raise OSError(ctypes.get_errno(), "mprotect refuses to make CuPy's code writable")
-        if rights == 7:
-            ctypes.memmove(place, b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0", 12)
-
-
-def names() -> Iterable[str]:
-    """The libraries offered."""
-    return _SOURCES

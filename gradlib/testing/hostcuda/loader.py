@@ -144,17 +144,18 @@ def redirect_runtime(library: str) -> None:
     real = os.path.realpath(library)
     maps = (line.split() for line in Path("/proc/self/maps").read_text().splitlines())
     base = next(int(words[0].split("-")[0], 16) for words in maps if words[-1] == real and int(words[2], 16) == 0)
-    libc, ours = ctypes.CDLL(None), driver()
+    ours = driver()
     for name, address in symbols(Path(real)):
-        if not name.startswith("cuda"):
-            continue
-        target = getattr(ours, name, None) or ours.hostcuda_not_supported
-        pointer = ctypes.cast(target, ctypes.c_void_p).value or 0
-        jump = _JUMP % pointer.to_bytes(8, "little")
-        place = base + address
-        if libc.mprotect(ctypes.c_void_p(place // _PAGE * _PAGE), 2 * _PAGE, 7):
-            raise Unavailable(f"{real} cannot be changed in memory: mprotect failed")
-        ctypes.memmove(place, jump, len(jump))
+        if name.startswith("cuda"):
+            jump(base + address, getattr(ours, name, None) or ours.hostcuda_not_supported)
+
+
+def jump(place: int, target: Any) -> None:
+    """Overwrite the first bytes of a function in memory by a jump to another. Raises: Unavailable where memory cannot be changed."""
+    code = _JUMP % (ctypes.cast(target, ctypes.c_void_p).value or 0).to_bytes(8, "little")
+    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(place // _PAGE * _PAGE), 2 * _PAGE, 7):
+        raise Unavailable("the code of CuPy's modules cannot be changed in memory: mprotect failed")
+    ctypes.memmove(place, code, len(code))
 
 
 def _watch_pool() -> None:
