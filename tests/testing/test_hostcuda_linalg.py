@@ -394,11 +394,13 @@ def test_arguments_that_cusolver_refuses() -> None:
 
 
 def test_what_is_not_written_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    import cupyx.scipy.sparse
     from cupy_backends.cuda.libs import cusparse
 
+    values, columns, rows = cupy.ones(2), cupy.arange(2, dtype="i"), cupy.arange(3, dtype="i")
     with pytest.raises(cusparse.CuSparseError, match="NOT_SUPPORTED"):
-        cusparse.create()
-    assert "cusparseCreate is not written for the CPU" in capfd.readouterr().err
+        cupyx.scipy.sparse.csr_matrix((values, columns, rows), shape=(2, 2)) @ values
+    assert "is not written for the CPU" in capfd.readouterr().err
 
 
 # ---- precisions that only tensor cores have ----------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def as_gpu_adds(a: np.ndarray, axis: int | None) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("order", "CF")
 def test_reductions(rng: np.random.Generator, dtype: str, order: str) -> None:
-    a = np.asarray(rng.integers(-3, 4, (6, 7, 5)).astype(dtype), order=order)
+    a = np.asarray(rng.integers(-1, 2, (6, 7, 5)).astype(dtype), order=order)  # no product overflows, in whichever order
     device = cupy.asarray(a, order=order)
     axes: list[Any] = [None, 0, 2, (1, 2), (0, 1)]
     for axis in axes:

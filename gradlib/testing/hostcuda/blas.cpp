@@ -24,7 +24,7 @@ enum Compute {
     I32_PEDANTIC,
     FAST_16F = 74,
     FAST_16BF,
-    FAST_TF32
+    FAST_TF32 = 77
 };
 
 struct Handle {
@@ -236,7 +236,7 @@ template <class T> struct Product {
           alpha(handle, alpha),
           beta(handle, beta),
           shape(shape),
-          dropped(handle->math_mode & TF32_TENSOR_OP ? 13 : 0),
+          dropped((handle->math_mode & 15) == TF32_TENSOR_OP ? 13 : 0),
           reads_C(handle->pointer_mode || this->beta.value() != T(0)) {
         this->alpha.declare(call), this->beta.declare(call);
     }

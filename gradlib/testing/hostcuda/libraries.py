@@ -17,7 +17,7 @@ from typing import Any
 
 from . import build, loader
 
-_SOURCES: dict[str, tuple[str, ...]] = {"cublas": ("blas.cpp",), "cusolver": ("solver.cpp",), "cusparse": (), "curand": ("rand.cpp",)}
+_SOURCES: dict[str, tuple[str, ...]] = {"cublas": ("blas.cpp",), "cusolver": ("solver.cpp",), "cusparse": ("sparse.cpp",), "curand": ("rand.cpp",)}
 _NOT_SUPPORTED = {"cublas": 15, "cusolver": 9, "cusparse": 10, "curand": 201}  # *_STATUS_NOT_SUPPORTED; cuRAND has LAUNCH_FAILURE at best
 _LAPACK = ("cublas", "cusolver")
 

@@ -81,19 +81,19 @@ template <class T> T reduced(int operation, const T* x, long long count) {  // b
     return combined(operation, reduced(operation, x, count / 2), reduced(operation, x + count / 2, count - count / 2));
 }
 
-template <class T> struct KeyValue {  // cub::KeyValuePair
-    int key;
-    alignas(is_complex<T> ? sizeof(T) : alignof(T)) T value;
-};
+// Where cub::KeyValuePair has its value, behind the key; padding behind that is not written.
+template <class T> constexpr size_t VALUE_AT = std::max(sizeof(int), is_complex<T> ? sizeof(T) : alignof(T));
 
-template <class T> KeyValue<T> extreme(int operation, const T* x, int count) {
-    KeyValue<T> best{0, x[0]};
-    for (int i = 1; i < count && !is_nan(best.value); ++i)
-        if (is_nan(x[i]) || (operation == ARGMAX ? before(best.value, x[i]) : before(x[i], best.value))) best = {i, x[i]};
+template <class T> int extreme(int operation, const T* x, int count) {
+    int best = 0;
+    for (int i = 1; i < count && !is_nan(x[best]); ++i)
+        if (is_nan(x[i]) || (operation == ARGMAX ? before(x[best], x[i]) : before(x[i], x[best]))) best = i;
     return best;
 }
 
 constexpr size_t SPACE = 512;
+
+Span scratch(void* space, size_t bytes) { return {space, bytes}; }
 
 }  // namespace
 
@@ -149,6 +149,8 @@ void hostcuda_thrust_lexsort(int dtype, size_t* index, void* keys, size_t count,
     });
 }
 
+// CuPy takes no exception from CUB: what the driver refuses is among its hazards, and the results stay as they were.
+
 size_t hostcuda_cub_reduce_space(void*, void*, int, void*, int, int) { return SPACE; }
 size_t hostcuda_cub_segmented_reduce_space(void*, void*, int, int, void*, int, int) { return SPACE; }
 size_t hostcuda_cub_scan_space(void*, void*, int, void*, int, int) { return SPACE; }
@@ -163,11 +165,10 @@ void hostcuda_cub_segmented_reduce(void* space, size_t& bytes, void* from, void*
         T* y = static_cast<T*>(to);
         Call call(stream, "cub::DeviceSegmentedReduce");
         call.reads(vector(x, (long long)segments * length)).writes(vector(y, segments));
-        call.writes(vector(static_cast<char*>(space), (long long)bytes));
-        check(call.run([=] {
+        call.writes(scratch(space, bytes));
+        call.run([=] {
             for (int i = 0; i < segments; ++i) y[i] = reduced(operation, x + (long long)i * length, length);
-        }),
-              "reduce");
+        });
     });
 }
 
@@ -177,10 +178,14 @@ void hostcuda_cub_reduce(void* space, size_t& bytes, void* from, void* to, int c
     with_dtype(dtype, [&](auto zero) {
         using T = decltype(zero);
         const T* x = static_cast<const T*>(from);
-        auto* y = static_cast<KeyValue<T>*>(to);
+        char* y = static_cast<char*>(to);
         Call call(stream, operation == ARGMIN ? "cub::DeviceReduce::ArgMin" : "cub::DeviceReduce::ArgMax");
-        call.reads(vector(x, count)).writes(vector(y, 1)).writes(vector(static_cast<char*>(space), (long long)bytes));
-        check(call.run([=] { *y = extreme(operation, x, count); }), "argmin or argmax");
+        call.reads(vector(x, count)).writes(vector(y, VALUE_AT<T> + sizeof(T))).writes(scratch(space, bytes));
+        call.run([=] {
+            const int best = extreme(operation, x, count);
+            std::memcpy(y, &best, sizeof best);
+            std::memcpy(y + VALUE_AT<T>, x + best, sizeof(T));
+        });
     });
 }
 
@@ -190,13 +195,12 @@ void hostcuda_cub_scan(void* space, size_t& bytes, void* from, void* to, int cou
         const T* x = static_cast<const T*>(from);
         T* y = static_cast<T*>(to);
         Call call(stream, "cub::DeviceScan");
-        call.reads(vector(x, count)).writes(vector(y, count)).writes(vector(static_cast<char*>(space), (long long)bytes));
-        check(call.run([=] {
+        call.reads(vector(x, count)).writes(vector(y, count)).writes(scratch(space, bytes));
+        call.run([=] {
             T running = x[0];
             y[0] = running;
             for (int i = 1; i < count; ++i) y[i] = running = combined(operation, running, x[i]);
-        }),
-              "scan");
+        });
     });
 }
 
@@ -213,14 +217,13 @@ void hostcuda_cub_histogram_range(void* space, size_t& bytes, void* from, void* 
             auto* counts = static_cast<long long*>(to);
             Call call(stream, "cub::DeviceHistogram::HistogramRange");
             call.reads(vector(x, (long long)count)).reads(vector(edge, edges)).writes(vector(counts, edges - 1));
-            check(call.writes(vector(static_cast<char*>(space), (long long)bytes)).run([=] {
+            call.writes(scratch(space, bytes)).run([=] {
                 std::fill_n(counts, edges - 1, 0);
                 for (size_t i = 0; i < count; ++i) {
                     const auto above = std::upper_bound(edge, edge + edges, Edge(x[i])) - edge;
                     if (above > 0 && above < edges) ++counts[above - 1];
                 }
-            }),
-                  "histogram");
+            });
         }
     });
 }
@@ -236,13 +239,12 @@ void hostcuda_cub_histogram_even(void* space, size_t& bytes, void* from, void* t
             auto* counts = static_cast<long long*>(to);
             Call call(stream, "cub::DeviceHistogram::HistogramEven");
             call.reads(vector(x, (long long)count)).writes(vector(counts, edges - 1));
-            check(call.writes(vector(static_cast<char*>(space), (long long)bytes)).run([=] {
+            call.writes(scratch(space, bytes)).run([=] {
                 std::fill_n(counts, edges - 1, 0);
                 const double width = double(upper - lower) / (edges - 1);
                 for (size_t i = 0; i < count; ++i)
                     if (double(x[i]) >= lower && double(x[i]) < upper) ++counts[int((double(x[i]) - lower) / width)];
-            }),
-                  "histogram");
+            });
         }
     });
 }
