@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-cupy = pytest.importorskip("cupy")
+from gradlib.testing import hostcuda
+
 pytestmark = pytest.mark.host
-if "standin" in cupy.__file__:
-    pytest.skip("runs on the real CuPy: pytest -p gradlib.testing.hostcuda", allow_module_level=True)
+if not hostcuda.is_active():
+    pytest.skip("its subject is CuPy on hostcuda: pytest -p gradlib.testing.hostcuda", allow_module_level=True)
+cupy = pytest.importorskip("cupy")
 
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 FLOATS = ["float16", "float32", "float64"]

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-cupy = pytest.importorskip("cupy")
+from gradlib.testing import hostcuda
+
 pytestmark = pytest.mark.host
-if "standin" in cupy.__file__:
-    pytest.skip("runs on the real CuPy: pytest -p gradlib.testing.hostcuda", allow_module_level=True)
+if not hostcuda.is_active():
+    pytest.skip("its subject is CuPy on hostcuda: pytest -p gradlib.testing.hostcuda", allow_module_level=True)
+cupy = pytest.importorskip("cupy")
 
 PHILOX, XORWOW = 161, 101
 

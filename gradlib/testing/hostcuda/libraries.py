@@ -17,7 +17,7 @@ from typing import Any
 
 from . import build, loader
 
-_SOURCES: dict[str, tuple[str, ...]] = {"cublas": ("blas.cpp",), "cusolver": ("solver.cpp",), "cusparse": ("sparse.cpp",), "curand": ("rand.cpp",)}
+_SOURCES = {"cublas": "blas.cpp", "cusolver": "solver.cpp", "cusparse": "sparse.cpp", "curand": "rand.cpp"}
 _NOT_SUPPORTED = {"cublas": 15, "cusolver": 9, "cusparse": 10, "curand": 201}  # *_STATUS_NOT_SUPPORTED; cuRAND has LAUNCH_FAILURE at best
 _LAPACK = ("cublas", "cusolver")
 
@@ -78,7 +78,7 @@ def _made(name: str) -> Path:
     )
     rest = _kept(head + "\n".join(lines) + "\n", ".cpp")
     version = _kept(f"{soname} {{ {name}*; hostcuda_*; }};\n", ".map")  # the modules ask for each function with the soname as its version
-    path = build.shared_object(soname, (*_SOURCES[name], rest), (f"-Wl,--version-script={version}",))
+    path = build.shared_object(soname, (_SOURCES[name], rest), (f"-Wl,--version-script={version}",))
     if name in _LAPACK:
         take_lapack(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL))
     return path
