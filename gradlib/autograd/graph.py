@@ -253,7 +253,7 @@ class _AllowMutationOnSavedContext(saved_tensors_hooks):
 
     def pack_hook(self, tensor: Tensor) -> _Kept:  # a method, so that the object does not hold itself
         kept = _Kept(tensor.detach())
-        version = tensor.version
+        version = tensor.version.storage
         self.kept.setdefault(id(version), (version, weakref.WeakSet()))[1].add(kept)
         return kept
 
@@ -268,7 +268,7 @@ class _AllowMutationOnSavedContext(saved_tensors_hooks):
         """Copy what was saved of a storage before it is written."""
         if target._version_slot is None:
             return
-        _, several = self.kept.pop(id(target._version_slot), (None, ()))
+        _, several = self.kept.pop(id(target._version_slot.storage), (None, ()))
         copies: dict[int, Tensor] = {}
         for kept in tuple(several):
             if kept.tensor is not None:

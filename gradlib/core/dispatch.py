@@ -14,7 +14,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_cupy, is_view_of, may_leave_host, move, namespace, on_device_of
 from gradlib.core.batched import Batched, refuse_values
-from gradlib.core.memory import overwrite, refuse_write
+from gradlib.core.memory import no_derivative, overwrite, refuse_out
 from gradlib.core.modes import local, made_node, next_seq, observing, watch
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.saved import pack_results
@@ -402,17 +402,15 @@ def _refuse_out(name: str, out: Any, result: Any) -> None:
     """Refuse what cannot take a result as ``out=``."""
     if not isinstance(out, Tensor) or not isinstance(result, Tensor):
         raise TypeError(f"{name}: out= takes a Tensor, got {type(out).__name__}")
-    if result._node is not None or (out._node is not None and (local.grad_enabled or not watch.no_grad)):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
-        )
+    if result._node is not None:
+        raise no_derivative(name)
     if out._array.shape != result._array.shape:
         raise RuntimeError(f"{name}: out= has shape {list(out._array.shape)}, the result {list(result._array.shape)}")
     if not dtypes.can_cast(result._array.dtype, out._array.dtype):
         raise RuntimeError(f"result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype}")
     if device_index(out._array) != device_index(result._array):
         raise RuntimeError(f"{name}: out= is on {out.device}, the result on {result.device}")
-    refuse_write(out, f"{name}(out=)")
+    refuse_out(out, name)
 
 
 def conjugate(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend.array import Array, assign, is_writeable, on_device_of
-from gradlib.core.modes import local, writing
+from gradlib.core.modes import local, watch, writing
 from gradlib.core.tensor import InferenceTensor, Tensor
 
 
@@ -50,6 +50,19 @@ def refuse_write(target: Tensor, name: str) -> None:
     """Refuse what cannot be written whether it is recorded or not."""
     refuse_inference(target)
     refuse_memory(target._array, name)
+
+
+def refuse_out(target: Tensor, name: str) -> None:
+    """Refuse a tensor that cannot be written as ``out=``: also what has a place in the graph, while operations are recorded."""
+    if target._node is not None and (local.grad_enabled or not watch.no_grad):
+        raise no_derivative(name)
+    refuse_write(target, f"{name}(out=)")
+
+
+def no_derivative(name: str) -> RuntimeError:
+    return RuntimeError(
+        f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+    )
 
 
 _REFUSALS = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, UserWarning)

@@ -74,6 +74,50 @@ class Version:
             self.limit = 16 + 2 * len(self.views)
         self.views.append(weakref.ref(view))
 
+    @property
+    def storage(self) -> Version:
+        """The counter of the storage itself."""
+        return self
+
+
+class Detached(Version):
+    """The counter of a tensor that was detached in place: its storage's, but to what saved the tensor before, it is stale.
+
+    For it has lost its place in the graph, which second derivatives need. Aliases and views that were saved keep theirs.
+    """
+
+    __slots__ = ("_storage", "since")
+
+    def __init__(self, version: Version) -> None:
+        self._storage = version.storage
+        self.since = next_seq()
+
+    @property
+    def storage(self) -> Version:
+        return self._storage
+
+    @property  # type: ignore[misc]
+    def count(self) -> int:
+        return self._storage.count
+
+    @property  # type: ignore[misc]
+    def views(self) -> list[weakref.ref[Any]]:
+        return self._storage.views
+
+    @property  # type: ignore[misc]
+    def changed(self) -> int:
+        return max(self.since, self._storage.changed)
+
+    @changed.setter
+    def changed(self, seq: int) -> None:
+        self._storage.changed = seq
+
+    def bump(self, seq: int | None = None) -> None:
+        self._storage.bump(seq)
+
+    def add_view(self, view: Any) -> None:
+        self._storage.add_view(view)
+
 
 class Extras:
     """What few nodes have: hooks, metadata, a stream, the versions of outputs that were written or viewed."""
@@ -412,6 +456,11 @@ def freed(node: Node) -> RuntimeError:
 
 
 def stale(node: Node, shape: tuple[int, ...], version: Version) -> RuntimeError:
+    if version.storage.changed < node.seq:
+        return RuntimeError(
+            f"Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(): one of shape {list(shape)} saved by "
+            f"{node.name()} (seq {node.seq}). This is not supported, please use out-of-place `.detach()` instead."
+        )
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape "
         f"{list(shape)} saved by {node.name()} (seq {node.seq}) is at version {version.count}, written after it was saved. "

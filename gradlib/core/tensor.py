@@ -17,7 +17,7 @@ from gradlib.backend import array as arrays, dtype as dtypes
 from gradlib.backend.array import Array
 from gradlib.backend.names import missing_attribute
 from gradlib.core.modes import local, refuse_differentiated, watch
-from gradlib.core.node import AccumulateGrad, Born, Meta, Node, Output, RemovableHandle, Version, add_hook, making
+from gradlib.core.node import AccumulateGrad, Born, Detached, Meta, Node, Output, RemovableHandle, Version, add_hook, making
 from gradlib.core.readout import Readout, Size as Size
 
 if TYPE_CHECKING:
@@ -224,6 +224,8 @@ class Tensor(Readout, Methods):
         """Take this tensor out of the graph that made it, in place; it becomes a leaf that wants no gradient."""
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        if not self.is_leaf:
+            self._version_slot = Detached(self.version)
         self._node = None
         if self._meta is not None:
             self._meta.retains_grad = False

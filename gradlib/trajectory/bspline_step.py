@@ -9,7 +9,7 @@ import numpy as np
 from gradlib.backend.array import Array, constant, device_index
 from gradlib.trajectory import bspline as host, check as checks, kernels as device
 from gradlib.trajectory.blocks import compute_dtype
-from gradlib.trajectory.calling import apply, delivered
+from gradlib.trajectory.calling import apply, delivered, filling
 from gradlib.trajectory.maps import Static, batch_and_joints, each, launch_times, series, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
@@ -149,7 +149,9 @@ def step_bspline(
     static = (int(degree), int(samples_per_knot), goal is not None, sizes.shape, sizes.time_last)
     times = checks.step_times(name, dt, knots, sizes, check, one=True)
     targets = checks.outputs(name, out, knots, sizes._replace(horizon=_sizes(static)[-1]))
-    return delivered(apply(bspline_map, times, static, which, targets, [parts[i] for i in which]), out)
+    with filling(out):
+        made = apply(bspline_map, times, static, which, targets, [parts[i] for i in which])
+    return delivered(made, out)
 
 
 def _state(name: str, which: str, state: Any, knots: Any, sizes: checks.Sizes) -> list[Any]:

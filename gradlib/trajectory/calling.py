@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.core import modes
+from gradlib.core.memory import has_begun
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor
 from gradlib.trajectory import check as checks
@@ -23,6 +24,22 @@ def differentiated(dt: Any) -> bool:
 def apply(pair: Pair, dt: Any, static: Any, which: tuple[int, ...], out: Any, parts: list[Any]) -> Any:
     """A map on its parts, with dt as a differentiable input where that may be asked for."""
     return pair.forward_timed(static, which, out, [dt, *parts]) if differentiated(dt) else pair.forward(dt, static, which, out, parts)
+
+
+class filling:
+    """While entered, the caller's buffers are being filled; one whose filling fails half way counts as written."""
+
+    def __init__(self, out: Any) -> None:
+        self.tensors = [buffer for buffer in out or () if isinstance(buffer, Tensor)]
+
+    def __enter__(self) -> None:
+        for buffer in self.tensors:
+            modes.writing(buffer)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and has_begun(error):
+            for buffer in self.tensors:
+                buffer.version.bump()
 
 
 def start_parts(name: str, start: Any, u: Any, sizes: checks.Sizes, start_idx: Any, check: bool) -> list[Any]:

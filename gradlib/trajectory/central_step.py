@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.trajectory import central as host, check as checks, kernels as device
-from gradlib.trajectory.calling import apply, delivered, start_parts
+from gradlib.trajectory.calling import apply, delivered, filling, start_parts
 from gradlib.trajectory.maps import Static, batch_and_joints, each, launch_times, series, series_rows, shaped, step_times
 from gradlib.trajectory.pair import Places, closed_pair
 from gradlib.trajectory.state import JointState, JointTrajectory
@@ -87,5 +87,7 @@ def central(name: str, u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, l
     parts = [u, *begin, end]
     which = tuple(i for i, x in enumerate(parts) if x is not None)
     static = (end is not None, sizes.shape, sizes.time_last)
-    made = apply(central_map, times, static, which, checks.outputs(name, out, u, sizes), [parts[i] for i in which])
+    targets = checks.outputs(name, out, u, sizes)
+    with filling(out):
+        made = apply(central_map, times, static, which, targets, [parts[i] for i in which])
     return delivered(made, out)

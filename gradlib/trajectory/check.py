@@ -12,7 +12,8 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, is_writeable, move, namespace, on_device_of
-from gradlib.core.tensor import Tensor
+from gradlib.core.memory import refuse_out
+from gradlib.core.tensor import InferenceTensor, Tensor
 
 LAYOUTS = ("bhd", "bdh")
 
@@ -150,7 +151,7 @@ def outputs(name: str, out: Any, u: Any, sizes: Sizes) -> list[Array] | None:
     """The four arrays to fill.
 
     Raises: TypeError or ValueError unless they are four C-contiguous, aligned, writable arrays of u's dtype, device and shape that
-    share no memory with each other.
+    share no memory with each other or with u; RuntimeError for a Tensor that requires a gradient.
     """
     if out is None:
         return None
@@ -170,8 +171,18 @@ def outputs(name: str, out: Any, u: Any, sizes: Sizes) -> list[Array] | None:
                 f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
                 "give a fresh array from empty_like"
             )
-    if type(like) is np.ndarray and any(np.may_share_memory(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
+    known = type(like) is np.ndarray or not isinstance(like, np.ndarray)  # a row of a batch (vmap) is neither
+    overlap = namespace(like).may_share_memory if known else lambda a, b: False
+    if any(overlap(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
         raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
-    if type(like) is np.ndarray and any(np.may_share_memory(x, like) for x in arrays):
+    if any(overlap(x, like) for x in arrays):
         raise ValueError(f"{name}: out lies apart from u, got arrays that overlap; give fresh arrays")
+    refuse_outputs(name, out)
     return arrays
+
+
+def refuse_outputs(name: str, out: Any) -> None:
+    """Refuse Tensors among the buffers that cannot be written."""
+    for buffer in out or ():
+        if type(buffer) is Tensor or isinstance(buffer, InferenceTensor):  # a row of a batch is refused with the others
+            refuse_out(buffer, name)

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.backend.array import Array
+from gradlib.core.memory import overwrite
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor
-from gradlib.trajectory.calling import delivered
-from gradlib.trajectory.check import raw
+from gradlib.trajectory.calling import delivered, filling
+from gradlib.trajectory.check import raw, refuse_outputs
 from gradlib.trajectory.compat import jit_tensor_step_pos_clique
 from gradlib.trajectory.state import JointTrajectory
 from gradlib.trajectory.steps import step_acceleration, step_position
 
 
-def _keep(g: Any, buffer: Array) -> Any:
-    buffer[...] = raw(g)
+def _keep(g: Any, buffer: Any) -> Any:
+    if isinstance(buffer, Tensor):
+        overwrite(buffer, raw(g), "out_grad_position")
+    else:
+        buffer[...] = raw(g)
     return g
 
 
 @op("linear", name="trajectory_keep_gradient", view=True, method=False, complex="none", input=lambda g, buffer: _keep(g, buffer))
-def keep_gradient(xp: Any, input: Any, buffer: Array) -> Any:
+def keep_gradient(xp: Any, input: Any, buffer: Any) -> Any:
     """The input; its gradient is copied into buffer when backward passes."""
     return input.view()
 
@@ -42,7 +45,7 @@ def turn(xp: Any, input: Any, buffer: Any) -> Any:
 
 def _kept(u: Any, out_grad: Any) -> Any:
     """u with its gradient copied into out_grad on the way back."""
-    return u if out_grad is None or not isinstance(u, Tensor) else keep_gradient(u, raw(out_grad))
+    return u if out_grad is None or not isinstance(u, Tensor) else keep_gradient(u, out_grad)
 
 
 def _buffers(*out: Any) -> tuple[Any, ...] | None:
@@ -133,8 +136,11 @@ class CliqueTensorStepCoalesceKernel:
     ) -> JointTrajectory:  # fmt: skip
         start = (start_position, start_velocity, start_acceleration)
         out = _buffers(out_position, out_velocity, out_acceleration, out_jerk)
+        refuse_outputs("CliqueTensorStepCoalesceKernel", out)
         made = step_position(turn(_kept(u_act, out_grad_position), None), start, traj_dt, layout="bdh")
-        return delivered([turn(x, None if out is None else raw(out[i])) for i, x in enumerate(made)], out)
+        with filling(out):
+            turned = [turn(x, None if out is None else raw(out[i])) for i, x in enumerate(made)]
+        return delivered(turned, out)
 
 
 class AccelerationTensorStepIdxKernel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.trajectory import check as checks
-from gradlib.trajectory.calling import apply, delivered, start_parts
+from gradlib.trajectory.calling import apply, delivered, filling, start_parts
 from gradlib.trajectory.central_step import central
 from gradlib.trajectory.maps import chain
 from gradlib.trajectory.state import JointTrajectory
@@ -118,5 +118,6 @@ def _step(
     which = (0, *(i + 1 for i, x in enumerate(begin) if x is not None))
     parts = [u, *(x for x in begin if x is not None)]
     static = (order, exact, sizes.shape, sizes.time_last)
-    made = apply(_CHAINS[order], times, static, which, targets, parts)
+    with filling(out):
+        made = apply(_CHAINS[order], times, static, which, targets, parts)
     return delivered(made, out)

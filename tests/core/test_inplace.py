@@ -245,3 +245,60 @@ class TestRefused:
         z = gradlib.ones(2, dtype=gradlib.float32).mul_(y)
         z.sum().backward()
         assert (y.grad.dtype, y.grad.tolist()) == (gradlib.float64, [1, 1])
+
+
+class TestDetachedInPlace:
+    """What was saved of a tensor before ``detach_()`` has lost its place in the graph, and with it second derivatives."""
+
+    DETACHED = r"saved tensor that has been detached in-place, i.e. with .detach_\(\)"
+
+    def test_a_saved_input_is_refused(self) -> None:
+        for create_graph in (False, True):
+            x = leaf()
+            y = x * 2
+            z = y * y
+            y.detach_()
+            with pytest.raises(RuntimeError, match=f"{self.DETACHED}.*MulBackward0"):
+                grad(z.sum(), x, create_graph=create_graph)
+
+    def test_what_did_not_save_it_is_not(self) -> None:
+        x = leaf()
+        y = x * 2
+        results = [y + 1, y.exp(), y.detach() * x, y[1:] * y[1:], y * gradlib.ones(3, dtype=gradlib.float64)]
+        y.detach_()
+        results.append(y * x)
+        e = np.exp([2, 4, 6])
+        for result, expected in zip(results, ([2] * 3, 2 * e, [2, 4, 6], [0, 16, 24], [2] * 3, [2, 4, 6]), strict=True):
+            np.testing.assert_allclose(host(grad(result.sum(), x)[0]), expected, rtol=1e-12)
+
+    def test_the_storage_still_counts_for_all(self) -> None:
+        for pick in (lambda y, v: y, lambda y, v: v, lambda y, v: y[1:]):
+            x = leaf()
+            y = x * 2
+            v = y.detach()
+            y.detach_()
+            z = y * x
+            pick(y, v).mul_(2)
+            assert (y._version, v._version) == (1, 1)
+            with pytest.raises(RuntimeError, match=STALE):
+                z.sum().backward()
+
+    def test_it_may_join_a_graph_again(self) -> None:
+        x = leaf()
+        y = (x * 2).detach_()
+        y.mul_(x)
+        (y * y).sum().backward()
+        assert x.grad.tolist() == [8, 64, 216]
+        y = (x * 2).detach_().requires_grad_()
+        (y * y).sum().backward()
+        assert y.grad.tolist() == [4, 8, 12]
+
+    def test_saved_values_that_may_be_written(self) -> None:
+        x = leaf()
+        with gradlib.autograd.graph.allow_mutation_on_saved_tensors():
+            y = x * 2
+            z = y.detach() * x
+            y.detach_()
+            y.zero_()
+            z.sum().backward()
+        assert x.grad.tolist() == [2, 4, 6]

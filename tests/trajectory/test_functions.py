@@ -62,6 +62,10 @@ def test_every_gradient_and_the_callers_gradient_buffer(make, parts, name):
     made = call(name, u, start, index, [None] * 4, dt, buffer)
     sum((x * x).sum() for x in made).backward()
     np.testing.assert_array_equal(host(buffer), host(u.grad))
+    assert buffer._version == 1
+    made = call(name, u, start, index, [None] * 4, dt, make.put(np.zeros((1, H, D))).expand(B, H, D))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        made[0].sum().backward()
 
 
 def test_dense_matrices(make):

@@ -10,7 +10,15 @@ import pytest
 
 import gradlib
 from gradlib.autograd import grad, gradcheck, gradgradcheck
-from gradlib.trajectory import JointState, JointTrajectory, step_acceleration, step_jerk, step_position, step_velocity
+from gradlib.trajectory import (
+    CliqueTensorStepCoalesceKernel,
+    JointState,
+    JointTrajectory,
+    step_acceleration,
+    step_jerk,
+    step_position,
+    step_velocity,
+)
 from tests.trajectory import oracle
 from tests.trajectory.helpers import host
 
@@ -168,6 +176,61 @@ def test_writing_a_buffer_that_backward_needs_is_refused(make):
     step_acceleration(u, None, dt, out=out)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def _in_inference_mode(make):
+    with gradlib.inference_mode():
+        return make.put(np.zeros((B, H, D)))
+
+
+@pytest.mark.parametrize(
+    ("buffer", "text"),
+    [
+        (lambda make: make.put(np.zeros((B, H, D))).requires_grad_(), "automatic differentiation"),
+        (lambda make: make.put(np.zeros((B, H, D))).requires_grad_() * 1, "automatic differentiation"),
+        (lambda make: make.put(np.zeros((2 * B, H, D))).requires_grad_()[:B], "automatic differentiation"),
+        (_in_inference_mode, "inference tensor outside InferenceMode"),
+    ],
+)
+def test_buffers_that_are_no_plain_tensors_are_refused(make, buffer, text):
+    u = make(B, H, D)
+    for step in (
+        lambda out: step_jerk(u, None, 0.1, out=out),
+        lambda out: CliqueTensorStepCoalesceKernel.apply(u, None, None, None, *out, 0.1, None),
+    ):
+        out = [make.put(np.zeros((B, H, D))) for _ in range(4)]
+        out[2] = buffer(make)
+        with pytest.raises(RuntimeError, match=text):
+            step(out)
+        assert all((host(x) == 0).all() and x.version.count == 0 for x in out)
+
+
+def test_a_leaf_as_buffer_while_nothing_is_recorded(make):
+    out = [make.put(np.zeros((B, H, D))).requires_grad_() for _ in range(4)]
+    with gradlib.no_grad():
+        step_jerk(make(B, H, D), None, 0.1, out=out)
+    assert all(x.is_leaf and x.requires_grad and x._version == 1 for x in out)
+
+
+def test_buffers_that_overlap_are_refused(make):
+    whole = make.put(np.zeros((B + 1, H, D)))
+    u = make(B, H, D)
+    apart = [make.put(np.zeros((B, H, D))) for _ in range(3)]
+    with pytest.raises(ValueError, match="overlap"):
+        step_jerk(u, None, 0.1, out=[whole[:-1], whole[1:], *apart[1:]])
+    with pytest.raises(ValueError, match="apart from u"):
+        step_jerk(whole[:-1], None, 0.1, out=[whole[1:], *apart])
+
+
+@pytest.mark.host
+def test_buffers_whose_filling_fails_half_way_are_counted(make):
+    x = make(B, H, D)
+    out = [gradlib.zeros(B, H, D, dtype=gradlib.float64) for _ in range(4)]
+    product = (out[0] * x).sum()
+    with pytest.raises(FloatingPointError):
+        step_acceleration(gradlib.full((B, H, D), 1e308, dtype=gradlib.float64), None, 10.0, out=out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
 
 
 def test_raw_arrays_give_raw_arrays(rng):
