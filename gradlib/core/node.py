@@ -96,15 +96,15 @@ class Detached(Version):
     def storage(self) -> Version:
         return self._storage
 
-    @property  # type: ignore[misc]
-    def count(self) -> int:
+    @property
+    def count(self) -> int:  # type: ignore[override]
         return self._storage.count
 
-    @property  # type: ignore[misc]
-    def views(self) -> list[weakref.ref[Any]]:
+    @property
+    def views(self) -> list[weakref.ref[Any]]:  # type: ignore[override]
         return self._storage.views
 
-    @property  # type: ignore[misc]
+    @property
     def changed(self) -> int:
         return max(self.since, self._storage.changed)
 
