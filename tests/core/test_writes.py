@@ -23,7 +23,7 @@ from tests.values import host
 Write = Callable[[Tensor], Any]
 
 TURNS = {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"}
-NO_WRITES = TURNS | {"as_strided_", "detach_", "requires_grad_", "resize_", "set_"}
+NO_WRITES = TURNS | {"as_strided_", "detach_", "requires_grad_", "resize_", "resize_as_", "set_"}
 """What changes a tensor, but none of its elements."""
 
 
@@ -249,7 +249,18 @@ def test_every_operator_is_among_them() -> None:
 # ---- the tensor itself gets another shape -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("turn", [lambda x: x.t_(), lambda x: x.squeeze_(), lambda x: x.unsqueeze_(0), lambda x: x.transpose_(0, 1)])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        lambda x: x.t_(),
+        lambda x: x.squeeze_(),
+        lambda x: x.unsqueeze_(0),
+        lambda x: x.transpose_(0, 1),
+        lambda x: x.resize_(6),
+        lambda x: x.set_(two()),
+        lambda x: x.as_strided_((3,), (1,)),
+    ],
+)
 def test_shapes_of_what_inference_mode_made(turn: Write) -> None:
     with gradlib.inference_mode():
         x = two()
