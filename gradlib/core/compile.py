@@ -1,9 +1,10 @@
-"""Writes the Python of each operation's plain path, as ``dataclasses`` writes ``__init__``: once, when the operation is declared.
+"""Writes the Python of each operation's fast path, as ``dataclasses`` writes ``__init__``: when it is first called.
 
-The plain path is what runs when every input is a Tensor on NumPy of one dtype, float32 or float64 (or a Python number), and nothing
+The fast path is what runs when every input is a Tensor on NumPy of one dtype, float32 or float64 (or a Python number), and nothing
 unusual is active. It does no look-up by name, no loop over inputs and no call but the operation's own. Everything else goes to
-``dispatch``, where CuPy arrays find a plain path of their own, written when the first of them comes; the rest goes to ``general``, which
-does the same in general and is the text to read first. ``print(source_of_call(op))`` shows what was written.
+``dispatch``, where CuPy arrays find a fast path of their own, written when the first of them comes; the rest goes to ``general``, which
+does the same in general and is the text to read first. ``inspect.getsource(gradlib.tanh)`` shows what is written, and so do a traceback
+and the debugger.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import linecache
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +45,8 @@ _COMMON = {
     "local": modes.local,
     "next_seq": modes.next_seq,
     "dispatch": dispatch,
+    "general": general,
+    "operate": operate,
     "keywords": keywords,
     "mark_view": mark_view,
     "as_array": as_array,
@@ -52,11 +57,36 @@ _COMMON = {
 }
 
 
-def build(name: str, source: str, names: dict[str, Any]) -> Any:
-    """The function of that name in a Python text, with what every compiled text may name and what this one needs besides."""
+def build(name: str, file: str, source: str, names: dict[str, Any]) -> Any:
+    """The function of that name in a Python text, with what every written text may name and what this one needs besides.
+
+    ``file``: the name under which tracebacks, the debugger and ``inspect`` find the text.
+    """
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     space = {**_COMMON, **names}
-    exec(compile(source, f"<gradlib op {name}>", "exec"), space)
+    exec(compile(source, file, "exec"), space)
     return space[name]
+
+
+def written_when_called(name: str, file: str, head: str, call: str, write: Callable[[], str], names: dict[str, Any]) -> FunctionType:
+    """A function whose text is written and compiled at its first call.
+
+    Until then its body is one line. Then its code is exchanged, so that whoever holds the function has the written one.
+
+    Args:
+        name, file, names: as for ``build``.
+        head: its parameters. call: how it hands all of them on.
+        write: gives the text.
+    """
+    function: FunctionType = build(name, file, f"def {name}({head}):\n    return _written()({call})\n", names)
+
+    def written() -> FunctionType:
+        function.__code__ = build(name, file, write(), {**function.__globals__}).__code__
+        return function
+
+    linecache.cache[file] = (lambda: write() + "\n",)  # for who looks before anyone calls
+    function.__globals__["_written"] = written
+    return function
 
 
 def _nodes(op: Op) -> dict[str, Any]:
@@ -68,29 +98,44 @@ def _nodes(op: Op) -> dict[str, Any]:
 
 def compile_composite(function: Callable[..., Any], label: str | None) -> Callable[..., Any]:
     """The public form of a function of operations: it takes NumPy's ``axis`` and ``keepdims`` too, and observers see it by its label."""
-    parameters = inspect.signature(function).parameters
-    space = {f"_default_{p.name}": p.default for p in parameters.values()} | {"_function": function, "seen": seen}
-    return functools.wraps(function)(build(function.__name__, source_of_composite(function.__name__, parameters, label), space))
+    name, parameters = function.__name__, inspect.signature(function).parameters
+    names = {f"_default_{p.name}": p.default for p in parameters.values()} | {"_function": function, "seen": seen}
+    head, call = _listed(parameters)
+    if "dim" in parameters:
+        head, call = f"{head}, **aliases", f"{call}, **aliases"
+    file = f"gradlib function {label or name}"
+    made = written_when_called(name, file, head, call, lambda: source_of_composite(name, parameters, label), names)
+    return functools.wraps(function)(made)
 
 
 def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], label: str | None) -> str:
     """The Python text of ``compile_composite``."""
-    passed = []
-    for p in parameters.values():
-        stars = _STARS.get(p.kind, "")
-        passed.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else stars + p.name)
-    listed = _listed(list(parameters.values()))
+    head, call = _listed(parameters)
     lines = []
     if "dim" in parameters:
-        listed.append("**aliases")
+        head += ", **aliases"
         lines += ["    if aliases:", "        dim = aliases.pop('axis', dim)"]
         lines += ["        keepdim = aliases.pop('keepdims', keepdim)"] if "keepdim" in parameters else []
-        lines += ["        if aliases:", f"            return _function({', '.join(passed)}, **aliases)  # which refuses them"]
-    call = ", ".join(passed)
+        lines += ["        if aliases:", f"            return _function({call}, **aliases)  # which refuses them"]
     if label is not None:
         lines += ["    if watch.active:", f"        return seen({label!r}, _function, {call})"]
-    lines.append(f"    return _function({call})")
-    return "\n".join([f"def {name}({', '.join(listed)}):", *lines])
+    return "\n".join([f"def {name}({head}):", *lines, f"    return _function({call})"])
+
+
+_STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+def _listed(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, str]:
+    """Parameters as they stand in a definition, their defaults by the names ``_default_NAME``; and how they are handed on."""
+    head: list[str] = []
+    call: list[str] = []
+    for p in parameters.values():
+        if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in head):
+            head.append("*")
+        stars = _STARS.get(p.kind, "")
+        head.append(stars + p.name + ("" if p.default is p.empty else f"=_default_{p.name}"))
+        call.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else stars + p.name)
+    return ", ".join(head), ", ".join(call)
 
 
 def seen(label: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
@@ -112,17 +157,60 @@ COMPOSED: set[str] = set()
 # ---- the call ---------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Variant:
+    """Whom a text of the fast path serves, and what it says differently from the others.
+
+    Attributes:
+        name: tells its file from those of the operation's other texts.
+        usual: the condition that nothing unusual is active.
+        seq: the expression for a node's sequence number.
+        library: the namespace that the value computes in.
+        array: the class of its arrays.
+        rest: what everything else goes to.
+        more: what it is given after the operation and its arguments.
+    """
+
+    name: str
+    usual: str = "not watch.active"
+    seq: str = "next_seq()"
+    library: str = "np"
+    array: str = "ndarray"
+    rest: str = "dispatch"
+    more: str = ""
+
+    def file(self, op: Op) -> str:
+        return f"gradlib op {op.label}, {self.name}"
+
+    def value(self, op: Op, arguments: str) -> str:
+        """The expression that computes the operation's value."""
+        return f"_direct({arguments})" if op.direct is not None else f"_value({self.library}, {arguments})"
+
+    def plain(self, name: str) -> str:
+        """The condition that an array is of the class that the text is for, and on the current device."""
+        on_current = f" and {name}.data.device_id == current_device()" if self.library == "cupy" else ""
+        return f"type({name}) is {self.array}{on_current}"
+
+    def leave(self, op: Op) -> str:
+        """The statement that hands the call over."""
+        return f"return {self.rest}(op, ({', '.join(op.params)},){self.more})"
+
+
+CALL = Variant("call")
+OPERATOR = Variant("operator", rest="operate")
+OBSERVED = Variant("observed", usual="watch.active == watch.observed", seq="_seq", more=", _seq")
+ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="general")
+
+
 def compile_call(op: Op, operator: bool = False) -> Any:
     """The public function of an operation; or what stands on Tensor for one of Python's operators: no keywords, and ``operate``."""
-    names = {f"_default_{p.name}": p.default for p in op.signature.parameters.values()}
-    names |= {"op": op, "_value": op.value, "_direct": op.direct, **_nodes(op)}
-    names |= forward_names(op)
-    if operator:
-        names["dispatch"] = operate
-    function = build(op.name, source_of_call(op, operator), names)
+    variant = OPERATOR if operator else CALL
+    names = {f"_default_{name}": value for name, value in op.defaults.items()}
+    names |= {"op": op, "_value": op.value, "_direct": op.direct, **_nodes(op), **forward_names(op)}
+    head, call = (", ".join(op.params),) * 2 if operator else _signature(op)
+    function: Any = written_when_called(op.label, variant.file(op), head, call, lambda: source_of_call(op, variant), names)
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
-    function.__qualname__ = op.name
     function.op = op
     return function
 
@@ -137,45 +225,37 @@ def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[.
         classes = {each: _subclass(each, node_name(label)) for each in {op.node, op.lasting_node, op.complex_node, op.lasting_complex_node}}
         op.node, op.lasting_node = classes[op.node], classes[op.lasting_node]
         op.complex_node, op.lasting_complex_node = classes[op.complex_node], classes[op.lasting_complex_node]
-    assert isinstance(call, FunctionType)
-    space = {**call.__globals__, "op": op, **_nodes(op)}
-    function = op.call = FunctionType(call.__code__, space, label, call.__defaults__, call.__closure__)
-    function.__kwdefaults__ = call.__kwdefaults__
-    function.__doc__, function.__module__, function.__qualname__ = call.__doc__, call.__module__, label
-    function.op = op  # type: ignore[attr-defined]
+    op.call = compile_call(op)
     OPERATIONS.add(label)
-    return function
+    return op.call
 
 
 def compile_on_device(op: Op) -> Any:
     """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``general``."""
     library = arrays.cupy()
-    named = {"ndarray": library.ndarray, "np": library, "current_device": library.cuda.runtime.getDevice, "dispatch": general}
+    named = {"cupy": library, "cupy_array": library.ndarray, "current_device": library.cuda.runtime.getDevice}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
     direct = device_function(op.direct.__name__) if op.direct is not None else None
-    return build(op.name, source_on_device(op), {**named, "op": op, "_value": op.value, "_direct": direct, **_nodes(op)})
+    named |= {"op": op, "_value": op.value, "_direct": direct, **_nodes(op)}
+    return build(op.name, ON_DEVICE.file(op), source_on_device(op), named)
 
 
 def source_on_device(op: Op) -> str:
-    """The Python text of an operation's plain path on CuPy arrays."""
-    arguments = ", ".join(op.params)
-    path = (_plain_path(op, device=True) + _raw_path(op, device=True)) if _has_plain_path(op) else []
-    return "\n".join([f"def {op.name}({arguments}):", *path, f"    return dispatch(op, ({arguments},))"])
+    """The Python text of an operation's fast path on CuPy arrays."""
+    path = (_fast_path(op, ON_DEVICE) + _raw_path(op, ON_DEVICE)) if _has_fast_path(op) else []
+    return "\n".join([f"def {op.name}({', '.join(op.params)}):", *path, f"    {ON_DEVICE.leave(op)}"])
 
 
 def compile_observed(op: Op) -> Any:
     """``observed(seq, *args)``: the operation with the number its node is to have, for an observer to call while it is all there is."""
-    return build("observed", source_of_observed(op), {"op": op, "_value": op.value, "_direct": op.direct, **_nodes(op)})
+    named = {"op": op, "_value": op.value, "_direct": op.direct, **_nodes(op)}
+    return build("observed", OBSERVED.file(op), source_of_observed(op), named)
 
 
 def source_of_observed(op: Op) -> str:
-    """The Python text of an operation's plain path under an observer."""
-    arguments = ", ".join(op.params)
-    lines = [f"def observed(_seq, {arguments}):"]
-    if _has_plain_path(op):
-        text = "\n".join(_plain_path(op)).replace("not watch.active", "watch.active == watch.observed").replace("next_seq()", "_seq")
-        lines.append(text.replace(f"dispatch(op, ({arguments},))", f"dispatch(op, ({arguments},), _seq)"))
-    return "\n".join([*lines, f"    return dispatch(op, ({arguments},), _seq)"])
+    """The Python text of an operation's fast path under an observer."""
+    path = _fast_path(op, OBSERVED) if _has_fast_path(op) else []
+    return "\n".join([f"def observed(_seq, {', '.join(op.params)}):", *path, f"    {OBSERVED.leave(op)}"])
 
 
 def direct_function(op: Op) -> str | None:
@@ -193,65 +273,57 @@ def direct_function(op: Op) -> str | None:
     return name if list(args) == marks and not kwargs and hasattr(np, name) else None
 
 
-def source_of_call(op: Op, operator: bool = False) -> str:
+def source_of_call(op: Op, variant: Variant = CALL) -> str:
     """The Python text of an operation's public function."""
     arguments = ", ".join(op.params)
     aliased = "dim" in op.params
-    lines = [f"def {op.name}({arguments if operator else _signature(op, aliased)}):"]
-    if aliased:
+    lines = [f"def {op.label}({arguments if variant is OPERATOR else _signature(op)[0]}):"]
+    if aliased and variant is CALL:
         lines += ["    if aliases:", f"        return keywords(op, ({arguments},), aliases)"]
-    lines += (
-        ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"]
-        if "out" not in op.params and not operator
-        else []
-    )
+    if "out" not in op.params and variant is CALL:
+        lines += ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"]
     if op.tensors and op.sequence is None and len(op.outputs) == 1:
-        lines += (_plain_path(op) if _has_plain_path(op) else []) + _raw_path(op)
+        lines += (_fast_path(op, variant) if _has_fast_path(op) else []) + _raw_path(op, variant)
     if has_forward_path(op):
-        lines += forward_path(op, f"return dispatch(op, ({arguments},))")
-    lines.append(f"    return dispatch(op, ({arguments},))")
+        lines += forward_path(op, variant.value, variant.leave(op))
+    lines.append(f"    {variant.leave(op)}")
     return "\n".join(lines)
 
 
-def _signature(op: Op, aliased: bool) -> str:
-    """The declared parameters after the namespace, with ``out`` and, where there is a ``dim``, NumPy's names for it."""
-    parts = _listed(list(op.signature.parameters.values())[1:])
+def _signature(op: Op) -> tuple[str, str]:
+    """The declared parameters, with ``out`` and, where there is a ``dim``, NumPy's names for it; and how they are handed on."""
+    head, call, keyword_only = [], [], False
+    for name in op.params:
+        if name in op.keyword_only and not keyword_only:
+            head.append("*")
+            keyword_only = True
+        head.append(f"{name}=_default_{name}" if name in op.defaults else name)
+        call.append(f"{name}={name}" if keyword_only else name)
     if "out" not in op.params:
-        parts += ([] if "*" in parts else ["*"]) + ["out=None"]
-    return ", ".join(parts + (["**aliases"] if aliased else []))
+        head += ([] if keyword_only else ["*"]) + ["out=None"]
+        call.append("out=out")
+    if "dim" in op.params:
+        head.append("**aliases")
+        call.append("**aliases")
+    return ", ".join(head), ", ".join(call)
 
 
-_STARS = {inspect.Parameter.VAR_POSITIONAL.value: "*", inspect.Parameter.VAR_KEYWORD.value: "**"}
-
-
-def _listed(parameters: list[inspect.Parameter]) -> list[str]:
-    """Parameters as they stand in a definition, their defaults by the names ``_default_NAME``."""
-    parts: list[str] = []
-    for p in parameters:
-        if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
-            parts.append("*")
-        stars = _STARS.get(p.kind, "")
-        parts.append(stars + p.name + ("" if p.default is p.empty else f"=_default_{p.name}"))
-    return parts
-
-
-def _has_plain_path(op: Op) -> bool:
+def _has_fast_path(op: Op) -> bool:
     return bool(op.tensors) and op.sequence is None and len(op.outputs) == 1 and (not op.rules or op.tensors[0] in op.rules)
 
 
-def _plain_path(op: Op, device: bool = False) -> list[str]:
+def _fast_path(op: Op, variant: Variant) -> list[str]:
     """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
 
-    ``device``: for CuPy arrays, all of which must lie on the current device.
+    What the value raises is not handled here: the text falls through to its last line, and ``general`` says what is wrong.
     """
     first, *others = op.tensors
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
-    dispatched = f"return dispatch(op, ({', '.join(op.params)},))"
     lines = [
-        f"    if type({first}) is Tensor and not watch.active:",
+        f"    if type({first}) is Tensor and {variant.usual}:",
         f"        a_{first} = {first}._array",
         f"        _dtype = a_{first}.dtype",
-        f"        if (_dtype is F32 or _dtype is F64) and {_is_plain(f'a_{first}', device)}:",
+        f"        if (_dtype is F32 or _dtype is F64) and {variant.plain(f'a_{first}')}:",
         *([f"            n_{first} = {first}._node"] if op.rules else []),
     ]
     made = "Node"
@@ -260,10 +332,10 @@ def _plain_path(op: Op, device: bool = False) -> list[str]:
         lines.append("            _made = Node")
     for place, other in enumerate(others, 1):
         if op.rules and other not in op.rules:
-            lines += _unpacked_also(op, other, dispatched, device)
+            lines += _unpacked_also(op, other, variant)
             continue
-        lines += _unpacked_like(other, dispatched, bool(op.promote), device, place in op.without_tensors)
-    compute = [f"out = {op.begins}{passed})", "if type(out) is not ndarray:", "    out = as_array(out)"]
+        lines += _unpacked_like(op, other, variant, place in op.without_tensors)
+    compute = [f"out = {variant.value(op, passed)}", f"if type(out) is not {variant.array}:", "    out = as_array(out)"]
     if op.rules:
         unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
         lines += [
@@ -273,72 +345,70 @@ def _plain_path(op: Op, device: bool = False) -> list[str]:
             *(f"                    {line}" for line in compute),
             "                else:",
             f"                    _node = {made}()",
-            "                    _node.seq = next_seq()",
+            f"                    _node.seq = {variant.seq}",
             *(f"                    {line}" for line in compute),
             f"                    _node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
             f"                    _node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})",
             "                    _node.shape = out.shape",
             f"                    _node.dtype = {'_dtype' if op.promote else 'out.dtype'}",
             "                    _node.rare = None",
-            *(_KEEP_STREAM if device else ()),
+            *(_KEEP_STREAM if variant is ON_DEVICE else ()),
             *(() if op.promote else _UNLESS_INTEGER),
         ]
     else:
         lines += ["            try:", *(f"                {line}" for line in compute)]
     lines += [
         "            except Exception:",
-        f"                {dispatched}  # which says what is wrong",
-        "            _result = blank()",
-        "            _result._array = out",
-        f"            _result._node = {'_node' if op.rules else 'None'}",
-        "            _result._meta = watch.born",
-        "            _result._version_slot = None",
+        "                pass",
+        "            else:",
+        "                _result = blank()",
+        "                _result._array = out",
+        f"                _result._node = {'_node' if op.rules else 'None'}",
+        "                _result._meta = watch.born",
+        "                _result._version_slot = None",
     ]
     if op.view:
-        lines.append(f"            mark_view(op, {first}, _result, ({', '.join(op.params[1:])}{',' if op.params[1:] else ''}))")
-    return [*lines, "            return _result"]
+        rest = f"{', '.join(op.params[1:])}{',' if op.params[1:] else ''}"
+        lines.append(f"                mark_view(op, {first}, _result, ({rest}))")
+    return [*lines, "                return _result"]
 
 
-def _is_plain(name: str, device: bool) -> str:
-    """The condition that an array is of the library that the text is for, and on the current device."""
-    return f"type({name}) is ndarray" + (f" and {name}.data.device_id == current_device()" if device else "")
-
-
-def _unpacked_like(name: str, dispatched: str, numbers: bool, device: bool, lasting: bool) -> list[str]:
+def _unpacked_like(op: Op, name: str, variant: Variant, lasting: bool) -> list[str]:
     """A further differentiable input: of the first one's dtype, or (where operands meet in one) a Python number.
 
     ``lasting``: where it is a number the node holds no tensor.
     """
-    elsewhere = f" or not ({_is_plain(f'a_{name}', device)})" if device else ""
+    elsewhere = f" or not ({variant.plain(f'a_{name}')})" if variant is ON_DEVICE else ""
+    numbers = bool(op.promote)
     return [
         f"            _kind = type({name})",
         "            if _kind is Tensor:",
         f"                a_{name} = {name}._array",
         f"                if a_{name}.dtype is not _dtype{elsewhere}:",
-        f"                    {dispatched}",
+        f"                    {variant.leave(op)}",
         f"                n_{name} = {name}._node",
         "            elif _kind is float or _kind is int:" if numbers else "            elif False:",
         f"                a_{name} = {name}",
         f"                n_{name} = None",
         *(["                _made = Lasting"] if numbers and lasting else []),
         "            else:",
-        f"                {dispatched}",
+        f"                {variant.leave(op)}",
     ]
 
 
-def _unpacked_also(op: Op, name: str, dispatched: str, device: bool) -> list[str]:
+def _unpacked_also(op: Op, name: str, variant: Variant) -> list[str]:
     """A tensor argument without a derivative: of any dtype, unless operands meet in one; or None."""
     unlike = f" or a_{name}.dtype is not _dtype" if op.promote else ""
     return [
         f"            if type({name}) is Tensor:",
         f"                a_{name} = {name}._array",
-        f"                if not ({_is_plain(f'a_{name}', device)}){unlike}:",
-        f"                    {dispatched}",
+        f"                if not ({variant.plain(f'a_{name}')}){unlike}:",
+        f"                    {variant.leave(op)}",
         f"                n_{name} = {name}._node",
         f"            elif {name} is None:",
         f"                a_{name} = n_{name} = None",
         "            else:",
-        f"                {dispatched}",
+        f"                {variant.leave(op)}",
     ]
 
 
@@ -352,11 +422,11 @@ _UNLESS_INTEGER = (
 )
 
 
-def _raw_path(op: Op, device: bool = False) -> list[str]:
+def _raw_path(op: Op, variant: Variant) -> list[str]:
     """On arrays the value alone: what rules run on in a first-order backward."""
     first, *others = op.tensors
-    raw = " and ".join([_is_plain(first, device), *(f"not isinstance({other}, Tensor)" for other in others)])
-    return [f"    if {raw}:", f"        return {op.begins}{', '.join(op.params)})"]
+    raw = " and ".join([variant.plain(first), *(f"not isinstance({other}, Tensor)" for other in others)])
+    return [f"    if {raw}:", f"        return {variant.value(op, ', '.join(op.params))}"]
 
 
 def _kept(op: Op, name: str) -> str:
@@ -396,12 +466,24 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
         "__module__": op.value.__module__,
         "__doc__": f"One run of ``{op.name}``.",
     }
+    made = type(name, (Node,), body)
     if op.rules:
+        made.run = _written_when_run(op, made, "run", conjugate)  # type: ignore[method-assign]
+        made.run_recorded = _written_when_run(op, made, "run_recorded", conjugate)
+    return made
+
+
+def _written_when_run(op: Op, node: type[Node], method: str, conjugate: bool) -> Any:
+    """A method of a node class that is written and compiled, and takes its own place, when the first of these nodes runs."""
+
+    def first_run(self: Node, g: Any) -> Any:
         rules = {f"rule_{tensor}": rule for tensor, rule in op.rules.items()}
-        for method, recorded in (("run", False), ("run_recorded", True)):
-            run = build(method, source_of_run(op, method, recorded), rules)
-            body[method] = _conjugated(run) if conjugate else run
-    return type(name, (Node,), body)
+        run = build(method, f"gradlib op {op.name}, {method}", source_of_run(op, method, method == "run_recorded"), rules)
+        run = _conjugated(run) if conjugate else run
+        setattr(node, method, run)
+        return run(self, g)
+
+    return first_run
 
 
 def lasting(node: type[Node]) -> type[Node]:

@@ -1,4 +1,4 @@
-"""Writes the plain path of forward mode for each operation, as ``core/compile.py`` writes that of the operation itself.
+"""Writes the fast path of forward mode for each operation, as ``core/compile.py`` writes that of the operation itself.
 
 It serves one level of forward mode outside any graph, Tensors on NumPy of one dtype, float32 or float64, and an operation whose kind
 says how tangents pass. Anything else goes to ``dispatch``, and ``core/forward.py`` does it in general. Tangents travel as bare
@@ -7,6 +7,7 @@ arrays.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,18 +32,23 @@ def forward_names(op: Op) -> dict[str, Any]:
     return {"Dual": Dual, "broadcast_to": np.broadcast_to, **{f"rule_{name}": rule for name, rule in op.rules.items()}}
 
 
-def forward_path(op: Op, dispatched: str) -> list[str]:
-    """The lines of an operation's forward mode on arrays, which end in ``dispatched`` where something is not plain."""
+def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[str]:
+    """The lines of an operation's forward mode on arrays.
+
+    Args:
+        value: from arguments to the expression that computes the operation's value of them.
+        leave: the statement for whatever is not plain.
+    """
     lines = ["    if watch.active and not watch.observed:", "        _level = local.quick", "        if _level is not None:"]
     body = []
     for place, name in enumerate(op.tensors):
-        body += _taken(name, first=place == 0, numbers=bool(op.promote), only=op.tensors[0])
+        body += _taken(name, first=place == 0, numbers=bool(op.promote), only=op.tensors[0], leave=leave)
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     body += [
-        f"    out = {op.begins}{passed})",
+        f"    out = {value(op, passed)}",
         "    if type(out) is not ndarray:",
         "        out = as_array(out)",
-        *_tangent(op),
+        *_tangent(op, value),
         *(() if op.promote else _UNLESS_INTEGER),
         "    _result = blank()",
         "    _result._array = out",
@@ -57,13 +63,13 @@ def forward_path(op: Op, dispatched: str) -> list[str]:
         "            _meta.born = watch.born.born",
         "    return _result",
     ]
-    return lines + [f"        {line}".replace("return NotImplemented", dispatched) for line in body]
+    return lines + [f"        {line}" for line in body]
 
 
 _UNLESS_INTEGER = ("    if _d is not None and not is_differentiable(out.dtype):", "        _d = None")
 
 
-def _taken(name: str, first: bool, numbers: bool, only: str) -> list[str]:
+def _taken(name: str, first: bool, numbers: bool, only: str, leave: str) -> list[str]:
     """The array and the tangent of one input; whatever is not plain ends it."""
     same = f"(a_{name}.dtype is F32 or a_{name}.dtype is F64)" if first else f"a_{name}.dtype is a_{only}.dtype"
     lines = [
@@ -71,7 +77,7 @@ def _taken(name: str, first: bool, numbers: bool, only: str) -> list[str]:
         f"    if type({name}) is Tensor:",
         f"        a_{name} = {name}._array",
         f"        if not ({same} and type(a_{name}) is ndarray) or ({name}._node is not None and local.grad_enabled):",
-        "            return NotImplemented",
+        f"            {leave}",
         f"        _meta = {name}._meta",
         "        if type(_meta) is Dual and _meta.level is _level:",
         f"            t_{name} = _meta.tangent",
@@ -79,15 +85,15 @@ def _taken(name: str, first: bool, numbers: bool, only: str) -> list[str]:
         f"            t_{name} = _meta.tangents.get(_level)",
         f"            if t_{name} is not None and type(t_{name}) is not ndarray:",
         f"                if t_{name}._node is not None and local.grad_enabled:",
-        "                    return NotImplemented",
+        f"                    {leave}",
         f"                t_{name} = t_{name}._array",
     ]
     if not first and numbers:
         lines += [f"    elif type({name}) is float or type({name}) is int:", f"        a_{name} = {name}"]
-    return [*lines, "    else:", "        return NotImplemented"]
+    return [*lines, "    else:", f"        {leave}"]
 
 
-def _tangent(op: Op) -> list[str]:
+def _tangent(op: Op, value: Callable[[Op, str], str]) -> list[str]:
     """The tangent ``d`` of the output, None when no input has one."""
     lines = ["    _d = None"]
     if op.kind == "linear" and len(op.tensors) == 1:
@@ -95,13 +101,13 @@ def _tangent(op: Op) -> list[str]:
         return [
             *lines,
             f"    if t_{op.tensors[0]} is not None:",
-            f"        _d = {op.begins}{passed})",
+            f"        _d = {value(op, passed)}",
             "        if type(_d) is not ndarray:",
             "            _d = as_array(_d)",
         ]
     for name in op.tensors:
         if op.kind == "bilinear":
-            term = f"{op.begins}{', '.join(f't_{p}' if p == name else f'a_{p}' if p in op.tensors else p for p in op.params)})"
+            term = value(op, ", ".join(f"t_{p}" if p == name else f"a_{p}" if p in op.tensors else p for p in op.params))
         else:
             term = f"rule_{name}({', '.join(_raw_name(op, name, need) for need in op.rule_params[name])})"
         added = term if name == op.tensors[0] else f"{term} if _d is None else _d + {term}"

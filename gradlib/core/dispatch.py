@@ -66,7 +66,7 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     except ValueError as error:
         if not any(word in str(error) for word in ("broadcast", "core dimension", "not aligned")):
             raise
-        raise RuntimeError(_misfit(op, values)) from error
+        raise RuntimeError(_misfit(op, values)) from None
     if len(op.outputs) == 1:
         result = _wrapped(op, args[0], made)
         outputs = [result._array]

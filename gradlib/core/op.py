@@ -51,7 +51,8 @@ class Op:
         kind: what forward mode needs to know. "elementwise": output i depends on element i of each input; "linear": in all
             differentiable inputs together; "bilinear": in each of two; "other": has a ``jvp`` of its own, or will; "none": no derivative.
         value: the function on raw arrays; its first parameter is the namespace.
-        params: the names of its arguments; tensors: which of them are tensors; rules: the derivative for each that has one.
+        params: the names of its arguments; keyword_only: which may be given by name only; defaults: the values of those left out.
+        tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.
         outputs: names of the results; differentiable: positions of those that carry gradients.
         promote: how operands meet in dtype (see ``core/dispatch.py``).
         view: whether the result may share the first input's memory.
@@ -67,8 +68,13 @@ class Op:
         self.label: str = options.get("label") or self.name
         self.value = value
         self.kind = kind
-        self.signature = inspect.signature(value)
-        self.params = tuple(self.signature.parameters)[1:]
+        declared = inspect.unwrap(value)
+        code = declared.__code__
+        self.params = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        self.keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        given = declared.__defaults__ or ()
+        self.defaults: dict[str, Any] = dict(zip(code.co_varnames[code.co_argcount - len(given) : code.co_argcount], given, strict=True))
+        self.defaults |= declared.__kwdefaults__ or {}
         self.rules = rules
         self.sequence: str | None = options.get("sequence")
         also = options.get("also", ())
@@ -80,8 +86,8 @@ class Op:
         self.view: bool = options.get("view", False)
         self.complex: str = options.get("complex", "holomorphic")
         self.jvp: Callable[..., Any] | None = options.get("jvp")
+        self.rule_params = {name: rule.__code__.co_varnames[: rule.__code__.co_argcount] for name, rule in rules.items()}
         self._check()
-        self.rule_params = {name: tuple(inspect.signature(rule).parameters) for name, rule in rules.items()}
         self.saved_names = tuple(dict.fromkeys(need for names in self.rule_params.values() for need in names if need != "g"))
         self.needed_by = {
             need: tuple(i for i, name in enumerate(self.tensors) if need in self.rule_params.get(name, ())) for need in self.saved_names
@@ -95,7 +101,6 @@ class Op:
             and saved and all(need == name or self.needed_by[need] == (i,) for need in saved)
         )  # fmt: skip
         named = direct_function(self)
-        self.begins = "_direct(" if named else "_value(np, "  # how a compiled text begins the call of the value on NumPy arrays
         self.direct: Callable[..., Any] | None = getattr(np, named) if named else None
         self.ufunc: str | None = named if isinstance(self.direct, np.ufunc) else None
         self.node: type[Node] = compile_node(self)
@@ -118,8 +123,8 @@ class Op:
         if self.kind not in KINDS:
             raise ValueError(f"op {self.name}: kind is one of {KINDS}, got {self.kind!r}")
         known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.params for part in ("shape", "dtype"))}
-        for name, rule in self.rules.items():
-            unknown = set(inspect.signature(rule).parameters) - known
+        for name, needs in self.rule_params.items():
+            unknown = set(needs) - known
             if name not in self.params or unknown:
                 raise ValueError(f"op {self.name}: the rule for {name!r} names {sorted(unknown)}; there are {sorted(known)}")
 

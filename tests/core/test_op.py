@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,6 +82,32 @@ def test_the_written_code_can_be_read() -> None:
     assert "direct(a_input, a_other)" in text
 
 
+def test_tools_see_the_written_code() -> None:
+    """``inspect``, tracebacks and the debugger, before and after the first call that compiles it."""
+    for _ in range(2):
+        assert inspect.getsource(gradlib.rsqrt).startswith("def rsqrt(input, *, out=None):")
+        assert "_node.edges = (n_input, n_other,)" in inspect.getsource(gradlib.Tensor.__mul__)
+        y = gradlib.rsqrt(gradlib.ones(2, requires_grad=True)).sum()
+    y.backward()
+    assert "rule_input" in inspect.getsource(type(y.grad_fn).run)
+    assert str(inspect.signature(gradlib.sum)) == "(input, dim=None, keepdim=False, dtype=None, *, out=None, **aliases)"
+
+
+@pytest.mark.parametrize("call", [lambda x: x @ x, lambda x: x * gradlib.ones(2), lambda x: gradlib.sum(x, 5), lambda x: gradlib.exp("a")])
+def test_an_error_has_one_traceback(call: Callable[[Any], Any]) -> None:
+    with pytest.raises((RuntimeError, IndexError, TypeError)) as raised:
+        call(gradlib.ones(2, 3, requires_grad=True))
+    text = "".join(traceback.format_exception(raised.type, raised.value, raised.tb))
+    assert text.count("Traceback (most recent call last)") == 1
+
+
+@pytest.mark.host
+def test_nothing_is_compiled_before_it_is_called() -> None:
+    code = "import linecache, gradlib; print(sum(len(e) > 1 for f, e in linecache.cache.items() if f.startswith('gradlib op')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == 0
+
+
 def test_errors_come_from_the_general_path() -> None:
     with pytest.raises(TypeError, match="mul: expected a Tensor, an array or a number, got str"):
         gradlib.mul(gradlib.ones(2), "a")
@@ -101,7 +132,7 @@ def test_the_plain_path_on_a_device_asks_where_every_operand_lies() -> None:
     plain = {op: text for op, text in texts.items() if "blank()" in text}
     assert len(plain) > 100
     for op, text in plain.items():
-        assert all(f"type(a_{name}) is ndarray and a_{name}.data.device_id == current_device()" in text for name in op.tensors), op.name
+        assert all(f"type(a_{name}) is cupy_array and a_{name}.data.device_id == current_device()" in text for name in op.tensors), op.name
 
 
 def test_numpys_argument_names() -> None:

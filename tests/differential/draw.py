@@ -101,7 +101,7 @@ class Draw:
         self.current = None
         try:
             text = self._filled(template)
-        except (Unfit, IndexError):  # the latter of a dimension drawn out of range on purpose
+        except (Unfit, IndexError, RuntimeError):  # of a dimension drawn out of range on purpose, of torch for a view that a write spoiled
             self.inputs = before
             raise Unfit from None
         line = self._assigned(text, results)
