@@ -13,6 +13,7 @@ from typing import Any
 from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.backend.thread import carried
 from gradlib.core.batched import Batched
+from gradlib.core.compile import WRITTEN
 from gradlib.core.modes import activate, watch
 from gradlib.core.node import Node
 from gradlib.core.tensor import raw
@@ -109,7 +110,7 @@ class set_detect_anomaly:
 def _remember(node: Node) -> None:
     """Keep with a new node where it was made, and in which node's backward."""
     frames = traceback.extract_stack()
-    while len(frames) > 1 and (frames[-1].filename.startswith((_PACKAGE, "<gradlib"))):
+    while len(frames) > 1 and (frames[-1].filename.startswith((_PACKAGE, WRITTEN))):
         frames.pop()
     node.metadata[_TRACEBACK] = traceback.format_list(frames)
     if _running.node is not None:

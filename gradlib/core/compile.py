@@ -15,7 +15,7 @@ import inspect
 import linecache
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,15 +57,23 @@ _COMMON = {
 }
 
 
+WRITTEN = "gradlib, written for "
+"""How the names of the files begin under which tools find the texts written here."""
+
+
 def build(name: str, file: str, source: str, names: dict[str, Any]) -> Any:
     """The function of that name in a Python text, with what every written text may name and what this one needs besides.
 
     ``file``: the name under which tracebacks, the debugger and ``inspect`` find the text.
     """
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     space = {**_COMMON, **names}
-    exec(compile(source, file, "exec"), space)
+    exec(_compiled(file, source), space)
     return space[name]
+
+
+def _compiled(file: str, source: str) -> CodeType:
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    return compile(source, file, "exec")
 
 
 def written_when_called(name: str, file: str, head: str, call: str, write: Callable[[], str], names: dict[str, Any]) -> FunctionType:
@@ -81,7 +89,7 @@ def written_when_called(name: str, file: str, head: str, call: str, write: Calla
     function: FunctionType = build(name, file, f"def {name}({head}):\n    return _written()({call})\n", names)
 
     def written() -> FunctionType:
-        function.__code__ = build(name, file, write(), {**function.__globals__}).__code__
+        function.__code__ = next(part for part in _compiled(file, write()).co_consts if isinstance(part, CodeType))
         return function
 
     linecache.cache[file] = (lambda: write() + "\n",)  # for who looks before anyone calls
@@ -103,7 +111,7 @@ def compile_composite(function: Callable[..., Any], label: str | None) -> Callab
     head, call = _listed(parameters)
     if "dim" in parameters:
         head, call = f"{head}, **aliases", f"{call}, **aliases"
-    file = f"gradlib function {label or name}"
+    file = f"{WRITTEN}{label or name}, function"
     made = written_when_called(name, file, head, call, lambda: source_of_composite(name, parameters, label), names)
     return functools.wraps(function)(made)
 
@@ -122,7 +130,7 @@ def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], 
     return "\n".join([f"def {name}({head}):", *lines, f"    return _function({call})"])
 
 
-_STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
 def _listed(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, str]:
@@ -180,7 +188,7 @@ class Variant:
     more: str = ""
 
     def file(self, op: Op) -> str:
-        return f"gradlib op {op.label}, {self.name}"
+        return f"{WRITTEN}{op.label}, {self.name}"
 
     def value(self, op: Op, arguments: str) -> str:
         """The expression that computes the operation's value."""
@@ -466,9 +474,9 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
         "__module__": op.value.__module__,
         "__doc__": f"One run of ``{op.name}``.",
     }
-    made = type(name, (Node,), body)
+    made: Any = type(name, (Node,), body)
     if op.rules:
-        made.run = _written_when_run(op, made, "run", conjugate)  # type: ignore[method-assign]
+        made.run = _written_when_run(op, made, "run", conjugate)
         made.run_recorded = _written_when_run(op, made, "run_recorded", conjugate)
     return made
 
@@ -478,7 +486,7 @@ def _written_when_run(op: Op, node: type[Node], method: str, conjugate: bool) ->
 
     def first_run(self: Node, g: Any) -> Any:
         rules = {f"rule_{tensor}": rule for tensor, rule in op.rules.items()}
-        run = build(method, f"gradlib op {op.name}, {method}", source_of_run(op, method, method == "run_recorded"), rules)
+        run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method, method == "run_recorded"), rules)
         run = _conjugated(run) if conjugate else run
         setattr(node, method, run)
         return run(self, g)

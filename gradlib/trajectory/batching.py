@@ -57,14 +57,14 @@ def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     static, batch = given["static"], given["static"][-2][0]
     given["static"] = (*static[:-2], (level.size * batch, *static[-2][1:]), static[-1])
     timed = "dt" not in given
-    values = list(given[op.sequence])  # type: ignore[index]
+    values = list(given[op.sequence])
     if timed:
         dt, *values = values
-        given[op.sequence] = [folded_times(level, dt, batch)]  # type: ignore[index]
+        given[op.sequence] = [folded_times(level, dt, batch)]
     else:
         given["dt"] = folded_times(level, given["dt"], batch)
-        given[op.sequence] = []  # type: ignore[index]
-    given[op.sequence] += [folded_part(level, x, static) for x in values]  # type: ignore[index]
+        given[op.sequence] = []
+    given[op.sequence] += [folded_part(level, x, static) for x in values]
     if op.name == "trajectory_smoothness":
         given["wanted"] = wanted_of(given["inputs"])  # of the whole values: recording may be on beneath the level alone
     return unfolded(level, dispatch(op, tuple(given.values())))

@@ -16,6 +16,7 @@ from gradlib.autograd.profiler.flops import backward_flops, forward_flops
 from gradlib.autograd.profiler.ranges import gradient_sizes, is_recording, sizes, stashed_seq
 from gradlib.backend.array import cupy, is_array
 from gradlib.backend.device import device, synchronize
+from gradlib.core.compile import WRITTEN
 from gradlib.core.modes import next_seq, observer
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
@@ -274,7 +275,7 @@ def _stack() -> list[str]:
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_PACKAGE, "<gradlib op")):
+        if not name.startswith((_PACKAGE, WRITTEN)):
             lines.append(f"{name}({frame.f_lineno}): {frame.f_code.co_name}")
         frame = frame.f_back  # type: ignore[assignment]
     return lines
