@@ -13,11 +13,7 @@ from gradlib.core.tensor import Tensor, wrap
 
 
 def grad_of_rows(
-    outputs: tuple[Any, ...],
-    inputs: tuple[Any, ...],
-    cotangents: tuple[Any, ...],
-    retain_graph: bool | None,
-    create_graph: bool,
+    outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None, create_graph: bool
 ) -> tuple[Tensor | None, ...]:
     """The gradients of rows, for each row its own, None for an input that is not used; arguments as for ``grad``.
 
