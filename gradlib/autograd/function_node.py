@@ -9,6 +9,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, device_index, zeros
 from gradlib.backend.dtype import is_floating_point
+from gradlib.backend.thread import call_users
 from gradlib.core.modes import local, made_node, next_seq, watch
 from gradlib.core.node import Node, Output, Version, freed, stale
 from gradlib.core.saved import Pack, PackedTensor, SavedTensor, Unpack
@@ -187,7 +188,7 @@ class FunctionNode(Node):
         """Call the user's backward and check what it returns: a gradient (or None) for each edge."""
         if self.materialize:
             given = [wrap(o.zeros()) if g is None and o is not None else g for g, o in zip(given, self.outputs, strict=True)]
-        grads = self.public.apply(*given)
+        grads = call_users(self.public.apply, *given)
         grads = grads if isinstance(grads, tuple) else (grads,)
         count = len(self.needs)
         if len(grads) > count and all(d is None for d in grads[count:]):

@@ -9,7 +9,6 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of, zeros_like
-from gradlib.backend.thread import is_deep, on_fresh_stack
 from gradlib.core.batched import Batched
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
@@ -132,17 +131,6 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
 
 
 def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
-    if local.walks and is_deep():  # backward within backward within ...
-        on_fresh_stack(lambda: _run(roots, keep, create_graph, needed, captures))
-        return
-    local.walks += 1
-    try:
-        _run_here(roots, keep, create_graph, needed, captures)
-    finally:
-        local.walks -= 1
-
-
-def _run_here(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
     with around_walk(_array_of(roots[0][1])):
         if create_graph:
             with enable_grad():
@@ -197,8 +185,8 @@ def backward(
     if create_graph:
         _warn_of_cycle(sys._getframe(1))
     wanted = None if inputs is None else tuple(dict.fromkeys(_given_inputs(inputs, "backward")))
-    outputs = _placed(_given_outputs(tensors, "tensors"))
-    roots = _cotangents(outputs, as_tuple(grad_tensors), create_graph)
+    outputs = (tensors,) if isinstance(tensors, Tensor) else _placed(_given_outputs(tensors, "tensors"))
+    roots = _cotangents(outputs, () if grad_tensors is None else as_tuple(grad_tensors), create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     needed = None
     if wanted is not None:

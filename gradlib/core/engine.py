@@ -17,6 +17,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, copy, device_index, may_leave_host, on_device_of
 from gradlib.backend.dtype import float32
+from gradlib.backend.thread import call_users
 from gradlib.core.edge import below
 from gradlib.core.modes import AroundNode, around_nodes, observing, watch
 from gradlib.core.node import AccumulateGrad, Node, Output
@@ -258,7 +259,7 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
     rare = node.rare
     if rare is not None:
         for hook in tuple(rare.gradient_hooks.values()):
-            g = _replaced(hook(None if g is None else _shown(g, recorded)), g, node, recorded)
+            g = _replaced(call_users(hook, None if g is None else _shown(g, recorded)), g, node, recorded)
         if rare.retain is not None and g is not None:
             held = wrap(copy(as_array(g))) if not isinstance(g, Tensor) else g.clone()
             rare.retain.grad = held if rare.retain.grad is None else rare.retain.grad + held
@@ -268,7 +269,7 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
         several = isinstance(g, list)
         for hook in tuple(rare.pre_hooks.values()):
             shown = tuple(None if x is None else _shown(x, recorded) for x in (g if several else [g]))
-            answer = hook(shown)
+            answer = call_users(hook, shown)
             if answer is not None:
                 _check_answer(node, answer, len(shown))
                 taken = [_replaced(a, x, node, recorded) for a, x in zip(answer, g if several else [g], strict=True)]
@@ -281,7 +282,7 @@ def _after(node: Node, grads: Any, g: Any) -> Any:
     recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, list) else [g]))
     outputs = tuple(None if x is None else _shown(x, recorded) for x in (g if isinstance(g, list) else [g]))
     for hook in tuple(node.rare.post_hooks.values()):  # type: ignore[union-attr]
-        answer = hook(tuple(None if d is None else _shown(d, recorded) for d in grads), outputs)
+        answer = call_users(hook, tuple(None if d is None else _shown(d, recorded) for d in grads), outputs)
         if answer is not None:
             _check_answer(node, answer, len(grads))
             grads = tuple(a if a is None or recorded else a._array for a in answer)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.array import Array, assign, is_writeable, on_device_of
 from gradlib.core.modes import local, watch, writing
 from gradlib.core.tensor import InferenceTensor, Tensor
@@ -86,6 +88,25 @@ class counted:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if has_begun(error):
             self.target.version.bump()
+
+
+def add(target: Tensor, values: Array, name: str) -> None:
+    """Add raw values that fit to a tensor's memory, outside any graph.
+
+    Raises: what ``refuse_write`` raises, before anything is written.
+    """
+    refuse_write(target, name)
+    try:
+        if type(values) is np.ndarray:
+            target._array += values
+        else:
+            with on_device_of(values):
+                target._array += values
+    except BaseException as error:
+        if has_begun(error):
+            target.version.bump()
+        raise
+    target.version.bump()
 
 
 def overwrite(target: Tensor, values: Any, name: str) -> None:

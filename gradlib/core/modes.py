@@ -58,7 +58,6 @@ class Local(threading.local):
     transforming = False  # whether the function that runs is one that a transform of ``func`` was given
     since: int | None = None  # the sequence number at which the innermost of them began that differentiates
     walk: Any = None  # the backward walk that is running, known only when watch.walks
-    walks = 0  # how many backward walks run inside one another
 
 
 watch = Watch()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gradlib.backend.array import Array, copy, is_dense, is_writeable, namespace, on_device_of
-from gradlib.backend.thread import kept_at_fork
+from gradlib.backend.thread import call_users, kept_at_fork
 from gradlib.core.modes import local, next_seq
 
 making = kept_at_fork(threading.RLock())
@@ -390,20 +390,18 @@ class AccumulateGrad(Node):
 
     def accumulate(self, g: Array, unshared: bool) -> None:
         """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
-        from gradlib.core.memory import counted, refuse_write
-        from gradlib.core.tensor import wrap
-
         leaf, meta = self._leaf(), self.meta
         with _accumulating:
             if leaf is not None and leaf._node is None:
                 pass  # it wants no gradient any more
             elif meta.grad is None:
+                from gradlib.core.tensor import wrap
+
                 meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
             else:
-                held = meta.grad
-                refuse_write(held, "backward's addition to .grad")
-                with counted(held), on_device_of(g):
-                    held._array += g
+                from gradlib.core.memory import add
+
+                add(meta.grad, g, "backward's addition to .grad")
         if meta.accumulated_hooks:
             self._run_hooks()
 
@@ -424,7 +422,7 @@ class AccumulateGrad(Node):
 
     def _run_hooks(self) -> None:
         for hook in tuple((self.meta.accumulated_hooks or {}).values()):
-            answer = hook(self.variable)
+            answer = call_users(hook, self.variable)
             if answer is None or answer is self.variable:
                 continue
             if not hasattr(answer, "_array"):

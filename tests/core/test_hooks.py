@@ -503,6 +503,24 @@ class TestBackwardInsideBackward:
         assert found == [(gradlib.float32, "cpu", "ignore")]
 
     @pytest.mark.host
+    @pytest.mark.parametrize("kind", ["tensor", "post accumulate", "node", "before a node"])
+    def test_hundreds_deep_in_hooks(self, kind: str) -> None:
+        found = []
+
+        def go(left: int) -> None:
+            x = leaf(1.0)
+            y = x * 2
+            deeper = lambda *args: go(left - 1) if left else found.append(left)  # noqa: E731
+            {
+                "tensor": x.register_hook, "post accumulate": x.register_post_accumulate_grad_hook, "node": y.grad_fn.register_hook,
+                "before a node": y.grad_fn.register_prehook,
+            }[kind](deeper)  # fmt: skip
+            y.sum().backward()
+
+        go(300)
+        assert found == [0]
+
+    @pytest.mark.host
     def test_an_error_far_down(self) -> None:
         class Deeper(Function):
             @staticmethod
