@@ -27,11 +27,15 @@ def call_users(function: Callable[..., Any], *args: Any) -> Any:
 
     When half of the calls that Python allows on one stack are under way it gets a stack of its own, as torch does it.
     """
+    return on_fresh_stack(lambda: function(*args)) if _is_deep() else function(*args)
+
+
+def _is_deep() -> bool:
     try:
         sys._getframe(sys.getrecursionlimit() // 2)
     except ValueError:  # there are not so many
-        return function(*args)
-    return on_fresh_stack(lambda: function(*args))
+        return False
+    return True
 
 
 def on_fresh_stack(work: Callable[[], Any]) -> Any:

@@ -507,6 +507,7 @@ class TestBackwardInsideBackward:
     def test_hundreds_deep_in_hooks(self, kind: str) -> None:
         found = []
 
+        @gradlib.enable_grad()
         def go(left: int) -> None:
             x = leaf(1.0)
             y = x * 2
