@@ -14,6 +14,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, is_writeable, move, namespace, on_device_of
 from gradlib.core.memory import refuse_out
 from gradlib.core.tensor import InferenceTensor, Tensor
+from gradlib.trajectory.blocks import compute_dtype
 
 LAYOUTS = ("bhd", "bdh")
 
@@ -63,8 +64,9 @@ def control(name: str, u: Any, layout: str, shortest: int, what: str = "u") -> S
     batch, first, second = array.shape
     horizon, joints = (first, second) if layout == "bhd" else (second, first)
     if horizon < shortest:
+        least = f"{shortest} step{'s' * (shortest > 1)}"
         raise ValueError(
-            f"{name}: the horizon is at least {shortest} steps, got {describe(u)}, {horizon} steps in layout {layout!r}; give more steps"
+            f"{name}: the horizon is at least {least}, got {describe(u)}, {horizon} steps in layout {layout!r}; give more steps"
         )
     if joints == 0:
         raise ValueError(f"{name}: there is at least one joint, got {describe(u)} in layout {layout!r}")
@@ -121,12 +123,15 @@ def row_index(name: str, start_idx: Any, rows: int, u: Any, sizes: Sizes, check:
 def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool = False) -> Any:
     """dt, checked: a number, a Tensor or an array that broadcasts to (B, H), or to (B, 1) when there is ``one`` for a trajectory.
 
-    Raises: TypeError for integers or no number; ValueError for a shape that does not broadcast, and for a used value that is not
-    finite and positive.
+    Raises: TypeError for tensors of integers and what is no number; ValueError for a shape that does not broadcast, and for a used
+    value that is not finite and positive in the dtype in which u is computed.
     """
     array = raw(dt)
     if not is_array(array):
-        array = np.asarray(array, dtype=np.float64)
+        array = np.asarray(array)
+        if array.dtype.kind not in "iuf":  # NumPy would read a number from a string
+            raise TypeError(f"{name}: dt is seconds, a number, a Tensor or an array, got {describe(dt)}")
+        array = array.astype(np.float64)
         dt = array if array.ndim else float(array)
     if not dtypes.is_floating_point(array.dtype):
         raise TypeError(f"{name}: dt is seconds in a floating dtype, got {describe(dt)}; convert it with .to(dtype)")
@@ -139,10 +144,14 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
     if type(array) is np.ndarray or check:  # a row of a batch (vmap) is an array of another type, without values
         used = array if one or array.ndim == 0 or array.shape[-1] == 1 else array[..., 1:]
         with on_device_of(array):
-            least, most = (float(used.min()), float(used.max())) if used.size else (1.0, 1.0)
+            ends = [float(used.min()), float(used.max())] if used.size else [1.0, 1.0]
+        real = compute_dtype(raw(u).dtype)
+        with np.errstate(all="ignore"):
+            least, most = np.array(ends).astype(real)
         if not (least > 0 and np.isfinite(most)):
             raise ValueError(
-                f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)} with least value {least}"
+                f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)} with values from {ends[0]} to {ends[1]}, "
+                f"which in {real} are {least} to {most}"
             )
     return dt
 

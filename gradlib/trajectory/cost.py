@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, is_array, namespace, on_device_of
+from gradlib.backend.array import Array, is_array, move, namespace, on_device_of
 from gradlib.core import modes
 from gradlib.core.compile import named
 from gradlib.core.op import op
@@ -45,21 +45,22 @@ def smoothness_cost(
     stored. Differentiable to any order by u, each part of start and dt; beyond first order, and in forward mode, through `step_position`.
 
     Args:
-        u: (B, H, D) positions, H at least 2; float16, bfloat16, float32 or float64.
+        u: (B, H, D) positions, H at least 1; float16, bfloat16, float32 or float64.
         start, dt, start_idx, layout, check: as in `step_position`.
         weights: (velocity, acceleration, jerk), each a number or (D,), in units that make the terms commensurable; constants.
-        limits: `JointLimits` or a tuple of its fields; None for none. Constants; on a GPU each call copies those that lie on the host.
+        limits: `JointLimits` or a tuple of its fields; None for none. Each lower one is at most its upper one, so a single bound is not
+            negative; infinite ones bind nothing. Constants; on a GPU each call copies those that lie on the host.
         limit_weight: of the squared excesses.
     Returns: (B,) costs.
     Raises: TypeError and ValueError that name the rule broken, what was received and what to do.
     Source: the quadratic smoothness and limit terms of trajectory optimisation, as in Ratliff et al., CHOMP, ICRA 2009.
     """
     name = "smoothness_cost"
-    sizes = checks.control(name, u, layout, 2)
+    sizes = checks.control(name, u, layout, 1)
     begin = start_parts(name, start, u, sizes, start_idx, check)
     times = checks.step_times(name, dt, u, sizes, check)
     table = _weights(name, weights, u, sizes)
-    bounds = None if limits is None else _bounds(name, limits, u, sizes)
+    bounds = None if limits is None else _bounds(name, limits, u, sizes, check)
     which = (0, *(i + 1 for i, x in enumerate(begin) if x is not None))
     inputs = [times, u, *(x for x in begin if x is not None)]
     return _cost(which, table, bounds, float(limit_weight), wanted_of(inputs), (sizes.shape, sizes.time_last), inputs)[0]
@@ -105,8 +106,8 @@ def _weights(name: str, weights: Any, u: Any, sizes: checks.Sizes) -> Weights:
     return _table([_constant(name, f"the weight of {part}", w, sizes) for part, w in named], u, sizes.joints)
 
 
-def _bounds(name: str, limits: Any, u: Any, sizes: checks.Sizes) -> Array:
-    """(8, D): lower and upper of p, v, a, j, infinite where there is none."""
+def _bounds(name: str, limits: Any, u: Any, sizes: checks.Sizes, check: bool) -> Array:
+    """(8, D): lower and upper of p, v, a, j, infinite where there is none; values on a device are checked where asked."""
     if not isinstance(limits, tuple) or len(limits) > 4:
         raise TypeError(f"{name}: limits is a JointLimits (position, velocity, acceleration, jerk), got {checks.describe(limits)}")
     rows = []
@@ -119,8 +120,22 @@ def _bounds(name: str, limits: Any, u: Any, sizes: checks.Sizes) -> Array:
             pair = (bound[0], bound[1])
         else:
             pair = (-bound, bound)
-        rows += [_constant(name, f"the {side} limit of {part}", x, sizes) for side, x in zip(("lower", "upper"), pair, strict=True)]
+        low, high = (_constant(name, f"the {side} limit of {part}", x, sizes) for side, x in zip(("lower", "upper"), pair, strict=True))
+        _in_order(name, part, low, high, check)
+        rows += [low, high]
     return _table(rows, u, sizes.joints)
+
+
+def _in_order(name: str, part: str, low: float | Array, high: float | Array, check: bool) -> None:
+    """Raises: ValueError for limits that nothing keeps: NaN, a lower one above its upper one, or infinite on the wrong side."""
+    if not check and any(is_array(x) and type(x) is not np.ndarray for x in (low, high)):
+        return  # on a device, for whose values the host would wait
+    lower, upper = (np.asarray(move(x, None) if is_array(x) else x) for x in (low, high))
+    if not ((lower <= upper) & (lower < np.inf) & (upper > -np.inf)).all():
+        raise ValueError(
+            f"{name}: the lower limit of {part} is at most its upper one and neither is NaN, got lower {lower.tolist()} and upper "
+            f"{upper.tolist()}; a single bound b stands for (-b, b)"
+        )
 
 
 # ---- the operation ------------------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def cost_and_gradient(
             views = [None if x is None else x[low:high] for x in (by_u, *by_start, over_time)]
             seconds = times[low:high] if len(times) > 1 else times
             steps = shared.of(low, block.shape)
-            scaled = limits is None and times.shape[1] == 1
+            scaled = limits is None and times.shape[1] == 1 and u.shape[1] > 1
             if not factors or len(times) > 1:
                 unit = seconds if scaled else np.ones_like(seconds[:1, :1])
                 factors = [_factor(2 * table[k], unit, 2 * k + 2, steps) for k in range(3)]

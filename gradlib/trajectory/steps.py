@@ -26,7 +26,8 @@ def step_position(
 
     Args:
         u: (B, H, D) positions, radians or metres; float16, bfloat16, float32 or float64. u[:, H-1] is never used (with "central",
-            u[:, H-4:] never, nor u[:, H-5] with a goal): its gradient is exactly zero. H is at least 2, with "central" 6.
+            u[:, H-4:] never, nor u[:, H-5] with a goal): its gradient is exactly zero. H is at least 1, which is the start state
+            alone, with "central" 6.
         start: `JointState` or a tuple (position, velocity, acceleration), each (B, D) or (D,), or (S, D) with start_idx, in u's
             dtype; a missing or None part is zero.
         dt: seconds, more than 0: a number, or a Tensor or array that broadcasts to (B, H); dt[b, h] is the time from step h-1 to
@@ -111,7 +112,7 @@ def _step(
 ) -> JointTrajectory:
     if goal is not None:
         raise ValueError(f'{name}: only step_position with scheme="central" takes a goal, got {checks.describe(goal)}; leave it out')
-    sizes = checks.control(name, u, layout, 2)
+    sizes = checks.control(name, u, layout, 1)
     begin = start_parts(name, start, u, sizes, start_idx, check)
     times = checks.step_times(name, dt, u, sizes, check)
     targets = checks.outputs(name, out, u, sizes)

@@ -131,13 +131,41 @@ def test_start_idx_and_no_gradient(make):
         ({"limits": JointLimits(velocity=(1.0, 2.0, 3.0))}, ValueError, "limit of velocity"),
         ({"limits": JointLimits(jerk=np.ones(3))}, ValueError, "limit of jerk"),
         ({"dt": 0.0}, ValueError, "positive"),
-        ({"u": np.zeros((B, 1, D))}, ValueError, "at least 2 steps"),
+        ({"u": np.zeros((B, 0, D))}, ValueError, "at least 1 step, got"),
+        ({"dt": "0.1"}, TypeError, "dt is seconds"),
+        ({"dt": 1e-50, "u": np.zeros((B, H, D), np.float32)}, ValueError, "in float32"),
+        ({"limits": JointLimits(velocity=float("nan"))}, ValueError, "limit of velocity is at most its upper one and neither is NaN"),
+        ({"limits": JointLimits(jerk=np.array([1.0, np.nan]))}, ValueError, "limit of jerk"),
+        ({"limits": JointLimits(acceleration=(None, 1.0))}, (TypeError, ValueError), "limit of acceleration"),
+        ({"limits": JointLimits(position=(1.0, -1.0))}, ValueError, "lower limit of position is at most its upper one"),
+        ({"limits": JointLimits(position=(np.zeros(D), np.array([1.0, -1.0])))}, ValueError, "lower limit of position"),
+        ({"limits": JointLimits(velocity=-1.0)}, ValueError, "a single bound b stands for"),
+        ({"limits": JointLimits(velocity=(np.inf, np.inf))}, ValueError, "lower limit of velocity"),
     ],
 )
 def test_errors_say_what_was_received(change, kind, text):
     arguments = {"u": np.zeros((B, H, D)), "start": None, "dt": 0.1, "weights": (1.0, 1.0, 1.0), **change}
     with pytest.raises(kind, match=text):
         smoothness_cost(**arguments)
+
+
+def test_limits_on_a_device_are_checked_where_asked(make):
+    """Where they lie on a GPU, the host would wait for their values."""
+    u, limits = make(B, H, D), JointLimits(velocity=make.put(np.array([1.0, -1.0])))
+    with pytest.raises(ValueError, match="lower limit of velocity"):
+        smoothness_cost(u, None, 0.1, (1.0, 1.0, 1.0), limits, check=True)
+    assert smoothness_cost(u, None, 0.1, (1.0, 1.0, 1.0), JointLimits(position=(0.0, 0.0), jerk=np.inf), check=True).shape == (B,)
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=["none", "some", "acceleration"])
+@pytest.mark.parametrize("shape", [(), (1, 1), (B, 1)], ids=str)
+def test_a_horizon_of_one_costs_what_the_start_state_does(make, shape, limits):
+    u, start, dt = make(B, 1, D), [make(B, D) for _ in range(3)], make.times(*shape, grad=True)
+    made, expected = smoothness_cost(u, start, dt, WEIGHTS, limits), composed(u, start, dt, limits)
+    np.testing.assert_allclose(host(made), host(expected), rtol=1e-12)
+    inputs = (u, *start, dt)
+    for found, value in zip(grad(made.sum(), inputs), grad(expected.sum(), inputs, allow_unused=True), strict=True):
+        np.testing.assert_allclose(host(found), 0 if value is None else host(value), rtol=1e-12)
 
 
 def test_weights_are_constants(make):

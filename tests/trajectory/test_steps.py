@@ -52,6 +52,21 @@ def test_values(make, step, scheme, order, exact, shape, layout):
 
 
 @every_step
+@pytest.mark.parametrize("shape", [(), (1, 1), (B, 1)], ids=str)
+@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+def test_a_horizon_of_one_is_the_start_state(make, step, scheme, order, exact, shape, layout):
+    """Its gradients go to the start alone; what is above it in the chain is zero, as at step 0 of any motion."""
+    u, start, dt = make(*((B, D, 1) if layout == "bdh" else (B, 1, D))), [make(B, D) for _ in range(3)], make.times(*shape, grad=True)
+    made = step(u, start, dt, scheme=scheme, layout=layout)
+    for found, value in zip(made, [*map(host, start), np.zeros((B, D))], strict=True):
+        np.testing.assert_array_equal(host(found).reshape(B, D), value)
+    weights = [gradlib.tensor(np.full(u.shape, 2.0 + k), dtype=u.dtype, device=u.device) for k in range(4)]
+    grads = grad(list(made), (u, *start, dt), weights)
+    for found, value in zip(grads, (0, 2, 3, 4, 0), strict=True):
+        np.testing.assert_array_equal(host(found), value)
+
+
+@every_step
 @pytest.mark.parametrize("shape", [(), (1, H), (B, 1), (B, H)], ids=str)
 @pytest.mark.parametrize("layout", ["bhd", "bdh"])
 def test_first_and_second_derivatives(make, step, scheme, order, exact, shape, layout):
@@ -246,7 +261,7 @@ REFUSED = [
     ({"u": [1.0, 2.0]}, TypeError, "u is a Tensor or array of a floating dtype"),
     ({"u": np.zeros((B, H, D), int)}, TypeError, "int64"),
     ({"u": np.zeros((H, D))}, ValueError, r"give a single trajectory as u\[None\]"),
-    ({"u": np.zeros((B, 1, D))}, ValueError, "at least 2 steps"),
+    ({"u": np.zeros((B, 0, D))}, ValueError, "at least 1 step, got"),
     ({"u": np.zeros((B, H, 0))}, ValueError, "at least one joint"),
     ({"layout": "hbd"}, ValueError, '"bhd"'),
     ({"scheme": "central"}, ValueError, "'semi_implicit_euler' or 'exact', got 'central'"),
@@ -255,6 +270,12 @@ REFUSED = [
     ({"dt": -0.1}, ValueError, "positive and finite"),
     ({"dt": float("nan")}, ValueError, "positive and finite"),
     ({"dt": float("inf")}, ValueError, "positive and finite"),
+    ({"dt": 1e-50, "u": np.zeros((B, H, D), np.float32)}, ValueError, "in float32 are 0.0 to 0.0"),
+    ({"dt": np.full(H, 1e50), "u": np.zeros((B, H, D), np.float16)}, ValueError, "in float32 are inf to inf"),
+    ({"dt": "0.1"}, TypeError, "a number, a Tensor or an array, got str '0.1'"),
+    ({"dt": ["0.1"]}, TypeError, "a number, a Tensor or an array, got list"),
+    ({"dt": True}, TypeError, "a number, a Tensor or an array, got bool True"),
+    ({"dt": None}, TypeError, "a number, a Tensor or an array, got NoneType None"),
     ({"dt": np.array([[1, 1, 1, 0, 1.0]])}, ValueError, "positive and finite"),
     ({"dt": np.array([1, 2])}, TypeError, "floating dtype"),
     ({"dt": np.ones(3)}, ValueError, r"broadcasts to \(2, 5\)"),
