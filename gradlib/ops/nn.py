@@ -16,7 +16,7 @@ from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.moments import vector_norm
 from gradlib.ops.product import matmul, one_dtype, rows
-from gradlib.ops.reduce import mean
+from gradlib.ops.reduce import count, mean
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
 
@@ -223,31 +223,29 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 # ---- normalisation ------------------------------------------------------------------------------------------------------------
 
 
-def _normal_rule(g: Any, out: Any, rstd: Any, dims: tuple[int, ...], input_shape: tuple[int, ...]) -> Any:
-    """Only the part of the gradient that neither shifts nor scales a row gets through."""
+def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
+    """Only the part of the gradient that neither shifts nor scales a row gets through; ``out`` is not kept, so users may write it."""
+    normal = (input - centre) * rstd
     result: Any = 0
     if g[0] is not None:
-        result = rstd * (g[0] - mean(g[0], dims, True) - out * mean(g[0] * out, dims, True))
+        result = rstd * (g[0] - mean(g[0], dims, True) - normal * mean(g[0] * normal, dims, True))
     if g[1] is not None:
-        number = 1
-        for dim in dims:
-            number *= input_shape[dim]
-        result = result - g[1] * rstd * rstd * out / number
+        result = result + g[1] / count(input.shape, dims)
+    if g[2] is not None:
+        result = result - g[2] * rstd * rstd * normal / count(input.shape, dims)
     return result
 
 
-@op("other", outputs=("out", "rstd"), method=False, complex="none", name="native_layer_norm", input=_normal_rule)
+@op("other", outputs=("out", "centre", "rstd"), method=False, complex="none", name="native_layer_norm", input=_normal_rule)
 def standardised(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
-    """Each row (over ``dims``) less its mean and divided by its deviation; and one over that deviation."""
+    """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
-    number = 1
-    for dim in dims:
-        number *= x.shape[dim]
-    number = max(number, 1)
-    away = x - xp.add.reduce(x, axis=dims, keepdims=True) / number
+    number = max(count(x.shape, dims), 1)
+    centre = xp.add.reduce(x, axis=dims, keepdims=True) / number
+    away = x - centre
     rstd = 1 / xp.sqrt(xp.add.reduce(away * away, axis=dims, keepdims=True) / number + eps)
     away *= rstd
-    return away.astype(input.dtype, copy=False), rstd.astype(input.dtype, copy=False)
+    return away.astype(input.dtype, copy=False), centre, rstd
 
 
 @composite(method=False)
@@ -280,7 +278,7 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, 
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size"
             f"{list(input.shape)}"
         )
-    out, _ = standardised(input, tuple(range(input.ndim - len(shape), input.ndim)), eps)
+    out, _, _ = standardised(input, tuple(range(input.ndim - len(shape), input.ndim)), eps)
     if weight is not None:
         out = out * weight
     if bias is not None:

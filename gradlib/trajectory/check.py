@@ -150,7 +150,7 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
             least, most = np.array(ends).astype(real)
         if not (least > 0 and np.isfinite(most)):
             raise ValueError(
-                f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)} with values from {ends[0]} to {ends[1]}, "
+                f"{name}: dt is positive and finite seconds at every step used, got {describe(dt)}, values from {ends[0]} to {ends[1]}, "
                 f"which in {real} are {least} to {most}"
             )
     return dt

@@ -75,15 +75,15 @@ def test_csv_and_npz_problems_give_the_same_and_bad_rows_are_named(run, tmp_path
     (tmp_path / "p.csv").write_text(f"{header}\n{rows}\n")
     status, out, _ = run("--problems", tmp_path / "p.npz", *QUICK)
     assert status == 1
-    assert "1 of 3" in out
-    assert "problem 1 is unsolved: start and goal are equal" in out
+    assert "2 of 3" in out
     assert "problem 2 is unsolved: goal of panda_joint1 is 2.9973, outside its limits [-2.8973, 2.8973]" in out
     first = load(tmp_path / "out")
-    assert first["solved"].tolist() == [True, False, False]
-    assert np.isnan(first["position"][1:]).all()
-    assert np.isnan(first["dt"][1:]).all()
-    assert first["reason"][0] == ""
-    assert "equal" in first["reason"][1]
+    assert first["solved"].tolist() == [True, True, False]
+    assert np.isnan(first["position"][2:]).all()
+    assert np.isnan(first["dt"][2:]).all()
+    assert first["reason"][:2].tolist() == ["", ""]
+    assert (first["position"][1] == start[1]).all()  # a motion to where it starts takes no time
+    assert first["dt"][1] == 0
     assert run("--problems", tmp_path / "p.csv", *QUICK, out=tmp_path / "two")[0] == 1
     np.testing.assert_array_equal(load(tmp_path / "two")["position"], first["position"])
 
@@ -168,7 +168,7 @@ def test_without_matplotlib_the_other_files_are_written_and_a_line_says_how_to_g
         (["--jerk", "0"], "jerk limit must be above zero"),
         (["--jerk", "nan"], "--jerk must be a finite number, got nan"),
         (["--jerk", "soft"], "--jerk takes numbers, got soft"),
-        (["--limits", "{yaml}", "--jerk", "3"], "contradictory limits: both"),
+        (["--limits", "{yaml}", "--jerk", "1", "2", "3", "4", "5", "6", "7"], "contradictory limits: both"),
         (["--limits", "missing.yaml"], "cannot read the limits"),
         (["--problems", "missing.csv"], "cannot read the problems"),
         (["--problems", "{yaml}"], "takes a .csv or a .npz file"),

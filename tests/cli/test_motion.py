@@ -5,15 +5,36 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gradlib
 from gradlib.cli.trajopt import motion
+from gradlib.cli.trajopt.sines import sine_transform
 from tests.cli.robots import PANDA, arm, pairs
 
 
 @pytest.mark.parametrize("horizon", [4, 5, 16, 65])
-def test_sines_are_orthonormal_and_end_at_rest(horizon):
-    basis = motion.sines(horizon)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(horizon - 3), atol=1e-12)
-    assert not basis[-3:].any()
+def test_sums_of_sines_are_their_own_inverse(horizon):
+    m = horizon - 3
+    k = np.arange(1, m + 1)
+    basis = np.sin(np.pi * k[:, None] * k / (m + 1)) * np.sqrt(2 / (m + 1))
+    given = np.random.default_rng(0).standard_normal((2, m, 3))
+    np.testing.assert_allclose(sine_transform(given), basis @ given, atol=1e-12)
+    np.testing.assert_allclose(sine_transform(sine_transform(given)), given, atol=1e-12)
+    x = gradlib.tensor(given, requires_grad=True)
+    assert gradlib.autograd.gradcheck(sine_transform, (x,))
+    assert gradlib.autograd.gradgradcheck(sine_transform, (x,))
+    assert sine_transform(given.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("horizon", [16, 61])
+def test_a_finer_profile_is_the_same_motion(horizon):
+    """Sums of the first sines, which both horizons hold, at the steps of the longer one."""
+    coarse, m = np.zeros((1, 16, 2)), horizon - 3
+    coarse[:, :13] = sine_transform(np.eye(13)[None, :, [0, 2]] + np.eye(13)[None, :, [0, 4]])
+    fine = motion.finer(coarse, horizon)
+    s = np.arange(1, m + 1) / (m + 1)
+    wanted = np.stack([2 * np.sin(np.pi * s), np.sin(3 * np.pi * s) + np.sin(5 * np.pi * s)], axis=1)
+    np.testing.assert_allclose(fine[0, :m], wanted / wanted.sum(axis=0), atol=1e-12)
+    assert not fine[:, m:].any()
 
 
 @pytest.mark.parametrize("horizon", [4, 16, 64])

@@ -52,7 +52,7 @@ def read_limits(path: Path) -> object:
 
 
 def read_problems(path: Path, most: int | None = 1000) -> problems.Problems:
-    return problems.read(path, assemble("pair", PAIR), F64, most)
+    return problems.read(path, assemble("pair", PAIR), most)
 
 
 # ---- limits in YAML ----------------------------------------------------------------------------------------------------------
@@ -179,10 +179,10 @@ def test_robots_of_many_joints(tmp_path: Path) -> None:
     header = ",".join(f"{end}_{joint}" for joint in machine.joints for end in ("goal", "start"))
     (tmp_path / "p.csv").write_text(f"{header}\n{','.join(['0', '1'] * 20_000)}\n")
     began = time.process_time()
-    assert problems.read(tmp_path / "p.csv", machine, F64).start.tolist() == [[1.0] * 20_000]
+    assert problems.read(tmp_path / "p.csv", machine).start.tolist() == [[1.0] * 20_000]
     assert time.process_time() - began < SOON
     (tmp_path / "p.csv").write_text("x\n1\n")
-    assert "misses 'start_j0'" in refused(problems.read, tmp_path / "p.csv", machine, F64)
+    assert "misses 'start_j0'" in refused(problems.read, tmp_path / "p.csv", machine)
 
 
 @ANY

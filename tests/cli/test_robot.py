@@ -29,7 +29,8 @@ def write(tmp_path, text, name="limits.yaml"):
 
 def table(tmp_path, text, joints):
     path = write(tmp_path, text)
-    return limits.table(limits.read(path), joints, path)
+    common, single = limits.tables(limits.read(path), joints, path)
+    return {quantity: {**common.get(quantity, {}), **single.get(quantity, {})} for quantity in {**common, **single}}
 
 
 def test_panda_has_the_published_limits():
@@ -62,7 +63,7 @@ def test_urdf_joints_are_what_the_specification_says(tmp_path):
 def test_continuous_joints_have_no_position_limits_and_mimic_joints_tighten_their_leader(tmp_path):
     name, joints, _ = arm_from(tmp_path)
     tables = [("a", limits.spread("acceleration", 5.0, joints, "a")), ("j", limits.spread("jerk", 50.0, joints, "j"))]
-    robot = assemble(name, limits.apply(joints, tables))
+    robot = assemble(name, limits.apply(joints, tables, []))
     assert robot.joints == ("shoulder", "wrist", "left_finger")
     assert robot.units == ("rad", "rad", "m")
     # right = 0.01 - 2 left must stay within [-0.06, 0.01], so left within [0, 0.035]; it moves twice as fast
@@ -219,7 +220,8 @@ def test_what_a_limits_file_may_say(tmp_path, text, expected):
         ("jerk: yes", "finite number, got True"),
         ("jerk: .nan", "finite number, got nan"),
         ("jerk: 1\njerk: 2", "contradictory limits: .* gives 'jerk' twice"),
-        ("jerk: 1\njoints: {a: {jerk: 2}}", "contradictory limits: .* gives the jerk of joint a twice"),
+        ("jerk: 1\nmax_jerk: 2", "contradictory limits: .* gives the jerk of joint a twice"),
+        ("jerk: [1, 3]\njoints: {a: {jerk: 2}}", "contradictory limits: .* gives the jerk of joint a twice"),
         ("joints: {a: {jerk: 2, max_jerk: 2}}", "gives the jerk of joint a twice"),
         ("- 1", "must hold a mapping"),
         ("", "must hold a mapping"),
@@ -250,6 +252,15 @@ def test_without_pyyaml_the_error_says_what_to_install(tmp_path, monkeypatch):
 
 def test_later_limits_override_the_robots_but_not_each_other():
     joints = [Joint("a", velocity=1.0)]
-    assert limits.apply(joints, [("file", {"velocity": {"a": 2.0}, "jerk": {"a": 3.0}})])[0].velocity == 2.0
-    with pytest.raises(InputError, match="both file and --jerk give the jerk of joint a; keep one"):
-        limits.apply(joints, [("file", {"jerk": {"a": 2.0}}), ("--jerk", {"jerk": {"a": 2.0}})])
+    assert limits.apply(joints, [("file", {"velocity": {"a": 2.0}, "jerk": {"a": 3.0}})], [])[0].velocity == 2.0
+    twice = [("file", {"jerk": {"a": 2.0}}), ("--jerk", {"jerk": {"a": 2.0}})]
+    for given in ((twice, []), ([], twice)):
+        with pytest.raises(InputError, match="both file and --jerk give the jerk of joint a; keep one"):
+            limits.apply(joints, *given)
+
+
+@pytest.mark.parametrize("text", ["jerk: 5\njoints: {b: {jerk: 2}}", "joints: {b: {max_jerk: 2}}\njerk: 5", "jerk: 5\nmax_jerk: {b: 2}"])
+def test_what_is_said_of_one_joint_goes_before_one_number_for_all(tmp_path, text):
+    assert table(tmp_path, text, PAIR)["jerk"] == {"a": 5, "b": 2, "c": 5}
+    (a, b) = limits.apply([Joint("a"), Joint("b")], [("--jerk", {"jerk": {"a": 5.0, "b": 5.0}})], [("file", {"jerk": {"b": 2.0}})])
+    assert (a.jerk, b.jerk) == (5, 2)

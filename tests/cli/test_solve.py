@@ -153,3 +153,34 @@ def test_every_stage_shortens_the_motions():
     batch.polish(solve.SHARPNESS[-1])
     assert batch.needed.sum() <= before.sum()
     np.testing.assert_allclose(motion.needed_step(batch.profile, batch.distance, PANDA), batch.needed)
+
+
+def test_a_motion_to_where_it_starts_takes_no_time():
+    start, goal = pairs(3, 4)
+    goal[1] = start[1]
+    found = solve.plan(start, goal, PANDA, horizon=16)
+    assert check.faults(found, start, goal, PANDA) == [""] * 3
+    assert found.dt[1] == 0
+    assert (found.dt[[0, 2]] > 0).all()
+    np.testing.assert_array_equal(found.position[1], np.broadcast_to(start[1], (16, 7)))
+    for rate in (found.velocity, found.acceleration, found.jerk):
+        assert not rate[1].any()
+    found.position[1, 5] += 0.1
+    assert check.faults(found, start, goal, PANDA)[1] == "moves in no time"
+
+
+def test_the_cost_of_a_long_horizon_grows_like_the_horizon(monkeypatch):
+    """Numbers that pass through the objective, counted; planned first with fewer steps, which is where the search is done."""
+    objective, counted = solve._Batch.smooth_maximum, []
+
+    def count(self, sharpness):
+        counted.append(self.horizon)
+        return objective(self, sharpness)
+
+    monkeypatch.setattr(solve._Batch, "smooth_maximum", count)
+    work = []
+    for horizon in (256, 1024):
+        counted.clear()
+        assert ratios(*pairs(1, 5), PANDA, horizon=horizon).max() < 1.02
+        work.append(sum(counted))
+    assert work[1] < 5 * work[0]

@@ -169,11 +169,22 @@ def test_layer_norm_of_nothing_and_of_half_types() -> None:
     np.testing.assert_allclose(host(made.float()), [[-1.2247, 0, 1.2247]], atol=2e-3)
 
 
-def test_the_deviation_too_has_a_gradient() -> None:
+def test_what_layer_norm_gave_may_be_written() -> None:
+    """Its rule keeps the input, as torch's does."""
+    x = gradlib.randn(2, 4, dtype=gradlib.float64, requires_grad=True)
+    made = F.layer_norm(x, (4,))
+    (plain,) = gradlib.autograd.grad((made * made.detach()).sum(), x, retain_graph=True)
+    weight = made.detach().clone()
+    made.mul_(weight)
+    (slope,) = gradlib.autograd.grad(made.sum(), x)
+    np.testing.assert_allclose(host(slope), host(plain))
+
+
+def test_the_deviation_and_the_mean_have_gradients_too() -> None:
     from gradlib.ops.nn import standardised
 
     x = gradlib.randn(2, 4, dtype=gradlib.float64, requires_grad=True)
-    for pick in (0, 1):
+    for pick in (0, 1, 2):
         assert gradgradcheck(lambda x, pick=pick: standardised(x, (1,), 0.1)[pick], x)
 
 

@@ -18,7 +18,7 @@ class Trajectories:
 
     Attributes:
         position, velocity, acceleration, jerk: (N, H, D).
-        dt: (N,) seconds from one step to the next.
+        dt: (N,) seconds from one step to the next; 0 where start and goal are one and nothing moves.
     """
 
     position: np.ndarray
@@ -56,7 +56,7 @@ def faults(motion: Trajectories, start: np.ndarray, goal: np.ndarray, robot: Rob
     """For each trajectory what is wrong with it, or "" for one that is solved.
 
     Solved means: finite, starts and ends where asked, at rest there, inside every limit within 1e-4 of it, and velocity, acceleration
-    and jerk are the backward differences of the chain.
+    and jerk are the backward differences of the chain. A motion to where it starts may take no time.
 
     Args:
         motion: N trajectories; start, goal: (N, D); robot: whose limits.
@@ -66,7 +66,8 @@ def faults(motion: Trajectories, start: np.ndarray, goal: np.ndarray, robot: Rob
     p, v, a, j = (getattr(motion, name).astype(np.float64) for name in ("position", "velocity", "acceleration", "jerk"))
     dt = motion.dt.astype(np.float64)
     tests: list[tuple[np.ndarray, str]] = [
-        (np.isfinite(dt) & (dt > 0) & np.isfinite(p + v + a + j).all(axis=(1, 2)), "is not finite"),
+        (np.isfinite(dt) & (dt >= 0) & np.isfinite(p + v + a + j).all(axis=(1, 2)), "is not finite"),
+        ((dt != 0) | (p == p[:, :1]).all(axis=(1, 2)), "moves in no time"),
         (_near(p[:, 0], start, eps), "does not start where asked"),
         (_near(p[:, -1], goal, eps), "does not end where asked"),
         (_rests(v, a, 0, robot), "does not start at rest"),
@@ -75,7 +76,7 @@ def faults(motion: Trajectories, start: np.ndarray, goal: np.ndarray, robot: Rob
     for name, used in fractions(motion, robot).items():
         tests.append((used <= 1 + TOLERANCE, f"passes a {name} limit"))
     for upper, lower, limit, name in zip((p, v, a), (v, a, j), robot.rates(), ("velocity", "acceleration", "jerk"), strict=True):
-        tests.append((_differences(upper, lower, dt, limit, eps), f"has a {name} that is not the chain's"))
+        tests.append((_differences(upper, lower, np.where(dt == 0, 1.0, dt), limit, eps), f"has a {name} that is not the chain's"))
     return [next((text for passed, text in tests if not passed[row]), "") for row in range(len(p))]
 
 

@@ -24,17 +24,29 @@ Franka Emika Panda. Radians (metres for prismatic joints) and seconds throughout
 _EPILOG = """\
 Writes trajectories.npz, trajectories.csv and, with matplotlib, trajectories.png. Exit status: 0 when every problem is solved, 1 when
 some are not (they are named, and hold NaN in the files), 2 when the input cannot be used (nothing is written), 130 or 143 when Ctrl-C or
-SIGTERM ended it (the results are all there, or none). No result is written over a file that is read."""
+SIGTERM ended it (the results are all there, or none). No result is written over a file that is read.
+
+A file of limits holds lower, upper, velocity, acceleration and jerk, each one number for all joints, a list with one for each, or a
+mapping by joint; and joints: joint by joint, which goes before one number for all. MoveIt's joint_limits.yaml is such a file. Example:
+
+  acceleration: 10                       # rad/s^2, or m/s^2 for a prismatic joint
+  jerk: [5000, 5000, 6000, 6000, 6000, 7000, 7000]
+  joints:
+    panda_joint1: {velocity: 1.5, acceleration: 5}
+"""
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     """Add `trajopt` to the command line of `gradlib`."""
-    parser = commands.add_parser("trajopt", help="plan robot joint motions", description=_DESCRIPTION, epilog=_EPILOG)
+    parser = commands.add_parser(
+        "trajopt", help="plan robot joint motions", description=_DESCRIPTION, epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     who = parser.add_argument_group("robot")
     who.add_argument("--urdf", metavar="FILE", help="the robot; position and velocity limits are in it (default: Franka Emika Panda)")
     who.add_argument("--acceleration", nargs="+", metavar="A", help="acceleration limit, one number or one per joint")
     who.add_argument("--jerk", nargs="+", metavar="J", help="jerk limit, one number or one per joint")
-    who.add_argument("--limits", metavar="FILE.yaml", help="limits of any kind, put over those of the robot (needs PyYAML)")
+    who.add_argument("--limits", metavar="FILE.yaml", help="limits of any kind, over those of the robot; laid out as below (needs PyYAML)")
     what = parser.add_argument_group("problems")
     what.add_argument("--problems", metavar="FILE", help="CSV with columns start_<joint>, goal_<joint>; or NPZ with start, goal (N, D)")
     what.add_argument("--samples", type=_whole(1), metavar="N", help="draw N problems within the limits (default: 256)")
@@ -88,26 +100,26 @@ def _robot(args: argparse.Namespace) -> robot.Robot:
         name, joints = robot.panda()
         if named and not {joint.name for joint in joints}.intersection(named):
             name, joints = Path(args.limits).stem, [robot.Joint(joint) for joint in named]  # the file describes a robot by itself
-    tables = [(str(args.limits), limits.table(content, joints, args.limits))] if content else []
+    common, single = ([(str(args.limits), table)] for table in limits.tables(content, joints, args.limits))
     for quantity in ("acceleration", "jerk"):
         values = getattr(args, quantity)
         if values is not None:
             option = f"--{quantity}"
-            tables.append((option, limits.spread(quantity, _floats(values, option), joints, option)))
-    return robot.assemble(name, limits.apply(joints, tables))
+            numbers = _floats(values, option)
+            (common if len(numbers) == 1 else single).append((option, limits.spread(quantity, numbers, joints, option)))
+    return robot.assemble(name, limits.apply(joints, common, single))
 
 
 def _problems(args: argparse.Namespace, machine: robot.Robot) -> problems.Problems:
     """The problems that the arguments describe."""
-    dtype = np.dtype(args.dtype)
-    most = _most(args.horizon, len(machine.joints), dtype)
+    most = _most(args.horizon, len(machine.joints), np.dtype(args.dtype))
     if args.problems is None:
         count = 256 if args.samples is None else args.samples
         problems.check_count(count, most, f"--samples {count}")
-        return problems.sample(count, args.seed or 0, machine, dtype)
+        return problems.sample(count, args.seed or 0, machine)
     if args.samples is not None or args.seed is not None:
         raise InputError("--problems gives the problems, so --samples and --seed have nothing to draw; leave them out")
-    return problems.read(args.problems, machine, dtype, most)
+    return problems.read(args.problems, machine, most)
 
 
 def _most(horizon: int, joints: int, dtype: np.dtype) -> int | None:
@@ -138,7 +150,7 @@ def _plan(args: argparse.Namespace, machine: robot.Robot, asked: problems.Proble
     """Trajectories for all problems, NaN for those that are not solved, and the reasons why they are not."""
     rows = np.array([not reason for reason in asked.reasons])
     start, goal = asked.start[rows], asked.goal[rows]
-    bar = Progress(f"planning {len(start)} problems")
+    bar = Progress(f"planning {report.problems(len(start))}")
     found = solve.plan(start, goal, machine, args.horizon, np.dtype(args.dtype), args.device, bar)
     bar.finish()
     reasons = np.array(asked.reasons, dtype=object)

@@ -33,7 +33,8 @@ def read(path: str | Path) -> dict[str, Any]:
     """What a YAML (or JSON, which is YAML) file of limits says, with no joint twice in it.
 
     The file holds ``lower``, ``upper``, ``velocity``, ``acceleration``, ``jerk``, each one number, a list with one per joint, or a
-    mapping by joint name; or a block ``joints:`` that gives them joint by joint; or both. MoveIt's ``joint_limits.yaml`` (its names
+    mapping by joint name; or a block ``joints:`` that gives them joint by joint; or both: what is said of one joint goes before one number
+    for all of them. MoveIt's ``joint_limits.yaml`` (its names
     ``max_velocity``, ``min_position``, ``has_jerk_limits``, ...) is such a file.
 
     Args:
@@ -99,23 +100,25 @@ def joints_named(content: Mapping[str, Any]) -> list[str]:
     return [str(name) for block in _BLOCKS if isinstance(content.get(block), dict) for name in content[block]]
 
 
-def table(content: Mapping[str, Any], joints: list[Joint], path: str | Path) -> Table:
-    """The limits that a file gives, by quantity and joint.
+def tables(content: Mapping[str, Any], joints: list[Joint], path: str | Path) -> tuple[Table, Table]:
+    """The limits that a file gives for all joints alike, and those that it gives single joints, by quantity and joint.
 
     Args:
         content: what `read` returned; joints: of the whole robot; path: for error texts.
-    Returns: quantity -> joint -> value, for those that are given.
+    Returns: twice quantity -> joint -> value, for those that are given.
     Raises: InputError for an unknown key or joint, a value that is no number, a list of the wrong length, or a limit given twice.
     """
-    result: Table = {}
+    common: Table = {}
+    single: Table = {}
     known = dict.fromkeys(joint.name for joint in joints)
-    for quantity, joint, value in _entries(content, joints, path):
+    for quantity, joint, value, alike in _entries(content, joints, path):
+        result = common if alike else single
         if joint not in known:
             raise InputError(f"{path} names joint {joint}, which this robot does not have; it has {listed(known)}")
         if joint in result.setdefault(quantity, {}):
             raise InputError(f"contradictory limits: {path} gives the {quantity} of joint {joint} twice")
         result[quantity][joint] = value
-    return result
+    return common, single
 
 
 def spread(quantity: str, values: float | list[float], joints: list[Joint], what: str) -> Table:
@@ -130,14 +133,19 @@ def spread(quantity: str, values: float | list[float], joints: list[Joint], what
     return {quantity: {name: _number(value, f"{what} of {name}") for name, value in zip(planned, values, strict=True)}}
 
 
-def apply(joints: list[Joint], tables: list[tuple[str, Table]]) -> list[Joint]:
+def apply(joints: list[Joint], common: list[tuple[str, Table]], single: list[tuple[str, Table]]) -> list[Joint]:
     """The joints with tables of limits put over what they had.
 
     Args:
-        joints: of the whole robot; tables: (where it comes from, table), no two of which may give the same limit.
+        joints: of the whole robot; common: (where it comes from, table) of limits for all joints alike, no two of which may give the same
+            limit; single: the same of limits for single joints, which go before those.
     Returns: new joints.
-    Raises: InputError when two tables give the same limit of the same joint.
+    Raises: InputError when two tables of one kind give the same limit of the same joint.
     """
+    return _put_over(_put_over(joints, common), single)
+
+
+def _put_over(joints: list[Joint], tables: list[tuple[str, Table]]) -> list[Joint]:
     origin: dict[tuple[str, str], str] = {}
     given: dict[str, dict[str, float]] = {joint.name: {} for joint in joints}
     for source, entries in tables:
@@ -150,20 +158,20 @@ def apply(joints: list[Joint], tables: list[tuple[str, Table]]) -> list[Joint]:
     return [replace(joint, **given[joint.name]) for joint in joints]  # type: ignore[arg-type]
 
 
-def _entries(content: Mapping[str, Any], joints: list[Joint], path: str | Path) -> Iterator[tuple[str, str, float]]:
-    """(quantity, joint, value) for everything that a file gives."""
+def _entries(content: Mapping[str, Any], joints: list[Joint], path: str | Path) -> Iterator[tuple[str, str, float, bool]]:
+    """(quantity, joint, value, whether it is that of all joints) for everything that a file gives."""
     for key, value in content.items():
         if key in _IGNORED:
             continue
         if key in _BLOCKS:
-            yield from _by_joint(value, key, path)
+            yield from ((*entry, False) for entry in _by_joint(value, key, path))
         elif key not in _NAMES:
             raise InputError(f"{path}: unknown key {shown(key)}; the keys are {', '.join(QUANTITIES)} and joints")
         elif isinstance(value, dict):
-            yield from ((_NAMES[key], str(joint), _number(number, f"{path}: {key} of {joint}")) for joint, number in value.items())
+            yield from ((_NAMES[key], str(joint), _number(number, f"{path}: {key} of {joint}"), False) for joint, number in value.items())
         else:
             for quantity, values in spread(_NAMES[key], value, joints, f"{path}: {key}").items():
-                yield from ((quantity, joint, number) for joint, number in values.items())
+                yield from ((quantity, joint, number, not isinstance(value, list)) for joint, number in values.items())
 
 
 def _by_joint(block: Any, key: str, path: str | Path) -> Iterator[tuple[str, str, float]]:

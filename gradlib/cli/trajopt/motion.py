@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradlib.cli.trajopt.robot import Robot
+from gradlib.cli.trajopt.sines import sine_transform
 
 SHORTEST = 4
 """The fewest steps of a motion from rest to rest: one velocity, then two steps to come to rest in velocity and acceleration."""
@@ -25,17 +26,8 @@ SHORTEST = 4
 _FLOOR = 1e-6  # of the largest curvature in the problem: a joint that hardly moves would otherwise get a huge scale
 
 
-def sines(horizon: int) -> np.ndarray:
-    """The basis (H, M): row h holds the values at step h+1 of M orthonormal sines, the last three rows zero (see the module)."""
-    m = horizon - 3
-    k = np.arange(1, m + 1)
-    basis = np.zeros((horizon, m))
-    basis[:m] = np.sin(np.pi * k[:, None] * k / (m + 1)) * np.sqrt(2 / (m + 1))
-    return basis
-
-
 def smooth_start(horizon: int) -> np.ndarray:
-    """The velocities (H,) that sum to one of the path 10 s^3 - 15 s^4 + 6 s^5, which starts and ends at rest, shifted by a step as `sines`.
+    """The velocities (H,) that sum to one of the path 10 s^3 - 15 s^4 + 6 s^5, which starts and ends at rest, shifted by a step.
 
     Source: T. Flash and N. Hogan, The coordination of arm movements, Journal of Neuroscience 5 (1985), the minimum-jerk path.
     """
@@ -44,6 +36,16 @@ def smooth_start(horizon: int) -> np.ndarray:
     profile = np.zeros(horizon)
     profile[:m] = (s * (1 - s)) ** 2
     return profile / profile.sum()
+
+
+def finer(profile: np.ndarray, horizon: int) -> np.ndarray:
+    """A profile (B, h, D) at the steps of a longer horizon: the same sum of sines, so as smooth."""
+    m = horizon - 3
+    coefficients = sine_transform(profile[:, : profile.shape[1] - 3])
+    made = np.zeros((len(profile), horizon, profile.shape[2]))
+    made[:, : coefficients.shape[1]] = coefficients
+    made[:, :m] = sine_transform(made[:, :m])
+    return made / made.sum(axis=1, keepdims=True)
 
 
 def needed_step(profile: np.ndarray, distance: np.ndarray, robot: Robot) -> np.ndarray:

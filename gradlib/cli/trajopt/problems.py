@@ -38,15 +38,15 @@ class Problems:
     reasons: tuple[str, ...]
 
 
-def read(path: str | Path, robot: Robot, dtype: np.dtype, most: int | None = None) -> Problems:
+def read(path: str | Path, robot: Robot, most: int | None = None) -> Problems:
     """The problems in a CSV or NPZ file, told apart by the name's ending.
 
     A CSV file has a header with a column start_<joint> and a column goal_<joint> for each joint, in any order, and nothing else. An NPZ
     file has arrays start and goal of shape (N, D) whose columns are the robot's joints in order.
 
     Args:
-        path: the file; robot: whose joints they are for; dtype: that they will be planned in; most: how many there may be.
-    Returns: the Problems; NaN, a configuration outside the limits and equal start and goal give that problem a reason.
+        path: the file; robot: whose joints they are for; most: how many there may be.
+    Returns: the Problems; NaN and a configuration outside the limits give that problem a reason.
     Raises: InputError for a file that cannot be read, whose columns are not these, or that holds more problems than it may.
     """
     path = Path(path)
@@ -60,21 +60,21 @@ def read(path: str | Path, robot: Robot, dtype: np.dtype, most: int | None = Non
         raise InputError(f"cannot read the problems {path}: {error.strerror or error}") from error
     if len(start) == 0:
         raise InputError(f"{path} holds no problem; it needs at least one row")
-    return _judged(start, goal, robot, dtype)
+    return _judged(start, goal, robot)
 
 
-def sample(count: int, seed: int, robot: Robot, dtype: np.dtype) -> Problems:
+def sample(count: int, seed: int, robot: Robot) -> Problems:
     """Problems drawn evenly within the position limits, and within one turn for continuous joints.
 
     Args:
-        count: how many; seed: the same seed gives the same problems; robot: whose limits; dtype: that they will be planned in.
+        count: how many; seed: the same seed gives the same problems; robot: whose limits.
     Returns: the Problems.
     """
     lower = np.where(np.isfinite(robot.lower), robot.lower, -np.pi)
     upper = np.where(np.isfinite(robot.upper), robot.upper, np.pi)
     ends = np.random.default_rng(seed).random((count, 2, len(robot.joints)))
     ends = lower + (upper - lower) * ends
-    return _judged(ends[:, 0], ends[:, 1], robot, dtype)
+    return _judged(ends[:, 0], ends[:, 1], robot)
 
 
 def check_count(count: int, most: int | None, what: str) -> None:
@@ -192,12 +192,12 @@ def _read_array(archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, m
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _judged(start: np.ndarray, goal: np.ndarray, robot: Robot, dtype: np.dtype) -> Problems:
-    reasons = tuple(_reason(s, g, robot, dtype) for s, g in zip(start, goal, strict=True))
+def _judged(start: np.ndarray, goal: np.ndarray, robot: Robot) -> Problems:
+    reasons = tuple(_reason(s, g, robot) for s, g in zip(start, goal, strict=True))
     return Problems(start, goal, reasons)
 
 
-def _reason(start: np.ndarray, goal: np.ndarray, robot: Robot, dtype: np.dtype) -> str:
+def _reason(start: np.ndarray, goal: np.ndarray, robot: Robot) -> str:
     """Why this problem cannot be planned for, or ""."""
     for name, values in (("start", start), ("goal", goal)):
         for joint, value, lower, upper in zip(robot.joints, values, robot.lower, robot.upper, strict=True):
@@ -206,6 +206,4 @@ def _reason(start: np.ndarray, goal: np.ndarray, robot: Robot, dtype: np.dtype) 
             slack = ROUNDING * (upper - lower) if np.isfinite(upper - lower) else 0.0
             if not lower - slack <= value <= upper + slack:
                 return f"{name} of {joint} is {value:g}, outside its limits [{lower:g}, {upper:g}]"
-    if np.array_equal(start.astype(dtype), goal.astype(dtype)):
-        return "start and goal are equal, so there is no motion to plan"
     return ""

@@ -10,6 +10,11 @@ from gradlib.cli.trajopt.robot import Robot
 _SHOWN = 8
 
 
+def problems(count: int) -> str:
+    """How many problems, in words."""
+    return f"{count} problem{'s' * (count != 1)}"
+
+
 def table(motion: Trajectories, solved: np.ndarray, robot: Robot, seconds: float) -> str:
     """The short table: solved, mean duration, largest fraction of each limit, time taken.
 

@@ -29,9 +29,12 @@ from gradlib import Tensor, optim, trajectory
 from gradlib.cli.trajopt import motion
 from gradlib.cli.trajopt.check import Trajectories
 from gradlib.cli.trajopt.robot import Robot
+from gradlib.cli.trajopt.sines import sine_transform
+from gradlib.nn import functional
 
 SHARPNESS = (16.0, 64.0, 256.0)
 ELEMENTS = 1 << 16  # in an array of the problems planned together: they fit the processor's cache, and one step length suits them all
+LONG = 256  # steps from which on a motion is first planned with a quarter of them
 _POLISH = 30
 _POLISH_RATE = 0.003
 
@@ -48,7 +51,7 @@ def plan(
     """Motions from rest to rest that keep a robot's limits, as fast as the optimisation gets them.
 
     Args:
-        start, goal: (N, D) positions inside the limits, not equal; radians or metres.
+        start, goal: (N, D) positions inside the limits; radians or metres. Where they are one, the motion takes no time.
         robot: its limits; horizon: H, at least `motion.SHORTEST` steps.
         dtype: float32 or float64, to compute and return; device: where to compute.
         progress: called with the fraction done, now and then.
@@ -56,18 +59,18 @@ def plan(
     """
     dtype = np.dtype(dtype)
     size = max(1, ELEMENTS // (horizon * len(robot.joints)))
-    batches = [slice(low, low + size) for low in range(0, len(start), size)]
-    parts = []
+    moving = np.flatnonzero((start.astype(dtype) != goal.astype(dtype)).any(axis=1))
+    batches = [moving[low : low + size] for low in range(0, len(moving), size)]
+    rests = np.zeros((len(start), horizon, start.shape[1]), dtype)
+    made = Trajectories(rests + start.astype(dtype)[:, None], rests, rests.copy(), rests.copy(), np.zeros(len(start), dtype))
     for i, rows in enumerate(batches):
         batch = _Batch(start[rows], goal[rows], robot, horizon, dtype, device)
         profile = batch.optimise(lambda fraction, done=i: progress((done + fraction) / len(batches)))  # type: ignore[misc]
         path = motion.positions(profile, start[rows], goal[rows], robot).astype(dtype)
-        parts.append(_integrate(path, batch.needed, robot, device))
-    if not parts:
-        empty = np.empty((0, horizon, len(robot.joints)), dtype)
-        return Trajectories(empty, empty, empty, empty, np.empty(0, dtype))
-    names = ("position", "velocity", "acceleration", "jerk", "dt")
-    return Trajectories(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        part = _integrate(path, batch.needed, robot, device)
+        for name in ("position", "velocity", "acceleration", "jerk", "dt"):
+            getattr(made, name)[rows] = getattr(part, name)
+    return made
 
 
 def _integrate(path: np.ndarray, dt: np.ndarray, robot: Robot, device: str) -> Trajectories:
@@ -104,9 +107,7 @@ class _Batch:
 
     def __init__(self, start: np.ndarray, goal: np.ndarray, robot: Robot, horizon: int, dtype: np.dtype, device: str) -> None:
         self.robot, self.horizon, self.dtype, self.device = robot, horizon, dtype, device
-        self.distance = goal - start
-        self.sines = motion.sines(horizon)
-        self.basis = self.tensor(self.sines)
+        self.start, self.distance = start, goal - start
         self.way = self.tensor(self.distance[:, None])
         self.begin = _at_rest(self.tensor(np.zeros_like(start)))
         self.limits = [self.tensor(1 / limit) for limit in robot.rates()]
@@ -118,7 +119,11 @@ class _Batch:
 
     def optimise(self, progress: Callable[[float], None]) -> np.ndarray:
         """The best profile (B, H, D) found for each problem, float64."""
-        iterations = 25 + self.horizon // 8
+        if self.horizon >= LONG:  # then few iterations are left to do, however long it is
+            coarse = _Batch(self.start, self.start + self.distance, self.robot, self.horizon // 4, self.dtype, self.device)
+            self.profile = motion.finer(coarse.optimise(lambda fraction: progress(0.1 * fraction)), self.horizon)
+            self.needed = motion.needed_step(self.profile, self.distance, self.robot)
+        iterations = 25 + min(self.horizon, LONG) // 8
         for stage, sharpness in enumerate(SHARPNESS):
             self.linearise()
             self.descend(sharpness, iterations, lambda part, at=stage: progress((at + part) / (len(SHARPNESS) + 0.3)))  # type: ignore[misc]
@@ -129,7 +134,7 @@ class _Batch:
     def linearise(self) -> None:
         """Take dt, the scales and the coefficients of the search from the best profiles so far."""
         scales = motion.scales(self.horizon, self.distance, self.needed, self.robot)
-        coefficients = self.sines.T @ self.profile / scales
+        coefficients = sine_transform(self.profile[:, : self.horizon - 3]) / scales
         self.scales = self.tensor(scales)
         self.dt = self.tensor(self.needed[:, None])
         self.coefficients = self.tensor(coefficients).requires_grad_()
@@ -163,7 +168,7 @@ class _Batch:
 
     def velocities(self) -> Tensor:
         """The velocity profile (B, H, D) that the coefficients stand for: it sums to one over the steps."""
-        profile = self.basis @ (self.coefficients * self.scales)
+        profile = functional.pad(sine_transform(self.coefficients * self.scales), (0, 0, 0, 3))
         return profile / profile.sum(1, keepdim=True)
 
     def smooth_maximum(self, sharpness: float) -> Tensor:

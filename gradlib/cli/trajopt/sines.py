@@ -1,0 +1,24 @@
+"""The sums of sines that the planner searches, as a differentiable operation whose cost grows like H log H."""
+
+from __future__ import annotations
+
+import math
+
+from gradlib.backend.array import Array, Namespace
+from gradlib.core.op import op
+
+
+@op("linear", name="trajopt_sines", method=False, complex="none", input=lambda g: sine_transform(g))
+def sine_transform(xp: Namespace, input: Array) -> Array:
+    """The M orthonormal sines sin(pi h k / (M+1)), h and k from 1 to M, with these coefficients; its own transpose and inverse.
+
+    Args:
+        input: (B, M, D), of which dimension 1 is transformed.
+    Source: the discrete sine transform of the first kind, as the Fourier transform of the sequence continued as an odd one.
+    """
+    size = input.shape[1]
+    odd = xp.zeros((len(input), 2 * size + 2, input.shape[2]), input.dtype)
+    odd[:, 1 : size + 1] = input
+    odd[:, size + 2 :] = -input[:, ::-1]
+    made = xp.fft.rfft(odd, axis=1).imag[:, 1 : size + 1] * -math.sqrt(0.5 / (size + 1))
+    return made.astype(input.dtype, copy=False)
