@@ -16,7 +16,7 @@ from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.moments import vector_norm
 from gradlib.ops.product import matmul, one_dtype, rows
-from gradlib.ops.reduce import count, mean
+from gradlib.ops.reduce import count, mean, spread
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
 
@@ -230,7 +230,7 @@ def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ..
     if g[0] is not None:
         result = rstd * (g[0] - mean(g[0], dims, True) - normal * mean(g[0] * normal, dims, True))
     if g[1] is not None:
-        result = result + g[1] / count(input.shape, dims)
+        result = result + spread(g[1] / count(input.shape, dims), input.shape, dims, True)
     if g[2] is not None:
         result = result - g[2] * rstd * rstd * normal / count(input.shape, dims)
     return result
