@@ -21,7 +21,6 @@ from tests.cli.robots import ARM
 
 LIMITS = {"lower": -1.0, "upper": 2.0, "velocity": 1.0, "acceleration": 1.0, "jerk": 1.0}
 PAIR = [Joint("a", **LIMITS), Joint("b", **LIMITS)]
-F64 = np.dtype(np.float64)
 SOON = 5.0  # seconds of this process; what is wrong here takes minutes, or for ever
 SHORT = 2000  # letters of an error
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -48,7 +47,7 @@ def refused_shortly() -> Iterator[None]:
 
 
 def read_limits(path: Path) -> object:
-    return limits.table(limits.read(path), PAIR, path)
+    return limits.tables(limits.read(path), PAIR, path)
 
 
 def read_problems(path: Path, most: int | None = 1000) -> problems.Problems:
@@ -113,7 +112,7 @@ def test_limits_that_only_do_harm(text: str, says: str, tmp_path: Path) -> None:
 
 def test_limits_with_plain_aliases_are_read(tmp_path: Path) -> None:
     (tmp_path / "l.yaml").write_text("joints: {a: &both {jerk: 2, velocity: 3}, b: *both}")
-    assert read_limits(tmp_path / "l.yaml") == {"jerk": {"a": 2.0, "b": 2.0}, "velocity": {"a": 3.0, "b": 3.0}}
+    assert read_limits(tmp_path / "l.yaml") == ({}, {"jerk": {"a": 2.0, "b": 2.0}, "velocity": {"a": 3.0, "b": 3.0}})
 
 
 @ANY
@@ -174,7 +173,7 @@ def test_robots_of_many_joints(tmp_path: Path) -> None:
     _, joints, _ = urdf.read(tmp_path / "r.urdf")
     assert len(joints) == 20_000
     (tmp_path / "l.yaml").write_text("jerk: {x: 1}")
-    assert "it has j0, j1," in refused(limits.table, limits.read(tmp_path / "l.yaml"), joints, "l.yaml")
+    assert "it has j0, j1," in refused(limits.tables, limits.read(tmp_path / "l.yaml"), joints, "l.yaml")
     machine = assemble("many", [Joint(joint.name, **LIMITS) for joint in joints])
     header = ",".join(f"{end}_{joint}" for joint in machine.joints for end in ("goal", "start"))
     (tmp_path / "p.csv").write_text(f"{header}\n{','.join(['0', '1'] * 20_000)}\n")
