@@ -126,6 +126,10 @@ class Level(layer):
         held = self.tangent(base) if root is None else self._held(root)
         tangent = self._zeros_for(root, base) if held is None else held
         tangent = spread_as(tangent, new, every=True).clone()
+        if type(tangent) is not Batched:
+            laid_out = self._zeros_for(root, base)
+            if laid_out._array.strides != tangent._array.strides:  # so that views of it are what they are of the memory
+                tangent = laid_out.copy_(tangent)
         region = tangent if view is root else replay(view.path(root), tangent)
         if new is None:
             region.zero_()

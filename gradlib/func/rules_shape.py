@@ -85,6 +85,9 @@ def t(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 @rule("squeeze")
 def squeeze(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, dim = args
+    named = () if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    if not input.ndim and any(d not in (0, -1) for d in named):
+        raise RuntimeError(f"Dimension is out of range (expected to be in range of [-1, 0], but got {list(named)})")
     dims = range(input.ndim) if dim is None else wrap_dims(dim, input.ndim)
     chosen = tuple(d + 1 for d in dims if input.ndim and input.shape[d] == 1)
     return perform(op, (input.value, chosen))

@@ -122,6 +122,14 @@ class TestWrites:
         assert tangent(d) == [[0, 0], [1, 1], [1, 1]]
         assert tangent(d.T.reshape(6)) == [0, 1, 1, 0, 1, 1]
 
+    def test_a_window_on_another_layout(self) -> None:
+        d = make_dual(gradlib.zeros(2, 3).T, gradlib.tensor(np.arange(6.0).reshape(3, 2)).float())
+        window = d.as_strided((2,), (1,), 1)
+        assert tangent(window) == [2, 4]
+        d[0] = 9.0
+        assert tangent(window) == [2, 4]
+        assert tangent(d) == [[0, 0], [2, 3], [4, 5]]
+
     def test_shapes_that_change_in_place(self) -> None:
         d = dual()
         d.unsqueeze_(0)

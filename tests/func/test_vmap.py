@@ -122,6 +122,15 @@ class TestRefused:
         with pytest.raises(RuntimeError, match="Only allowed values for randomness"):
             vmap(lambda r: r, randomness="any")
 
+    def test_dimensions_of_numbers(self) -> None:
+        """For a row of no dimensions the error is torch's RuntimeError, for others the IndexError that it is outside vmap."""
+        assert vmap(lambda r: r.squeeze(-1))(drawn(4)).shape == (4,)
+        for dim in (1, -2, (0, 5)):
+            with pytest.raises(RuntimeError, match="Dimension is out of range"):
+                vmap(lambda r, dim=dim: r.squeeze(dim))(drawn(4))
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            vmap(lambda r: r.squeeze(5))(drawn(4, 1))
+
     def test_reading_values(self) -> None:
         x = drawn(4)
         for read, says in (
