@@ -145,21 +145,24 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     shadow._node = target._node if view is None or not recording else _past_hooks(target, view)
     if target._meta is not None and target._meta.tangents:
         shadow.meta.tangents = target._meta.tangents
+    begun = shadow._array is target._array  # then compute may write it itself
     try:
         result = compute(shadow)
+        refuse_rows(result, name)
+        recorded = recording and isinstance(result, Tensor) and result._node is not None
+        if recorded and view is not None:
+            refuse_view(view, name)
+        values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
+        check_fits(target, values, name)
+        if values is not target._array:
+            begun = True
+            with on_device_of(target._array):
+                assign(target._array, ..., values)
     except BaseException as error:
-        if shadow._array is target._array and has_begun(error):  # compute writes there itself
+        if begun and has_begun(error):
             target.version.bump()
         raise
-    refuse_rows(result, name)
-    recorded = recording and isinstance(result, Tensor) and result._node is not None
-    if recorded and view is not None:
-        refuse_view(view, name)
-    values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
-    check_fits(target, values, name)
-    with counted(target), on_device_of(target._array):
-        if values is not target._array:  # else compute has written them there itself
-            assign(target._array, ..., values)
+    target.version.bump()
     if recorded:
         rebase(target, _fitted(result, target))
     elif recording and target._node is not None and not target.is_leaf:

@@ -18,7 +18,7 @@ from gradlib.backend.array import Array, assign, copy, device_index, is_array, m
 from gradlib.backend.device import device_of
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import write
-from gradlib.core.memory import counted, refuse_memory
+from gradlib.core.memory import has_begun, refuse_memory
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -168,9 +168,12 @@ def array_index(item: Any, like: Array) -> Any:
 
 def _parts(index: Any) -> tuple[Any, ...]:
     """An index as a tuple. A short list with a sequence, Tensor, slice, None or Ellipsis in it is one too, as in torch."""
-    if type(index) is tuple:
+    kind = type(index)
+    if kind is tuple:
         return index
-    if not isinstance(index, Sequence) or isinstance(index, str) or len(index) >= _LONG or not any(map(_is_no_number, index)):
+    if kind in _BASIC or kind is slice or kind is Tensor or kind is str or not isinstance(index, Sequence):
+        return (index,)
+    if len(index) >= _LONG or not any(map(_is_no_number, index)):
         return (index,)
     warnings.warn(
         "x[list] is read as x[tuple(list)] where the list holds more than numbers, as in torch, which deprecates it; write x[tuple(list)], "
@@ -281,7 +284,10 @@ def assign_into(input: Any, values: Any, indices: Sequence[Any], accumulate: boo
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
     """``target[key] = values`` on raw arrays."""
     try:
-        assign(target, key, values)
+        if type(target) is np.ndarray:  # all that assign does there
+            target[key] = values
+        else:
+            assign(target, key, values)
     except (TypeError, ValueError) as error:
         given, room = getattr(values, "shape", ()), target[key].shape
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(room)}") from error
@@ -344,10 +350,16 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     with on_device_of(array):
         values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
         if _unrecorded(input, value):
-            refuse_memory(region, _WRITE)
+            if type(region) is not np.ndarray or 0 in region.strides or not region.flags.writeable:
+                refuse_memory(region, _WRITE)
             indices, made = key_of([raw(i) for i in gather or ()]), raw(values)
-            with counted(input):
+            try:
                 _store(region, indices, made)
+            except BaseException as error:
+                if has_begun(error):
+                    input.version.bump()
+                raise
+            input.version.bump()
         elif gather is None:
             write(slice_view(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False, False)
         else:
