@@ -268,8 +268,8 @@ def _gradients(
         elif g is None and not allow_unused:
             shape = list(place.shape if isinstance(place, Tensor) else stand_in(place).shape)
             raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
-                f"desired behavior. It is the Tensor at index {i}, of shape {shape}."
+                f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True if this is "
+                f"the desired behavior. Its shape is {shape}."
             )
         results.append(g if g is None or isinstance(g, Tensor) else wrap(as_array(g)))
     return tuple(results)

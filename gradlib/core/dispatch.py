@@ -256,8 +256,9 @@ def _keepable(op: Op, value: Any) -> Any:
     """What a node may save: anything but tensors made in inference mode, whose writes nobody counts."""
     if any(isinstance(x, InferenceTensor) for x in (value if isinstance(value, (list, tuple)) else (value,))):
         raise RuntimeError(
-            "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in "
-            f"autograd (in {op.name})."
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
+            "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `no_grad()` instead "
+            f"of `inference_mode()` (in {op.name})."
         )
     return value
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, namespace, on_device_of
+from gradlib.backend.division import device_function
 from gradlib.core.batched import Batched, refuse_rows, write_rows
 from gradlib.core.dispatch import replay
 from gradlib.core.memory import counted, has_begun, is_overlapping, refuse_memory, refuse_write
@@ -56,7 +57,11 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
                 input.version.bump()
             else:
                 with counted(input), on_device_of(array):
-                    getattr(namespace(array), ufunc)(array, *values, out=array)
+                    on_device: Any = device_function(ufunc)
+                    if isinstance(on_device, namespace(array).ufunc):
+                        on_device(array, *values, out=array)
+                    else:  # one that is not CuPy's own
+                        assign(array, ..., on_device(array, *values))
             return input
         compute = seen() if watch.active and local.observer is not None else op.call
         return write(input, lambda shadow: compute(shadow, *args, **kwargs), f"{op.name}_", copies_input, shown=False)

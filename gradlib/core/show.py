@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,13 +54,11 @@ def describe(tensor: Any) -> str:
     dtype = host.dtype
     narrow = dtype.itemsize == 2 and dtypes.is_floating_point(dtype)  # NumPy compares a float16 with 1e8 to choose its form
     shown = host.astype(np.float32) if narrow else host
-    scientific = options["sci_mode"]
-    suppress = _suppress(shown) if scientific is None else not scientific
-    numbers: Any = {"precision": options["precision"], "threshold": options["threshold"], "edgeitems": options["edgeitems"]}
-    if scientific and shown.dtype.kind == "f":
-        digits = options["precision"]
-        numbers["formatter"] = {"float_kind": lambda x: f"{x:.{digits}e}"}
-    with np.printoptions(linewidth=options["linewidth"], suppress=suppress, **numbers):
+    numbers: Any = {"threshold": options["threshold"], "edgeitems": options["edgeitems"]}
+    numbers["linewidth"] = options["linewidth"] + max(shown.ndim, 1)  # NumPy counts the brackets that close
+    if shown.dtype.kind in "fc":
+        numbers["formatter"] = _formatter(_edges(shown))
+    with np.printoptions(**numbers):
         text = np.array2string(shown, separator=", ", prefix="tensor(")
     notes = []
     if host.size == 0 and host.shape != (0,):
@@ -72,12 +72,55 @@ def describe(tensor: Any) -> str:
         notes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
     elif tensor.requires_grad:
         notes.append("requires_grad=True")
-    return f"tensor({', '.join([text, *notes])})"
+    text = f"tensor({text.replace(', ..., ', ',  ..., ')}"
+    for note in notes:  # on a line of its own where it would be too long
+        last = len(text) - text.rfind("\n") + 1
+        text += (",\n       " if last + len(note) + 2 > options["linewidth"] else ", ") + note
+    return f"{text})"
 
 
-def _suppress(values: np.ndarray) -> bool:
-    """Plain decimals while they stay readable; exponents once the values span too much for four digits."""
-    if values.dtype.kind not in "fc" or values.size == 0:
-        return True
-    size = np.abs(values[np.isfinite(values) & (values != 0)])
-    return size.size == 0 or bool(size.max() < 1e5 and size.min() >= 1e-4)
+def _edges(values: np.ndarray) -> np.ndarray:
+    """The elements that are shown, or all where they are few: what decides on the form of numbers."""
+    if values.size > options["threshold"]:
+        edge = options["edgeitems"]
+        for axis, size in enumerate(values.shape):
+            if size > 2 * edge:
+                values = values.take([*range(edge), *range(size - edge, size)], axis)
+    return values.reshape(-1)
+
+
+def _formatter(values: np.ndarray) -> dict[str, Callable[[Any], str]]:
+    """How NumPy is to print an array of floating-point or complex numbers."""
+    if values.dtype.kind == "f":
+        return {"float_kind": _number_text(values)}
+    real, imaginary = _number_text(values.real), _number_text(values.imag)
+
+    def text(value: complex) -> str:
+        second = imaginary(value.imag).lstrip()
+        return f"{real(value.real)}{'' if second[0] in '+-' else '+'}{second}j"
+
+    return {"complex_kind": text}
+
+
+def _number_text(values: np.ndarray) -> Callable[[float], str]:
+    """The text of a number among others: whole ones without decimals, exponents where the sizes differ too much, all of one width.
+
+    Source: torch's _tensor_str._Formatter.
+    """
+    digits = options["precision"]
+    size = np.abs(values[np.isfinite(values) & (values != 0)]).astype(np.float64)
+    least, most = (float(size.min()), float(size.max())) if size.size else (1.0, 1.0)
+    whole = bool((size == np.floor(size)).all())
+    scientific = most / 1000 > least or most > 1e8 or (not whole and least < 1e-4)
+    if size.size and options["sci_mode"] is not None:
+        scientific = options["sci_mode"]
+
+    def text(value: float) -> str:
+        if scientific:
+            return f"{value:.{digits}e}"
+        if whole:
+            return f"{value:.0f}{'.' if math.isfinite(value) else ''}"
+        return f"{value:.{digits}f}"
+
+    width = max((len(text(value)) for value in values.tolist() if math.isfinite(value) and value), default=1)
+    return lambda value: text(value).rjust(width)

@@ -384,7 +384,7 @@ class TestGrad:
 
     def test_unused(self) -> None:
         x, y = leaf(), leaf()
-        with pytest.raises(RuntimeError, match=r"appears to not have been used in the graph. Set allow_unused=True.*index 1"):
+        with pytest.raises(RuntimeError, match=r"Tensor at index 1 appears to not have been used in the graph\. Set allow_unused=True"):
             grad((x * x).sum(), [x, y])
         assert grad((x * x).sum(), [x, y], allow_unused=True)[1] is None
         zeros = grad((x * x).sum(), [x, y], materialize_grads=True)[1]

@@ -271,17 +271,39 @@ def printing() -> Iterator[None]:
 
 
 @pytest.mark.host
+@pytest.mark.nonfinite
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([1.0, 2.0], "[1., 2.]"), ([[1.0, 2.0], [3.0, 4.5]], "[[1.0000, 2.0000],\n        [3.0000, 4.5000]]"), (3.5, "3.5000"),
+        ([1.5, float("nan"), float("inf")], "[1.5000,    nan,    inf]"), ([1e-8, 1.0], "[1.0000e-08, 1.0000e+00]"),
+        ([1e6, 2.0], "[1.0000e+06, 2.0000e+00]"), ([float("nan"), 0.0], "[nan, 0.]"), ([-0.0, 1.0], "[-0., 1.]"), ([], "[]"),
+        ([1 + 2j, 0.5 - 1j], "[1.0000+2.j, 0.5000-1.j]"), ([True, False], "[ True, False]"), ([1, 10], "[ 1, 10]"),
+        ([0.1, 0.25], "[0.1000, 0.2500]"),
+    ],
+)  # fmt: skip
+def test_numbers_print_as_in_torch(values: Any, text: str) -> None:
+    assert repr(gradlib.tensor(values)) == f"tensor({text})"
+
+
+@pytest.mark.host
+def test_what_does_not_fit_on_the_last_line_has_a_line_of_its_own() -> None:
+    x = gradlib.full((6,), 1234.5678, requires_grad=True)
+    assert repr(x) == "tensor([1234.5677, 1234.5677, 1234.5677, 1234.5677, 1234.5677, 1234.5677],\n       requires_grad=True)"
+
+
+@pytest.mark.host
 @pytest.mark.usefixtures("printing")
 def test_set_printoptions() -> None:
     x = gradlib.tensor([1.0, 2.0 / 3.0])
     gradlib.set_printoptions(precision=2)
-    assert repr(x) == "tensor([1.  , 0.67])"
+    assert repr(x) == "tensor([1.00, 0.67])"
     gradlib.set_printoptions(precision=3, sci_mode=True)
     assert repr(x) == "tensor([1.000e+00, 6.667e-01])"
     gradlib.set_printoptions(profile="short")
-    assert repr(gradlib.arange(2000)) == "tensor([   0,    1, ..., 1998, 1999])"
+    assert repr(gradlib.arange(2000)) == "tensor([   0,    1,  ..., 1998, 1999])"
     gradlib.set_printoptions(profile="default", threshold=4, edgeitems=1)
-    assert repr(gradlib.arange(6)) == "tensor([0, ..., 5])"
+    assert repr(gradlib.arange(6)) == "tensor([0,  ..., 5])"
     gradlib.set_printoptions(profile="full")
     assert "..." not in repr(gradlib.arange(2000))
     with pytest.raises(ValueError, match="profile is one of"):
