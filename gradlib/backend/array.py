@@ -152,6 +152,11 @@ def _is_same_view(a: Array, b: Array) -> bool:
     return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype
 
 
+def row_major(array: Array) -> Array:
+    """The array, copied where its elements lie in another than row-major order: torch's results of all but pointwise operations do not."""
+    return array if array.ndim < 2 or array.flags.c_contiguous else namespace(array).ascontiguousarray(array)
+
+
 def zeros(shape: tuple[int, ...], dtype: np.dtype, index: int | None) -> Array:
     """Zeros on the CUDA device ``index``, or on the host (None)."""
     if index is None:

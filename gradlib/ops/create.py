@@ -130,7 +130,7 @@ def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -
     xp, place = (namespace(array), on_device_of(array)) if device is None else at(device)
     with place:
         if xp is namespace(array):
-            made = getattr(xp, f"{name}_like")(array, dtype=chosen or array.dtype, order="K")
+            made = getattr(xp, f"{name}_like")(array, dtype=chosen or array.dtype, order="C" if 0 in array.strides else "K")
         else:
             made = getattr(xp, name)(array.shape, chosen or array.dtype)
     return finished(made, requires_grad) if isinstance(input, Tensor) else made

@@ -356,7 +356,7 @@ def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
     """A copy in new memory that passes gradients on. Raises: NotImplementedError for channels-last. Source: torch.clone."""
     if memory_format is not None:
         check_format("clone", memory_format)
-    return xp.array(input, order="K", copy=True)
+    return xp.array(input, order="C" if 0 in input.strides else "K", copy=True)  # of what is expanded there is no order to keep
 
 
 absolute, negative, fix = map(published, ("absolute", "negative", "fix"))

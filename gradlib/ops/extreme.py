@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-from gradlib.backend.array import Namespace, is_array
+from gradlib.backend.array import Namespace, is_array, row_major
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.along import put_along
@@ -56,7 +56,7 @@ def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
     """
     if not input.size or input.dtype.kind == "c":
         _refuse("amax", input, dim)
-    return input.max(axis=axes(input.ndim, dim), keepdims=keepdim)
+    return row_major(input.max(axis=axes(input.ndim, dim), keepdims=keepdim))
 
 
 @op("other", input=_shared)
@@ -71,7 +71,7 @@ def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
     """
     if not input.size or input.dtype.kind == "c":
         _refuse("amin", input, dim)
-    return input.min(axis=axes(input.ndim, dim), keepdims=keepdim)
+    return row_major(input.min(axis=axes(input.ndim, dim), keepdims=keepdim))
 
 
 # ---- over one dimension: the chosen element gets the gradient ------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace
+from gradlib.backend.array import Namespace, row_major
 from gradlib.core.compile import named
 from gradlib.core.op import composed, composite, op, publish
 from gradlib.core.tensor import Size, Tensor
@@ -58,7 +58,7 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     first = next((x for x in tensors if not _is_nothing(x.shape)), tensors[0])
     at = wrap_dim(dim, first.ndim)
     try:
-        return xp.concatenate(tensors, axis=at)
+        return row_major(xp.concatenate(tensors, axis=at))
     except ValueError:
         parts = [x for x in tensors if not _is_nothing(x.shape)]
         if len(parts) == len(tensors):
@@ -93,7 +93,7 @@ def stack(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {i}"
             )
-    return xp.stack(tensors, axis=wrap_dim(dim, tensors[0].ndim + 1))
+    return row_major(xp.stack(tensors, axis=wrap_dim(dim, tensors[0].ndim + 1)))
 
 
 def _some(name: str, tensors: Any) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.backend.array import is_array, namespace, on_device_of, row_major
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import as_element
@@ -57,7 +57,7 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
     """
     if mask.dtype.kind != "b":
         raise TypeError(f"masked_fill: expected a mask of dtype bool, got {mask.dtype}")
-    return xp.where(mask, value, input)
+    return row_major(xp.where(mask, value, input))
 
 
 def _together(input: Any, mask: Any) -> tuple[Any, Any]:

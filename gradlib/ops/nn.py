@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, namespace, on_device_of
+from gradlib.backend.array import Namespace, namespace, on_device_of, row_major
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.compile import named
 from gradlib.core.modes import no_grad
@@ -245,7 +245,7 @@ def standardised(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -
     away = x - centre
     rstd = 1 / xp.sqrt(xp.add.reduce(away * away, axis=dims, keepdims=True) / number + eps)
     away *= rstd
-    return away.astype(input.dtype, copy=False), centre, rstd
+    return row_major(away.astype(input.dtype, copy=False)), centre, rstd
 
 
 @composite(method=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, device_index, is_array, move, namespace, on_device_of
+from gradlib.backend.array import Namespace, device_index, is_array, move, namespace, on_device_of, row_major
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -151,10 +151,10 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
     if len(steps) != len(along) and (along or len(steps) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
     if not along:
-        return xp.roll(input, steps[0])
+        return row_major(xp.roll(input, steps[0]))
     if not input.ndim:
         raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
-    return xp.roll(input, steps, tuple(wrap_dim(d, input.ndim) for d in along))
+    return row_major(xp.roll(input, steps, tuple(wrap_dim(d, input.ndim) for d in along)))
 
 
 @composite

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, broadcast_to
+from gradlib.backend.array import Namespace, broadcast_to, row_major
 from gradlib.core.op import composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
@@ -65,8 +65,9 @@ def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum in that dtype. Long sums over rows, which NumPy adds one after the other, run in float64 to lose no digits."""
     axis, dtype = axes(input.ndim, dim), input.dtype
     if axis is not None and input.size >= _LONG and dtype in _WIDER and axis != input.ndim - 1 and count(input.shape, dim) >= _LONG:
-        return xp.add.reduce(input, axis=axis, dtype=_WIDER[dtype], keepdims=keepdim).astype(dtype)
-    return xp.add.reduce(input, axis=axis, dtype=wide(dtype), keepdims=keepdim)
+        return row_major(xp.add.reduce(input, axis=axis, dtype=_WIDER[dtype], keepdims=keepdim).astype(dtype))
+    made = xp.add.reduce(input, axis=axis, dtype=wide(dtype), keepdims=keepdim)
+    return made if axis is None or made.ndim < 2 else row_major(made)
 
 
 _LONG = 1024
@@ -198,7 +199,7 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
     axis = None if dim is None or not input.ndim else wrap_dim(dim, input.ndim)
-    return back(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim), input.dtype, dtype)
+    return back(row_major(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim)), input.dtype, dtype)
 
 
 # ---- questions ----------------------------------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ def _asked(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     """``all`` and ``any`` of nonzero elements; torch answers with uint8 for uint8 and reduces nothing for ``dim=()``."""
     truth = input != 0
     if dim is None or dim not in ((), []):
-        truth = getattr(truth, name)(axis=axes(input.ndim, dim), keepdims=keepdim)
+        truth = row_major(getattr(truth, name)(axis=axes(input.ndim, dim), keepdims=keepdim))
     return truth.astype(input.dtype) if input.dtype == "uint8" else truth
 
 

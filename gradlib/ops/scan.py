@@ -10,7 +10,7 @@ from collections import namedtuple
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, accumulate, running_fold
+from gradlib.backend.array import Namespace, accumulate, row_major, running_fold
 from gradlib.core.op import composed, composite, op
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
@@ -36,9 +36,9 @@ def _running(xp: Namespace, name: str, input: Any, dim: int, dtype: Any) -> Any:
     if not input.ndim:
         return input.astype(dtypes.int64) if input.dtype.kind in "biu" and dtype is None else input.copy()
     if input.dtype.kind in "biu":
-        return getattr(xp, name)(input, axis=dim, dtype=dtypes.int64).astype(dtype or dtypes.int64, copy=False)
+        return row_major(getattr(xp, name)(input, axis=dim, dtype=dtypes.int64).astype(dtype or dtypes.int64, copy=False))
     wide = _WIDER.get(input.dtype, dtypes.float32 if input.dtype.itemsize == 2 else input.dtype)
-    return getattr(xp, name)(input, axis=dim, dtype=wide).astype(input.dtype, copy=False)
+    return row_major(getattr(xp, name)(input, axis=dim, dtype=wide).astype(input.dtype, copy=False))
 
 
 # ---- sums ---------------------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
     if input.dtype.kind == "c":
         return running_fold(lambda one, two: _log_add(xp, one, two), input, dim)
     wide = dtypes.float32 if input.dtype.itemsize == 2 else input.dtype
-    return accumulate("logaddexp", input.astype(wide, copy=False), dim).astype(input.dtype, copy=False)
+    return row_major(accumulate("logaddexp", input.astype(wide, copy=False), dim).astype(input.dtype, copy=False))
 
 
 # ---- extremes -----------------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
     values = accumulate(name, input, dim)
     place = xp.arange(input.shape[dim]).reshape(-1, *[1] * (input.ndim - 1 - dim))
     attained = (input == values) | (input != input)
-    return values, accumulate("maximum", xp.where(attained, place, 0), dim)
+    return row_major(values), row_major(accumulate("maximum", xp.where(attained, place, 0), dim))
 
 
 @op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="cummax", input=_chosen_rule)

@@ -320,7 +320,7 @@ def _misexpanded(have: tuple[int, ...], shape: tuple[int, ...]) -> str:
     return f"expand: sizes must not be negative, got {list(shape)}"
 
 
-@composite
+@composite(method=False)
 def broadcast_to(input: Any, size: Any) -> Any:
     """As ``expand``. Source: torch.broadcast_to."""
     return expand(input, tuple(size))
@@ -346,6 +346,7 @@ _sized_view = sized_method(view, "size")
 publish(_view_method, "view")
 publish(sized_method(permute, "dims"), "permute")
 publish(sized_method(expand, "size"), "expand")
+publish(sized_method(broadcast_to, "size"), "broadcast_to")
 
 
 # ---- in place: the tensor itself gets another shape ---------------------------------------------------------------------------

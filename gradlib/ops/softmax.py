@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace
+from gradlib.backend.array import Namespace, row_major
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
@@ -28,7 +28,7 @@ def _ready(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, int]:
 
 def _result(made: Any, input: Any, dtype: Any) -> Any:
     """What was computed in the shape and dtype that are due."""
-    return made.reshape(input.shape).astype(input.dtype if dtype is None else dtypes.as_dtype(dtype), copy=False)
+    return row_major(made.reshape(input.shape).astype(input.dtype if dtype is None else dtypes.as_dtype(dtype), copy=False))
 
 
 @op("other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim))
@@ -84,7 +84,7 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
         made = xp.log(xp.add.reduce(xp.exp(x - top), axis=chosen, keepdims=True)) + top
     else:
         made = xp.full(kept(x.shape, dim), -xp.inf, x.dtype)
-    made = made.astype(dtype, copy=False)
+    made = row_major(made.astype(dtype, copy=False))
     return made if keepdim else made.reshape(()) if chosen is None else made.squeeze(chosen)
 
 

@@ -325,3 +325,48 @@ def test_a_tensor_of_the_common_shape_is_broadcast_to_itself() -> None:
     first, second = gradlib.broadcast_tensors(x, y)
     assert first is x
     assert second.shape == (2, 3)
+
+
+# ---- the memory order of results ----------------------------------------------------------------------------------------------------
+
+ROW_MAJOR: dict[str, Callable[[Any], Any]] = {
+    **{name: lambda x, name=name: getattr(gradlib, name)(x, 0) for name in ("sum", "mean", "amax", "amin", "var", "std", "norm", "any")},
+    **{f"{name}-kept": lambda x, name=name: getattr(gradlib, name)(x, 1, keepdim=True) for name in ("sum", "prod", "logsumexp", "amax")},
+    **{name: lambda x, name=name: getattr(gradlib, name)(x, 1) for name in ("prod", "logsumexp", "softmax", "log_softmax")},
+    **{f"{name}-along": lambda x, name=name: getattr(gradlib, name)(x, 1) for name in ("cumsum", "cumprod", "logcumsumexp")},
+    "cummax": lambda x: gradlib.cummax(x, 1)[0],
+    "cat": lambda x: gradlib.cat([x, x], 1),
+    "stack": lambda x: gradlib.stack([x, x]),
+    "roll": lambda x: gradlib.roll(x, 1, 0),
+    "masked_fill": lambda x: x.masked_fill(x > 0, 0.0),
+    "layer_norm": lambda x: gradlib.nn.functional.layer_norm(x, x.shape[-1:]),
+}
+
+
+@pytest.mark.parametrize("name", ROW_MAJOR)
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 0, 2), (0, 2, 1)])
+def test_results_that_torch_lays_out_in_rows_can_be_viewed(name: str, order: tuple[int, ...]) -> None:
+    """Of permuted memory, too; only pointwise operations keep the order of what they are given."""
+    x = gradlib.rand(4, 3, 2, dtype="float64").permute(order).requires_grad_()
+    made = ROW_MAJOR[name](x)
+    assert made.is_contiguous()
+    flat = made.view(-1)
+    np.testing.assert_array_equal(host(flat), host(made).reshape(-1))
+    (slope,) = gradlib.autograd.grad(flat.sum(), x, allow_unused=name == "any") if made.requires_grad else (None,)
+    assert slope is None or slope.shape == x.shape
+
+
+def test_a_copy_of_what_is_expanded_lies_in_rows() -> None:
+    x = gradlib.rand(3, 1).expand(3, 4)
+    assert x.clone().is_contiguous()
+    assert x.clone().view(12).shape == (12,)
+    assert gradlib.rand(4, 3).T.clone().stride() == (1, 3)
+
+
+def test_broadcast_to_takes_its_sizes_one_by_one_as_a_method() -> None:
+    x = gradlib.ones(2, requires_grad=True)
+    assert x.broadcast_to(3, 2).shape == x.broadcast_to((3, 2)).shape == gradlib.broadcast_to(x, (3, 2)).shape == (3, 2)
+    x.broadcast_to(3, 2).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    with pytest.raises(TypeError):
+        gradlib.broadcast_to(x, 3, 2)
