@@ -222,10 +222,11 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(A.shape)} and {list(B.shape)}")
     inverse, values = pseudoinverse(A, *_tolerances(A, None, rcond), False)
     S = values.detach() if isinstance(values, Tensor) else values
-    X = choose((S != S).any(-1)[..., None, None], math.nan, matmul(inverse, right))  # NaN for a matrix that holds inf
     with on_device_of(raw(S)):
+        infinite = (S != S).any(-1)[..., None, None]  # which gives NaN
         bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
         rank = (bound < S).sum(-1)
+    X = choose(infinite, math.nan, matmul(inverse, right))
     residuals = zeros_of(values, (0,))
     if rows > columns and driver != "gelsy" and (type(rank) is Batched or bool((rank == columns).all())):
         residuals = total(abs(matmul(A, X) - right) ** 2, -2)
