@@ -293,7 +293,7 @@ def from_undefined(outputs: list[tuple[Tensor, Any]], inputs: list[Tensor]) -> l
     needed = _leading_to([y._node for y, _ in outputs if y._node is not None], captures)
     roots = [(y._node, g) for y, g in outputs if y._node is not None and y._node in needed]
     with no_grad(), around_walk(outputs[0][0]._array):
-        walk_recorded(roots, needed, captures, undefined=True)
+        walk_recorded(roots, needed, captures)
     return [captures[x._node] for x in inputs if x._node is not None]
 
 

@@ -57,6 +57,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     node = g = None  # type: ignore[assignment]
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
+    undefined = False
     around = around_nodes() if watch.active else ()
     elsewhere = may_leave_host()
     try:
@@ -67,6 +68,9 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
             elif heap:
                 node = heappop(heap)[1]
                 g = pending.pop(node)
+                if g is None:  # from a custom Function that gave none
+                    undefined = True
+                    break
             else:
                 break
             if node.rare is not None or needed is not None:
@@ -93,6 +97,11 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
                 grads = _after(node, grads, g)
             for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
                 if target is None or d is None or (needed is not None and target not in needed):
+                    if node.takes_none and target is not None and (needed is None or target in needed):
+                        if following is not None:
+                            _send(following, waiting, pending, heap)
+                            following = waiting = None
+                        _send(target, None, pending, heap)
                     continue
                 if d.shape != target.shape or d.dtype is not target.dtype:
                     d = fit(d, target, node)
@@ -111,40 +120,48 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     except Exception:
         if following is not None:
             pending[following] = waiting
-        _finish_leaves(node, pending, needed, captures, recorded=False)
+        _finish_leaves(node, pending, needed, captures, replaces=False)
         raise
+    if undefined:
+        _send(node, None, pending, heap)
+        for each, held in pending.items():
+            pending[each] = [x if x is None else wrap(x) for x in held] if isinstance(held, list) else held if held is None else wrap(held)
+        _walk_tensors(pending, heap, needed, captures, keep, replaces=False)
 
 
 def walk_recorded(
-    roots: Iterable[tuple[Node, Any]],
-    needed: Needed | None = None,
-    captures: Captures | None = None,
-    keep: bool = True,
-    undefined: bool = False,
+    roots: Iterable[tuple[Node, Any]], needed: Needed | None = None, captures: Captures | None = None, keep: bool = True
 ) -> None:
     """The same walk on Tensors, which records itself: for ``create_graph=True``.
 
-    ``undefined``: None stands for a gradient, as zeros would; hooks and custom Functions are called with it.
+    None stands for a gradient that is undefined, as zeros would: hooks and custom Functions are called with it, as torch's are.
     """
     pending: dict[Node, Any] = {}
     heap: list[tuple[int, Node]] = []
     for node, g in roots:
         _send(node, g, pending, heap)
+    _walk_tensors(pending, heap, needed, captures, keep, replaces=True)
+
+
+def _walk_tensors(
+    pending: dict[Node, Any], heap: list[tuple[int, Node]], needed: Needed | None, captures: Captures | None, keep: bool, replaces: bool
+) -> None:
+    """Go on with a walk on Tensors. ``replaces``: a leaf's gradient gives way to a sum that may be recorded; else it is added to."""
     while heap:
         node = heappop(heap)[1]
         g = pending.pop(node)
         try:
-            _visit(node, g, pending, heap, needed, captures, keep, undefined)
+            _visit(node, g, pending, heap, needed, captures, keep, replaces)
         except Exception:
-            _finish_leaves(node, pending, needed, captures, recorded=True)
+            _finish_leaves(node, pending, needed, captures, replaces)
             raise
 
 
 def _visit(
     node: Node, g: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]], needed: Needed | None, captures: Captures | None,
-    keep: bool, undefined: bool,
+    keep: bool, replaces: bool,
 ) -> None:  # fmt: skip
-    """One step of ``walk_recorded``."""
+    """One step of a walk on Tensors."""
     runs = needed is None or needed[node]
     g = _before(node, g, captures, runs, recorded=True)
     if not runs:
@@ -153,10 +170,10 @@ def _visit(
         _to_parent(node, g, pending, heap)
         return
     if type(node) is AccumulateGrad:
-        if g is not None:
-            _at_leaf(node, g, node.accumulate_recorded)
+        _serve(node, g, replaces)
         return
-    if undefined and not node.takes_none and (g is None or (isinstance(g, list) and all(each is None for each in g))):
+    nothing = all(each is None for each in g) if isinstance(g, list) else g is None
+    if nothing and not node.takes_none:
         grads: Any = (None,) * len(node.edges)
     else:
         grads = run_around(around_nodes(), node, g, node.run_recorded)
@@ -166,7 +183,7 @@ def _visit(
     if node.rare is not None and node.rare.post_hooks:
         grads = _after(node, grads, g)
     for target, d in zip(node.edges, grads, strict=True):
-        if target is None or (d is None and not undefined) or (needed is not None and target not in needed):
+        if target is None or (d is None and not (nothing or node.takes_none)) or (needed is not None and target not in needed):
             continue
         if d is not None and not isinstance(d, Tensor):
             d = wrap(as_array(d))
@@ -175,7 +192,7 @@ def _visit(
         _send(target, d, pending, heap)
 
 
-def _finish_leaves(failed: Node, pending: dict[Node, Any], needed: Needed | None, captures: Captures | None, recorded: bool) -> None:
+def _finish_leaves(failed: Node, pending: dict[Node, Any], needed: Needed | None, captures: Captures | None, replaces: bool) -> None:
     """A walk that fails does what torch's would have done before: a leaf is served as soon as nothing more can come to it."""
     if type(failed) is AccumulateGrad:
         return
@@ -183,9 +200,17 @@ def _finish_leaves(failed: Node, pending: dict[Node, Any], needed: Needed | None
     ready = [node for node in pending if type(node) is AccumulateGrad and node not in waited_for]
     for leaf in sorted(ready, key=lambda node: -node.seq):
         runs = needed is None or needed[leaf]
-        g = _before(leaf, pending[leaf], captures, runs, recorded)
-        if runs and g is not None:
-            _at_leaf(leaf, g, leaf.accumulate_recorded if recorded else functools.partial(leaf.accumulate, unshared=False))
+        g = _before(leaf, pending[leaf], captures, runs, recorded=isinstance(pending[leaf], Tensor))
+        if runs:
+            _serve(leaf, g, replaces)
+
+
+def _serve(leaf: AccumulateGrad, g: Any, replaces: bool) -> None:
+    """Give a leaf what arrived, if anything: as a Tensor, or an array."""
+    if g is not None and replaces:
+        _at_leaf(leaf, g, leaf.accumulate_recorded)
+    elif g is not None:
+        _at_leaf(leaf, g._array if isinstance(g, Tensor) else g, functools.partial(leaf.accumulate, unshared=False))
 
 
 def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) -> None:
@@ -230,7 +255,9 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _add(target: Node, d: Array, pending: dict[Node, Any], owned: set[Node]) -> None:
     """The first gradient was borrowed; the second makes a sum of our own, to which the rest add in place."""
-    if target not in owned:
+    if pending[target] is None:
+        pending[target] = d
+    elif target not in owned:
         pending[target] = pending[target] + d if type(d) in _ON_HOST else _sum(pending[target], d)
         owned.add(target)
     elif type(d) in _ON_HOST:

@@ -54,6 +54,62 @@ class ScaledProduct(Function):
         return g * y * ctx.factor, g * x * ctx.factor, None
 
 
+class Nothing(Function):
+    """Says that no gradient goes through it, although one is wanted."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> None:
+        return None
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+class TestNoneForAGradient:
+    """What lies below is told: hooks and Functions are called with None (or zeros), operations pass it on, leaves stay as they are."""
+
+    def test_operations_and_hooks(self, create_graph: bool) -> None:
+        x, other = leaf(), leaf()
+        seen: list[Any] = []
+        h = x * 2
+        for tensor in (h, x):
+            tensor.register_hook(seen.append)
+        h.grad_fn.register_prehook(lambda g: seen.append(("before", g)))
+        h.grad_fn.register_hook(lambda d, g: seen.append(("after", d, g)))
+        (Nothing.apply(h) + other).sum().backward(create_graph=create_graph)
+        assert seen == [None, ("before", (None,)), ("after", (None, None), (None,)), None]
+        assert x.grad is None
+        assert other.grad.tolist() == [1, 1, 1]
+        other.grad = None
+
+    def test_a_function_gets_zeros(self, create_graph: bool) -> None:
+        x = leaf()
+        h = Cube.apply(x)
+        assert grad(Nothing.apply(h).sum(), x, create_graph=create_graph)[0].tolist() == [0, 0, 0]
+        h = Cube.apply(x)
+        assert grad(Nothing.apply(h).sum(), h, create_graph=create_graph, allow_unused=True)[0] is None
+
+    def test_beside_gradients(self, create_graph: bool) -> None:
+        """Before and after one that is defined, in graphs of several branches and operations of several outputs."""
+        for build in (
+            lambda h: Nothing.apply(h) + h * 3,
+            lambda h: h * 3 + Nothing.apply(h),
+            lambda h: Nothing.apply(h) + Nothing.apply(h) + h + h * 2,
+            lambda h: (h + Nothing.apply(h)).sort()[0] * 3,
+            lambda h: gradlib.stack([Nothing.apply(h.sort()[0]), h * 3]).unbind(0)[1],
+        ):
+            x = leaf()
+            build(Cube.apply(x)).sum().backward(create_graph=create_graph)
+            np.testing.assert_allclose(host(x.grad), [9, 36, 81])
+            held = x.grad
+            build(x * 2).sum().backward(create_graph=create_graph)
+            np.testing.assert_allclose(host(x.grad), [15, 42, 87])
+            assert (x.grad is held) == (not create_graph)
+            x.grad = None
+
+
 class TestStyles:
     def test_forward_with_ctx(self) -> None:
         x = leaf()
