@@ -1,0 +1,184 @@
+"""Builds the documentation: ``bash ci/docs.sh``.
+
+The Markdown files of the repository keep their places; a copy of them is what Sphinx reads. A link from one to another becomes a link
+between pages, a link to a source file a page that shows it. Every warning is an error, and afterwards every internal link of the finished
+site is followed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from docs_api import MODULES, Reference, page_name
+
+import gradlib
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "docs"
+
+TREE = {
+    "Guide": {
+        "gradlib/autograd/profiler/README.md": "Profiling",
+    },
+    "Packages": {
+        "gradlib/core/README.md": "core: the tape",
+        "gradlib/autograd/README.md": "autograd: torch's entries",
+        "gradlib/func/README.md": "func: vmap and transforms",
+        "gradlib/trajectory/README.md": "trajectory: the integrators",
+        "tests/standin/README.md": "The stand-in for CuPy",
+        "benchmarks/README.md": "Benchmarks",
+    },
+    "Project": {"CONTRIBUTING.md": "Contributing", "CHANGELOG.md": "Changelog"},
+}
+"""The site's contents: headings, and the files beneath each with their short titles."""
+
+STYLE = """\
+.content { width: 58em; }
+dl.field-list { display: grid; grid-template-columns: 6rem auto; margin-block: 0.3rem; }
+dl.field-list > dd { margin: 0; }
+dl.field-list > dd > ul { margin-top: 0; }
+dl.field-list p { margin-block: 0; }
+"""
+
+
+SETTINGS = {
+    "project": "gradlib",
+    "version": gradlib.__version__,
+    "extensions": ["myst_parser"],
+    "myst_enable_extensions": ["colon_fence", "fieldlist"],
+    "myst_heading_anchors": 4,
+    "html_theme": "furo",
+    "html_title": f"gradlib {gradlib.__version__}",
+    "html_copy_source": False,
+    "html_show_copyright": False,
+    "html_static_path": [str(BUILD / "stage" / "_static")],
+    "html_css_files": ["site.css"],
+    "highlight_language": "none",
+    "python_maximum_signature_line_length": 110,
+    "python_use_unqualified_type_names": True,
+    "toc_object_entries": False,
+}
+
+LINK = re.compile(r"(?<!\!)\]\((?!https?:|mailto:)([^)\s#]*)(#[^)\s]*)?\)")
+
+
+class Stage:
+    """The folder that Sphinx reads, laid out as the repository is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.faults: list[str] = []
+        self.pages = [ROOT / "README.md", *(ROOT / name for names in TREE.values() for name in names)]
+        self.sources: set[Path] = set()
+
+    def place(self, path: Path) -> Path:
+        """Where a file of the repository stands in the stage."""
+        if path == ROOT / "README.md":
+            return self.folder / "index.md"
+        relative = path.relative_to(ROOT)
+        return self.folder / relative if path in self.pages else self.folder / "source" / f"{relative}.md"
+
+    def fill(self) -> None:
+        (self.folder / "_static").mkdir(parents=True)
+        (self.folder / "_static" / "site.css").write_text(STYLE, encoding="utf-8")
+        for page in self.pages:
+            self.write(page, self.relinked(page, page.read_text(encoding="utf-8")) + (contents() if page == self.pages[0] else ""))
+        for source in sorted(self.sources):
+            language = {".py": "python", ".cu": "c++", ".cuh": "c++", ".sh": "bash"}.get(source.suffix, "none")
+            code = source.read_text(encoding="utf-8")
+            self.write(source, f"---\norphan: true\n---\n# {source.relative_to(ROOT)}\n\n````{{code-block}} {language}\n{code}\n````\n")
+        for name, text in Reference().pages():
+            path = self.folder / "api" / f"{name}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n", encoding="utf-8")
+
+    def write(self, path: Path, text: str) -> None:
+        place = self.place(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+
+    def relinked(self, page: Path, text: str) -> str:
+        """The text of a page with its links as they are in the stage."""
+
+        def replaced(found: re.Match[str]) -> str:
+            if not found[1]:
+                return found[0]
+            target = (page.parent / found[1]).resolve()
+            if not target.is_file():
+                self.faults.append(f"{page.relative_to(ROOT)}: the link {found[1]} leads to no file")
+                return found[0]
+            if target not in self.pages:
+                self.sources.add(target)
+            ups = "../" * (len(self.place(page).relative_to(self.folder).parts) - 1)
+            return f"]({ups}{self.place(target).relative_to(self.folder)}{found[2] or ''})"
+
+        return LINK.sub(replaced, text)
+
+
+def contents() -> str:
+    """The tables of contents that the first page ends with, shown at the side only."""
+    tree = {heading: [f"{title} <{name}>" for name, title in files.items()] for heading, files in TREE.items()}
+    api = [f"api/{name}.md" for name in ("gradlib", "tensor", *(page_name(each) for each in MODULES))]
+    tree = {"Guide": tree.pop("Guide"), "Reference": api, **tree}
+    tables = ["\n".join(["", "```{toctree}", ":hidden:", f":caption: {heading}", "", *pages, "```", ""]) for heading, pages in tree.items()]
+    return "".join(tables)
+
+
+class Links(HTMLParser):
+    """The links of a page, and the places in it that a link can name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.places = {""}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.targets += [each for name in ("href", "src") if (each := given.get(name)) is not None]
+        self.places |= {each for name in ("id", "name") if (each := given.get(name)) is not None}
+
+
+def broken(site: Path) -> list[str]:
+    """The internal links of a site that lead nowhere."""
+    pages = {}
+    for path in site.rglob("*.html"):
+        pages[path] = parser = Links()
+        parser.feed(path.read_text(encoding="utf-8"))
+    faults = []
+    for path, page in pages.items():
+        for link in page.targets:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            known = pages[target].places if target in pages else {""}
+            if not target.exists() or (target in pages and unquote(parts.fragment) not in known):
+                faults.append(f"{path.relative_to(site)}: the link {link} leads nowhere")
+    return faults
+
+
+def main() -> int:
+    from sphinx.application import Sphinx
+
+    shutil.rmtree(BUILD, ignore_errors=True)
+    stage = Stage(BUILD / "stage")
+    stage.fill()
+    if stage.faults:
+        print(*stage.faults, sep="\n")
+        return 1
+    site = BUILD / "html"
+    made = Sphinx(stage.folder, None, site, BUILD / "doctrees", "html", confoverrides=SETTINGS, status=None, warningiserror=True)
+    made.build()
+    faults = broken(site)
+    print(*faults, sep="\n", end="\n" if faults else "")
+    print(f"{site}/index.html: {len(list(site.rglob('*.html')))} pages, {len(faults)} links that lead nowhere")
+    return 1 if made.statuscode or faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

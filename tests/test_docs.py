@@ -1,0 +1,74 @@
+"""The documentation's builder: what it shows of each public name, and that a link which leads nowhere is found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradlib
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """ci/docs.py."""
+    monkeypatch.syspath_prepend(str(ROOT / "ci"))
+    import docs
+
+    yield docs
+    for name in ("docs", "docs_api"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def pages(builder: Any) -> dict[str, str]:
+    """The pages of the reference."""
+    return dict(builder.Reference().pages())
+
+
+def test_every_public_function_and_method_has_an_entry(pages: dict[str, str]) -> None:
+    for name, value in vars(gradlib).items():
+        if callable(value) and not name.startswith("_") and getattr(value, "__module__", "").startswith("gradlib") and name != "Tensor":
+            assert any(f" {name}{after}" in pages["gradlib"] for after in "(\n"), name
+    for name in dir(gradlib.Tensor):
+        if not name.startswith("_"):
+            assert any(f" gradlib.Tensor.{name}{after}" in pages["tensor"] for after in "(\n"), name
+
+
+def test_operations_show_their_types_and_sections(pages: dict[str, str]) -> None:
+    signature = "tanh(input: Tensor, *, out: Tensor | None=None) -> Tensor"
+    assert f":::{{py:function}} {signature}\nHyperbolic tangent of each element.\n:::" in pages["gradlib"]
+    assert "max(input: Tensor, dim: int, keepdim: bool=False" in pages["gradlib"]
+    assert ":Raises: RuntimeError for integers and bools without `dtype`." in pages["gradlib"]
+    assert ":::{py:method} gradlib.Tensor.cumsum(dim: int" in pages["tensor"]
+
+
+def test_objects_are_not_shown_by_address(pages: dict[str, str]) -> None:
+    assert [name for name, text in pages.items() if " at 0x" in text] == []
+
+
+def test_link_to_no_file_is_a_fault(builder: Any, tmp_path: Path) -> None:
+    stage = builder.Stage(tmp_path)
+    page = ROOT / "gradlib/core/README.md"
+    assert stage.relinked(page, "[a](../../README.md#what-it-is) [b](op.py)") == (
+        "[a](../../index.md#what-it-is) [b](../../source/gradlib/core/op.py.md)"
+    )
+    assert stage.faults == []
+    stage.relinked(page, "[c](no_such.py)")
+    assert stage.faults == ["gradlib/core/README.md: the link no_such.py leads to no file"]
+
+
+def test_link_of_the_site_that_leads_nowhere_is_a_fault(builder: Any, tmp_path: Path) -> None:
+    (tmp_path / "one.html").write_text('<a href="two.html#here">x</a> <a href="https://example.org/none">x</a> <img src="two.html">')
+    (tmp_path / "two.html").write_text('<p id="here"> <a href="#there">x</a> <a href="three.html">x</a> <a href="one.html#">x</a>')
+    assert builder.broken(tmp_path) == ["two.html: the link #there leads nowhere", "two.html: the link three.html leads nowhere"]
+
+
+def test_contents_name_every_page_of_the_guide(builder: Any) -> None:
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gradlib").rglob("*.md")}
+    assert pages <= {name for names in builder.TREE.values() for name in names}
