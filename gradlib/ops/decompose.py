@@ -228,8 +228,8 @@ def _eigvalsh(xp: Any, A: Any, UPLO: str) -> Any:
 
 
 def _one_triangle(xp: Any, A: Any, UPLO: str) -> Any:
-    """The triangle that is read, to be asked whether it is finite; all of A where that is, as it mostly is."""
-    return A if xp is np and np.isfinite(A).all() else xp.tril(A) if UPLO == "L" else xp.triu(A)
+    """The triangle that is read, to be asked whether it is finite; all of A where that is, as it mostly is, or where A is no matrix."""
+    return A if A.ndim < 2 or (xp is np and np.isfinite(A).all()) else xp.tril(A) if UPLO == "L" else xp.triu(A)
 
 
 def _triangle_named(UPLO: str) -> str:
