@@ -132,13 +132,27 @@ def bitwise_xor(xp: Any, input: Any, other: Any) -> Any:
 @op("none", promote=takes("bitwise_left_shift", "i"), also=BOTH, inplace=True, aliases=("__lshift__",))
 def bitwise_left_shift(xp: Any, input: Any, other: Any) -> Any:
     """Each element's bits moved up by other places."""
-    return xp.left_shift(input, other)
+    return xp.left_shift(input, other) if xp is np else _shifted(xp, xp.left_shift, input, other)
 
 
 @op("none", promote=takes("bitwise_right_shift", "i"), also=BOTH, inplace=True, aliases=("__rshift__",))
 def bitwise_right_shift(xp: Any, input: Any, other: Any) -> Any:
     """Each element's bits moved down by other places; the sign stays."""
-    return xp.right_shift(input, other)
+    return xp.right_shift(input, other) if xp is np else _shifted(xp, xp.right_shift, input, other)
+
+
+def _shifted(xp: Any, shift: Any, input: Any, other: Any) -> Any:
+    """A shift on CuPy, whose kernels leave to C++ what moving by more than all bits gives: here, as in NumPy and torch, nothing is left.
+
+    Of a negative number moved down that is -1, all of whose bits are the sign's.
+    """
+    dtype = next(value.dtype for value in (input, other) if is_array(value))
+    bits = 8 * dtype.itemsize
+    input, other = xp.asarray(input, dtype), xp.asarray(other, dtype)
+    inside = (other >= 0) & (other < bits)
+    moved = shift(input, xp.where(inside, other, 0).astype(dtype, copy=False))
+    rest = xp.zeros((), dtype) if shift is xp.left_shift or dtype.kind != "i" else xp.where(input < 0, -1, 0).astype(dtype, copy=False)
+    return xp.where(inside, moved, rest)
 
 
 publish(reflected(bitwise_left_shift), "__rlshift__")

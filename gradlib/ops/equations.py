@@ -226,10 +226,10 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         infinite = (S != S).any(-1)[..., None, None]  # which gives NaN
         bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
         rank = (bound < S).sum(-1)
-    X = choose(infinite, math.nan, matmul(inverse, right))
-    residuals = zeros_of(values, (0,))
-    if rows > columns and driver != "gelsy" and (type(rank) is Batched or bool((rank == columns).all())):
-        residuals = total(abs(matmul(A, X) - right) ** 2, -2)
+        X = choose(infinite, math.nan, matmul(inverse, right))
+        residuals = zeros_of(values, (0,))
+        if rows > columns and driver != "gelsy" and (type(rank) is Batched or bool((rank == columns).all())):
+            residuals = total(abs(matmul(A, X) - right) ** 2, -2)
     rank = rank if driver != "gels" else rank.reshape((-1,))[:0]
     shown = values if driver in ("gelsd", "gelss") else zeros_of(values, (0,))
     return Lstsq(X[..., 0] if vector else X, residuals, rank, shown)

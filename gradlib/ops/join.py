@@ -59,7 +59,7 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     at = wrap_dim(dim, first.ndim)
     try:
         return row_major(xp.concatenate(tensors, axis=at))
-    except ValueError:
+    except (ValueError, TypeError):  # CuPy's for what has no dimensions
         parts = [x for x in tensors if not _is_nothing(x.shape)]
         if len(parts) == len(tensors):
             raise RuntimeError(_misfit(tensors, at)) from None

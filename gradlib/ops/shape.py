@@ -296,6 +296,8 @@ def expand(xp: Namespace, input: Any, shape: Any) -> Any:
     if -1 in shape and extra >= 0 and -1 not in shape[:extra]:
         shape = (*shape[:extra], *[h if n == -1 else n for h, n in zip(have, shape[extra:], strict=True)])
     try:
+        if min(shape, default=0) < 0:  # CuPy would make an array of a negative size
+            raise ValueError
         return stretched(input, tuple(shape))
     except ValueError:
         raise RuntimeError(_misexpanded(have, tuple(shape))) from None

@@ -91,6 +91,8 @@ def test_bits() -> None:
     assert (n >> 1).tolist() == [3, -1]
     assert (t([1, -8]) << 70).tolist() == [0, 0]
     assert (t([-8]) >> 70).tolist() == [-1]
+    assert (t([200, 3], dtype="uint8") >> 9).tolist() == [0, 0]
+    assert (t([5, -5], dtype="int32") >> t([32, 40], dtype="int32")).tolist() == [0, -1]
     assert (2 << t([1, 3])).tolist() == [4, 16]
     assert (64 >> t([1, 3])).tolist() == [32, 8]
     m = t([6])

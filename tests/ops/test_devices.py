@@ -93,6 +93,7 @@ def test_arrays_that_lie_elsewhere() -> None:
     made.append(gradlib.linalg.pinv(made[0], atol=gradlib.tensor(0.1, dtype=gradlib.float64, device=AWAY)))
     assert {str(x.device) for x in made} == {AWAY}
     assert {x.device.id for x in gradlib.linalg.lstsq(far, far)} == {1}
+    assert {x.device.id for x in gradlib.linalg.lstsq(far, far, driver="gelsd")} == {1}
     assert gradlib.repeat_interleave(made[0], gradlib.tensor([0, 2, 1]), 0).tolist() == [[1, 3], [1, 3], [0, 1]]
 
 
