@@ -35,7 +35,6 @@ from cupy import (
     _environment as _environment,
     _functions as _functions,
     cuda as cuda,
-    fft as fft,
     lib as lib,
     linalg as linalg,
     random as random,
