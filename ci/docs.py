@@ -30,6 +30,7 @@ TREE = {
         "gradlib/autograd/README.md": "autograd: torch's entries",
         "gradlib/func/README.md": "func: vmap and transforms",
         "gradlib/trajectory/README.md": "trajectory: the integrators",
+        "gradlib/testing/hostcuda/LIBRARIES.md": "hostcuda: CUDA's libraries",
         "tests/standin/README.md": "The stand-in for CuPy",
         "benchmarks/README.md": "Benchmarks",
     },

@@ -95,7 +95,9 @@ def _kept(text: str, suffix: str) -> Path:
 
 
 def take_lapack(library: ctypes.CDLL) -> None:
-    """Hand a library the BLAS and LAPACK functions that SciPy was built with. Raises: ImportError without SciPy."""
+    """Hand a library the BLAS and LAPACK functions that SciPy was built with. Raises: Unavailable without SciPy."""
+    if importlib.util.find_spec("scipy") is None:
+        raise loader.Unavailable("hostcuda's cuBLAS and cuSOLVER stand on SciPy's LAPACK, which is not installed: pip install scipy")
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
