@@ -23,7 +23,15 @@ BUILD = ROOT / "build" / "docs"
 
 TREE = {
     "Guide": {
+        "gradlib/docs/start.md": "Start in five minutes",
+        "gradlib/docs/from_torch.md": "For people who know torch",
+        "gradlib/docs/from_numpy.md": "For people who know NumPy, CuPy or HIPS autograd",
+        "gradlib/docs/functions.md": "Functions and kernels of your own",
+        "gradlib/docs/trajectories.md": "Trajectories",
         "gradlib/autograd/profiler/README.md": "Profiling",
+        "gradlib/docs/engine.md": "How the engine works",
+        "gradlib/docs/operations.md": "How to add an operation",
+        "gradlib/docs/glossary.md": "Glossary",
     },
     "Packages": {
         "gradlib/core/README.md": "core: the tape",

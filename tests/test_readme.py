@@ -1,4 +1,4 @@
-"""The README's example prints what the README says, and its commands exist."""
+"""The README's example prints what the README says, its commands exist, and the code of every page of documentation runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from gradlib.testing.hostcuda.loader import has_gpu, reason_against
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -47,3 +51,66 @@ def test_its_rooms_are_those_of_the_house() -> None:
 def test_files_it_links_to_exist() -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "gradlib").rglob("*.md") if "```python" in path.read_text("utf-8"))
+
+BEFORE = {
+    "gradlib/core/README.md": "from gradlib.core.op import op",
+    "gradlib/func/README.md": "from gradlib.func.level import perform, rule\nfrom gradlib.ops.dims import wrap_dim",
+    "gradlib/autograd/profiler/README.md": (
+        "import gradlib\ndef train_step():\n    gradlib.ones(3, requires_grad=True).exp().sum().backward()"
+    ),
+}
+"""What the code of a page takes for granted, in pages that show parts of a program."""
+
+ON_HOST = "from gradlib.testing import hostcuda\nhostcuda.activate()\n"
+"""What runs a page's kernels where there is no GPU."""
+
+
+def blocks(text: str) -> list[tuple[str, str | None]]:
+    """Each Python block of a page with the output that stands below it, None where none does."""
+    found = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", text, re.DOTALL)
+    return [(code, said or None) for code, said in found]
+
+
+def run(program: str, folder: Path) -> list[str]:
+    """What each part of a program prints; the parts end with a record separator."""
+    file = folder / "page.py"
+    file.write_text(program, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-W", "error", str(file)], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\x1e")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_of_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
+    parts = blocks((ROOT / page).read_text(encoding="utf-8"))
+    before = BEFORE.get(page, "") + "\n"
+    if any("import cupy" in code for code, _ in parts) and not has_gpu():
+        if reason := unavailable():
+            pytest.skip(reason)
+        before += ON_HOST
+    printed = run(before + "".join(f"{code}\nprint('\\x1e', end='')\n" for code, _ in parts), tmp_path)
+    for (code, said), what in zip(parts, printed, strict=False):
+        assert said is None or what == said, code
+
+
+def unavailable() -> str | None:
+    """Why a process of its own could not run CuPy without a GPU; that CuPy is imported in this one says nothing."""
+    reason = reason_against()
+    return None if reason and "imported already" in reason else reason
+
+
+def test_output_that_differs_is_found(tmp_path: Path) -> None:
+    page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\n```python\nx = 1\n```\n"
+    assert blocks(page) == [("print(1)\n", "2\n"), ("x = 1\n", None)]
+    assert run("print(1)\nprint('\\x1e', end='')", tmp_path) == ["1\n", ""]
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        run("1 / 0", tmp_path)
+
+
+@pytest.mark.parametrize("page", sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("gradlib/**/*.md")))
+def test_files_a_page_links_to_exist(page: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8")):
+        assert ((ROOT / page).parent / target).exists(), target
