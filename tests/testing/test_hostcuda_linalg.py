@@ -436,3 +436,38 @@ def test_sums_in_half_precision_stop_at_2048() -> None:
     ones = cupy.ones(4096, "e")
     assert product_in(cublas.CUBLAS_COMPUTE_32F, ones, ones, 2, "f") == 4096
     assert product_in(cublas.CUBLAS_COMPUTE_16F, ones, ones, 2, "e") == 2048
+
+
+# ---- order ---------------------------------------------------------------------------------------------------------------------------------
+
+def drawn_into(a: Any) -> None:
+    """Random numbers written over what an array holds."""
+    from cupy_backends.cuda.libs import curand
+
+    generator = curand.createGenerator(curand.CURAND_RNG_PSEUDO_PHILOX4_32_10)
+    curand.generateUniformDouble(generator, a.data.ptr, a.size)
+    curand.destroyGenerator(generator)
+
+
+WORK: dict[str, Callable[[Any], Any]] = {
+    "cuBLAS": lambda a: a @ a,
+    "cuBLAS, a batch by pointers": lambda a: cupy.linalg.inv(a[None]),
+    "cuSOLVER": lambda a: cupy.linalg.qr(a),
+    "Thrust": lambda a: a.sort(),
+    "CUB": lambda a: cupy.sum(a),
+    "cuRAND": lambda a: drawn_into(a),
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_libraries_keep_to_the_order_of_streams(work: str) -> None:
+    one, other = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    with one:
+        a = cupy.eye(8) + 1
+    with hostcuda.expected("stream"), other:
+        WORK[work](a)
+    other.wait_event(one.record())
+    with hostcuda.checked(), other:
+        WORK[work](a)
+    one.synchronize()
+    other.synchronize()
