@@ -438,7 +438,7 @@ def test_sums_in_half_precision_stop_at_2048() -> None:
     assert product_in(cublas.CUBLAS_COMPUTE_16F, ones, ones, 2, "e") == 2048
 
 
-# ---- order ---------------------------------------------------------------------------------------------------------------------------------
+# ---- order ------------------------------------------------------------------------------------------------------------------------------
 
 def drawn_into(a: Any) -> None:
     """Random numbers written over what an array holds."""
