@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -79,7 +80,12 @@ def move(array: Array, index: int | None) -> Array:
         with array.device:  # between devices CuPy copies whole blocks only
             array = library.ascontiguousarray(array)
     with library.cuda.Device(index):
+        if array.ndim == 0 and _is_signed_zero(array):
+            return library.asarray(array.reshape(1)).reshape(())
         return library.asarray(array)
+
+
+_under_way: deque[tuple[Any, Array]] = deque()  # copies to the host: an event behind each, and what it writes into
 
 
 def pinned_copy(array: Array) -> Array:
@@ -91,9 +97,13 @@ def pinned_copy(array: Array) -> Array:
     library = cupy()
     import cupyx
 
+    while _under_way and _under_way[0][0].done:
+        _under_way.popleft()
     with array.device:
         host = cupyx.empty_pinned(array.shape, array.dtype)
         library.ascontiguousarray(array).get(out=host, blocking=False)
+        # Whoever drops the result does not drop its memory: CuPy would hand that to the next one while the copy is still to come.
+        _under_way.append((library.cuda.get_current_stream().record(), host))
     return host
 
 
@@ -103,9 +113,7 @@ def from_pinned(host: Array, index: int | None) -> Array:
         return move(host, index)
     library = cupy()
     with library.cuda.Device(index):
-        array = library.empty(host.shape, host.dtype)
-        array.set(host)
-    return array
+        return library.asarray(host)  # CuPy keeps host until the copy is over, which it does not in `set`
 
 
 def constant(table: Callable[..., np.ndarray], *args: Any, dtype: Any, index: int | None) -> Array:
@@ -139,7 +147,14 @@ def assign(target: Array, key: Any, values: Any) -> None:
         if (key is ... or key == ()) and is_array(values) and _is_same_view(target, values):
             return
         values, key = apart(values, target), key if key is ... else tuple(apart(part, target) for part in key)
+        if _is_signed_zero(values):
+            values = cupy().asarray(np.full(1, values, target.dtype))
     target[key] = values
+
+
+def _is_signed_zero(value: Any) -> bool:
+    """Whether a number of the host is -0.0, which CuPy takes for 0.0 where it fills: it clears the memory."""
+    return not is_cupy(value) and getattr(value, "ndim", 0) == 0 and not value and any(np.asarray(value).tobytes())
 
 
 def apart(values: Any, target: Array) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gradlib.backend.array import cupy, device_index, is_writeable
 from gradlib.core.modes import observing
-from gradlib.cuda.source import kernel_folder, read_source
+from gradlib.cuda.source import kernel_folder, numbered_source, read_source, sources_digest
 
 C_TYPES = {"float": "float32", "double": "float64", "half_t": "float16", "bfloat16_t": "bfloat16", "int": "int32", "long long": "int64"}
 """The NumPy dtype name of each C type that a kernel's parameters may have."""
@@ -131,8 +131,13 @@ def _number(where: str, parameter: Parameter, value: Any) -> Any:
 
 
 def compile_options(options: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """What the run-time compiler is told: the language, where the headers lie, line numbers for profilers, the options."""
-    return ("--std=c++17", f"-I{kernel_folder()}", "-lineinfo", *(f"-D{name}={value}" for name, value in options))
+    """What the run-time compiler is told: the language, where the headers lie, line numbers for profilers, the options.
+
+    The digest of all sources is one of them because CuPy keeps what it compiled under a key that no header is part of. CuPy adds -ftz=true
+    to every launch, here it stands for all who compile: float32 numbers below 1.2e-38 count as zero in the kernels.
+    """
+    names = (("GRADLIB_SOURCES", f"x{sources_digest()}"), *options)
+    return ("--std=c++17", f"-I{kernel_folder()}", "-lineinfo", "-ftz=true", *(f"-D{name}={value}" for name, value in names))
 
 
 @cache
@@ -140,7 +145,7 @@ def compiled(source: str, options: Options, device: int) -> Any:
     """The CuPy module of a source with these options on a device: compiled once in a process."""
     library = cupy()
     with library.cuda.Device(device):
-        return library.RawModule(code=read_source(source), options=compile_options(options), backend="nvrtc")
+        return library.RawModule(code=numbered_source(source), options=compile_options(options), backend="nvrtc")
 
 
 def launch(call: Call) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.cuda.launch import Options, compile_options
-from gradlib.cuda.source import read_source
+from gradlib.cuda.source import numbered_source
 
 
 class CompileError(RuntimeError):
@@ -39,7 +39,7 @@ def ptx(source: str, options: Options, architecture: int) -> str:
     Raises: CompileError when the source does not compile; as `version`.
     """
     nvrtc = _bindings()
-    program = nvrtc.createProgram(read_source(source), source, (), ())
+    program = nvrtc.createProgram(numbered_source(source), source, (), ())
     try:
         nvrtc.compileProgram(program, (*compile_options(options), f"--gpu-architecture=compute_{architecture}"))
         return nvrtc.getPTX(program).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from pathlib import Path
 
@@ -48,3 +49,15 @@ def read_source(name: str) -> str:
     if name not in kernel_files():
         raise FileNotFoundError(f"no CUDA source named {name!r} in {kernel_folder()}; there are: {', '.join(kernel_files())}")
     return (kernel_folder() / name).read_text(encoding="utf-8")
+
+
+def numbered_source(name: str) -> str:
+    """The text of a source behind a line that tells compilers, and so profilers, where its lines stand. Raises: as `read_source`."""
+    path = str(kernel_folder() / name).replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line 1 "{path}"\n{read_source(name)}'
+
+
+@cache
+def sources_digest() -> str:
+    """What changes when any source or header does."""
+    return hashlib.sha256("\0".join(name + "\0" + read_source(name) for name in kernel_files()).encode()).hexdigest()[:16]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, broadcast_to, device_index, is_array, move
+from gradlib.backend.array import Namespace, assign, broadcast_to, device_index, is_array, move
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -216,7 +216,7 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:
     if is_array(value) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     made = xp.empty_like(input)
-    made[...] = value if is_array(value) else create.as_element(value, made.dtype)
+    assign(made, ..., value if is_array(value) else create.as_element(value, made.dtype))
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, cupy, is_array, namespace, on_device_of
+from gradlib.backend.array import Array, Namespace, assign, cupy, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -98,7 +98,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     chosen = dtypes.as_dtype(dtype) or natural
     made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), chosen, device, False)
     with on_device_of(made._array):
-        made._array[...] = as_element(fill_value, chosen)
+        assign(made._array, ..., as_element(fill_value, chosen))
     return finished(made._array, requires_grad)
 
 
@@ -162,7 +162,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     made = _like("empty", input, dtype, device, False)
     array = made._array if isinstance(made, Tensor) else made
     with on_device_of(array):
-        array[...] = as_element(fill_value, array.dtype)
+        assign(array, ..., as_element(fill_value, array.dtype))
     return finished(array, requires_grad) if isinstance(input, Tensor) else made
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gradlib.cuda import launch as launching
+from gradlib.cuda import launch as launching, source as sources
 from gradlib.cuda.launch import C_TYPES, Call, Parameter, checked_args, compile_options, launch, parameters
-from gradlib.cuda.source import kernel_files, kernel_folder, read_source
+from gradlib.cuda.source import kernel_files, kernel_folder, numbered_source, read_source
 
 FLOAT = (("STORAGE", "float"), ("INDEX", "int"))
 
@@ -158,3 +159,28 @@ def test_a_launch_on_the_gpu_compiles_once_and_runs_on_the_current_stream():
 
 def test_c_types_cover_what_the_kernels_store():
     assert set(C_TYPES.values()) == {"float32", "float64", "float16", "bfloat16", "int32", "int64"}
+
+
+def test_a_changed_header_is_compiled_again(monkeypatch, tmp_path):
+    """CuPy keeps what it compiled under the options and the text of the source alone, so the options tell of the headers."""
+    shutil.copytree(kernel_folder(), tmp_path / "_kernels")
+    caches = (sources.kernel_folder, sources.kernel_files, sources.read_source, sources.sources_digest)
+    monkeypatch.setattr(sources, "_PACKAGE", tmp_path)
+    seen = []
+    for text in ("", "// another state"):
+        with (tmp_path / "_kernels" / "tile.cuh").open("a", encoding="utf-8") as header:
+            header.write(text)
+        for each in caches:
+            each.cache_clear()
+        seen.append(sources.sources_digest())
+        assert f"-DGRADLIB_SOURCES=x{seen[-1]}" in compile_options(FLOAT)
+    monkeypatch.undo()
+    for each in caches:
+        each.cache_clear()
+    assert seen[0] == sources.sources_digest() != seen[1]
+
+
+def test_compilers_are_told_where_a_source_stands():
+    text = numbered_source("rows.cu")
+    assert text == f'#line 1 "{kernel_folder() / "rows.cu"}"\n{read_source("rows.cu")}'
+    assert "-ftz=true" in compile_options(FLOAT)  # as CuPy launches them

@@ -102,10 +102,10 @@ def array(
         told = obj.__cuda_array_interface__
         obj = ndarray(told["shape"], told["typestr"], _memory.pointer_to(told["data"][0]), told["strides"])
     if not isinstance(obj, ndarray):
-        host = np.array(obj, dtype=dtype)
-        _door.supported(host.dtype)
         if isinstance(obj, np.ndarray):
             _order.reads_host(obj)
+        host = np.array(obj, dtype=dtype)
+        _door.supported(host.dtype)
         _door.to_device["array"] += 1
         made = _door.fresh(host.reshape((1,) * (ndmin - host.ndim) + host.shape), order)
         if blocking:
