@@ -15,7 +15,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.moments import vector_norm
-from gradlib.ops.product import matmul, one_dtype, rows
+from gradlib.ops.product import matmul, multiplied, one_dtype, rows
 from gradlib.ops.reduce import count, mean, spread
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
@@ -46,7 +46,7 @@ def affine(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
     """``input @ weight.T + bias``."""
     if weight.ndim != 2:
         _mapped([input, weight, bias])
-    made = xp.matmul(input, weight.T)
+    made = multiplied(xp, input, weight.T)
     if made.ndim < bias.ndim or made.dtype != input.dtype:  # bfloat16 is multiplied into float32
         return (made + bias).astype(input.dtype, copy=False)
     made += bias

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.array import is_array
+from gradlib.backend.dtype import is_bfloat16
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
@@ -79,8 +82,15 @@ def matmul(xp: Any, input: Any, other: Any) -> Any:
     Raises: RuntimeError for shapes that do not meet or dtypes that differ, NotImplementedError for bools.
     Source: torch.matmul.
     """
-    made = xp.matmul(input, other)
+    made = multiplied(xp, input, other)
     return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
+
+
+def multiplied(xp: Any, input: Any, other: Any) -> Any:
+    """``xp.matmul``; of stacks of bfloat16, which CuPy does not multiply, in float32, to be rounded by the caller."""
+    if xp is not np and max(input.ndim, other.ndim) > 2 and is_bfloat16(input.dtype):
+        input, other = input.astype(np.float32), other.astype(np.float32)
+    return xp.matmul(input, other)
 
 
 def _matmul_reflected(input: Any, other: Any) -> Any:

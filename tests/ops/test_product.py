@@ -254,3 +254,16 @@ def test_permuted_and_batched_pairs() -> None:
         y = b.transpose(["zwx".index(n) for n in right])
         equation = f"{''.join(left)},{''.join(right)}->wxy"
         np.testing.assert_allclose(host(gradlib.einsum(equation, gradlib.tensor(x), gradlib.tensor(y))), np.einsum(equation, x, y))
+
+
+@pytest.mark.parametrize("shapes", [((5, 2, 3), (5, 3, 4)), ((5, 2, 3), (3, 4)), ((3,), (5, 3, 4)), ((5, 2, 3), (3,)), ((2, 3), (3, 4))])
+def test_stacks_of_bfloat16(rng: np.random.Generator, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    a, b = (gradlib.tensor(rng.standard_normal(shape), dtype="bfloat16") for shape in shapes)
+    exact = host(a.double() @ b.double())
+    made = a @ b
+    assert made.dtype == gradlib.bfloat16
+    np.testing.assert_allclose(host(made.double()), exact, rtol=2**-8, atol=2**-8)
+    if b.ndim == 2:
+        linear = gradlib.nn.functional.linear(a, b.T, gradlib.ones(4, dtype="bfloat16"))
+        assert linear.dtype == gradlib.bfloat16
+        np.testing.assert_allclose(host(linear.double()), exact + 1, rtol=2**-8, atol=2**-8)
