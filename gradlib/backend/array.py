@@ -58,7 +58,7 @@ def namespace(value: object) -> Namespace:
 
 def device_index(array: Array) -> int | None:
     """The CUDA device number that holds the array, or None for host memory."""
-    return None if isinstance(array, (np.ndarray, np.generic)) else int(array.device.id)
+    return None if isinstance(array, (np.ndarray, np.generic)) else int(array.data.device_id)
 
 
 def on_device_of(array: Array) -> Any:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import cupy, device_index, is_writeable
+from gradlib.backend.array import cupy, device_index
+from gradlib.backend.dtype import bfloat16
 from gradlib.core.modes import observing
 from gradlib.cuda.source import kernel_folder, numbered_source, read_source, sources_digest
 
@@ -85,6 +86,98 @@ def _parameter(source: str, text: str, names: Mapping[str, str]) -> Parameter:
     return Parameter(words[-1], ctype, pointer, written)
 
 
+_NULL = np.uintp(0)  # how CuPy takes a null pointer
+
+
+class Check(NamedTuple):
+    """What an argument is asked for one parameter.
+
+    Attributes:
+        where: the kernel's and the parameter's name, for the texts of errors.
+        dtype: of the array or, for a number, the type that it is cast to, which is `cast`.
+        kinds: the Python and NumPy types that a number may have; bounds: the least and the greatest, None for a float.
+    """
+
+    parameter: Parameter
+    where: str
+    dtype: np.dtype[Any]
+    cast: Any
+    kinds: Any
+    bounds: tuple[int, int] | None
+
+
+def _check(kernel: str, parameter: Parameter) -> Check:
+    dtype = bfloat16() if parameter.dtype == "bfloat16" else np.dtype(parameter.dtype)
+    where = f"{kernel}: {parameter.name}"
+    if dtype.kind != "i":
+        return Check(parameter, where, dtype, dtype.type, (int, float, np.integer, np.floating), None)
+    limits = np.iinfo(dtype)
+    return Check(parameter, where, dtype, dtype.type, (int, np.integer), (int(limits.min), int(limits.max)))
+
+
+class Prepared:
+    """A kernel with its options as its launches need it: what each argument is asked, and the kernel's handle on each device.
+
+    What depends on the declaration alone is worked out here, once; a launch is one pass over its arguments.
+    """
+
+    def __init__(self, source: str, kernel: str, options: Options) -> None:
+        self.source, self.kernel, self.options = source, kernel, options
+        self.checks = tuple(_check(kernel, p) for p in parameters(source, kernel, options))
+        self._handles: dict[int, Any] = {}
+
+    def checked(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], int | None]:
+        """The arguments as the kernel declares them, and the device of the arrays; None for host memory or no array at all.
+
+        Raises:
+            TypeError, ValueError: as `checked_args`.
+        """
+        if len(args) != len(self.checks):
+            names = ", ".join(check.parameter.name for check in self.checks)
+            raise TypeError(f"{self.kernel} takes {len(self.checks)} arguments, got {len(args)}: {names}")
+        made: list[Any] = []
+        device, known = None, False
+        for (parameter, where, dtype, cast, kinds, bounds), value in zip(self.checks, args, strict=True):
+            if not parameter.pointer:
+                if not isinstance(value, kinds):
+                    raise TypeError(f"{where} is a number of C type {parameter.ctype}, got {type(value).__name__}")
+                if bounds is not None and not bounds[0] <= int(value) <= bounds[1]:
+                    raise ValueError(f"{where} is a {parameter.ctype}, and {value} does not fit it")
+                made.append(cast(value))
+                continue
+            if value is None:
+                made.append(_NULL)
+                continue
+            flags = getattr(value, "flags", None)
+            if flags is None:
+                raise TypeError(f"{where} is an array of {dtype}, got {type(value).__name__}")
+            if value.dtype != dtype:
+                raise TypeError(f"{where} has dtype {dtype}, got {value.dtype} of shape {value.shape}; convert it with astype")
+            if not flags.c_contiguous:
+                advice = "copy it with ascontiguousarray"
+                raise ValueError(f"{where} is C-contiguous, got strides {value.strides} for shape {value.shape}; {advice}")
+            here = device_index(value)
+            if not known:
+                device, known = here, True
+            elif here != device:
+                raise ValueError(f"{where} lives on device {here}, the first array on {device}; move them to one device")
+            if parameter.written and here is None and not flags.writeable:  # a CuPy array may always be written
+                raise ValueError(f"{where} is written by the kernel, but the array is read-only")
+            made.append(value)
+        return tuple(made), device
+
+    def handle(self, device: int) -> Any:
+        """The CuPy kernel on a device: asked of the module once, for every call of ``get_function`` gives another that loads it again."""
+        found = self._handles.get(device)
+        if found is None:
+            found = self._handles[device] = compiled(self.source, self.options, device).get_function(self.kernel)
+        return found
+
+
+prepared = cache(Prepared)
+"""`Prepared` of a source, a kernel in it and the options, made once in a process."""
+
+
 def checked_args(call: Call) -> tuple[Any, ...]:
     """The arguments of a call as its kernel declares them: arrays checked, numbers cast, absent arrays as null pointers.
 
@@ -93,41 +186,7 @@ def checked_args(call: Call) -> tuple[Any, ...]:
         ValueError: an array that is not C-contiguous, lives on another device than the others, or is read-only and would be written;
             a number that does not fit its type.
     """
-    declared = parameters(call.source, call.kernel, call.options)
-    if len(declared) != len(call.args):
-        raise TypeError(f"{call.kernel} takes {len(declared)} arguments, got {len(call.args)}: {', '.join(p.name for p in declared)}")
-    arrays = [a for a in call.args if hasattr(a, "dtype") and hasattr(a, "flags")]
-    device = device_index(arrays[0]) if arrays else None
-    return tuple(_checked(call.kernel, p, value, device) for p, value in zip(declared, call.args, strict=True))
-
-
-def _checked(kernel: str, parameter: Parameter, value: Any, device: int | None) -> Any:
-    where = f"{kernel}: {parameter.name}"
-    if not parameter.pointer:
-        return _number(where, parameter, value)
-    if value is None:
-        return np.uintp(0)
-    if not hasattr(value, "flags"):
-        raise TypeError(f"{where} is an array of {parameter.dtype}, got {type(value).__name__}")
-    if value.dtype.name != parameter.dtype:
-        raise TypeError(f"{where} has dtype {parameter.dtype}, got {value.dtype} of shape {value.shape}; convert it with astype")
-    if not value.flags.c_contiguous:
-        raise ValueError(f"{where} is C-contiguous, got strides {value.strides} for shape {value.shape}; copy it with ascontiguousarray")
-    if device_index(value) != device:
-        raise ValueError(f"{where} lives on device {device_index(value)}, the first array on {device}; move them to one device")
-    if parameter.written and not is_writeable(value):
-        raise ValueError(f"{where} is written by the kernel, but the array is read-only")
-    return value
-
-
-def _number(where: str, parameter: Parameter, value: Any) -> Any:
-    kinds: Any = (int, np.integer) if parameter.dtype.startswith("int") else (int, float, np.integer, np.floating)
-    if not isinstance(value, kinds):
-        raise TypeError(f"{where} is a number of C type {parameter.ctype}, got {type(value).__name__}")
-    cast = np.dtype(parameter.dtype).type
-    if parameter.dtype.startswith("int") and not np.iinfo(parameter.dtype).min <= int(value) <= np.iinfo(parameter.dtype).max:
-        raise ValueError(f"{where} is a {parameter.ctype}, and {value} does not fit it")
-    return cast(value)
+    return prepared(call.source, call.kernel, call.options).checked(call.args)[0]
 
 
 def compile_options(options: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -154,20 +213,22 @@ def launch(call: Call) -> None:
     Raises:
         TypeError, ValueError: as `checked_args`; ValueError too when the arrays are in host memory.
     """
-    args = checked_args(call)
-    device = next(device_index(a) for a in call.args if hasattr(a, "flags"))
+    kernel = prepared(call.source, call.kernel, call.options)
+    args, device = kernel.checked(call.args)
     if device is None:
-        raise ValueError(f"{call.kernel} runs on a GPU, got arrays in host memory; move them with .cuda()")
+        some = any(hasattr(a, "flags") for a in call.args)
+        got = "arrays in host memory; move them with .cuda()" if some else "no array that tells which; pass at least one"
+        raise ValueError(f"{call.kernel} runs on a GPU, got {got}")
     if 0 in call.grid:
         return  # nothing to compute; CUDA refuses an empty grid
     with cupy().cuda.Device(device):
-        kernel = compiled(call.source, call.options, device).get_function(call.kernel)
+        run = kernel.handle(device)
         observer = observing()
         if observer is None:
-            kernel(call.grid, (call.block,), args, shared_mem=call.shared)
+            run(call.grid, (call.block,), args, shared_mem=call.shared)
             return
         mark = observer.begin(call.kernel, None, ())
         try:
-            kernel(call.grid, (call.block,), args, shared_mem=call.shared)
+            run(call.grid, (call.block,), args, shared_mem=call.shared)
         finally:
             observer.end(mark)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
 
+import gradlib
 from gradlib.cuda import launch as launching, source as sources
-from gradlib.cuda.launch import C_TYPES, Call, Parameter, checked_args, compile_options, launch, parameters
+from gradlib.cuda.launch import C_TYPES, Call, Parameter, checked_args, compile_options, launch, parameters, prepared
 from gradlib.cuda.source import kernel_files, kernel_folder, numbered_source, read_source
+from gradlib.trajectory.kernels import chain_forward_call
 
 FLOAT = (("STORAGE", "float"), ("INDEX", "int"))
 
@@ -44,14 +51,8 @@ def test_parameters_are_read_from_the_source():
 
 
 def test_every_kernel_in_every_source_can_be_read():
-    kernels = [
-        (name, k)
-        for name in kernel_files()
-        for k in re.findall(r"\b(\w+)\(const", read_source(name))
-        if name.endswith(".cu") and "__global__" in read_source(name).split(k + "(")[0][-120:]
-    ]
-    assert len(kernels) >= 9
-    for source, kernel in kernels:
+    assert len(kernels()) >= 9
+    for source, kernel in kernels():
         assert parameters(source, kernel, FLOAT)
 
 
@@ -70,6 +71,7 @@ def test_numbers_take_the_declared_type_and_none_is_a_null_pointer():
     [
         ({"rows": np.zeros((3, 2))}, TypeError, r"rows has dtype float32, got float64 of shape \(3, 2\)"),
         ({"index": np.zeros(4, np.int32)}, TypeError, "int64"),
+        ({"rows": np.zeros((3, 2), np.dtype(np.float32).newbyteorder())}, TypeError, "dtype float32, got [<>]f4"),
         ({"rows": [1.0]}, TypeError, "array of float32, got list"),
         ({"rows": np.zeros((2, 3), np.float32).T}, ValueError, "C-contiguous"),
         ({"out": np.broadcast_to(np.float32(0), (1, 1))}, ValueError, "read-only"),
@@ -94,8 +96,66 @@ def test_unknown_kernels_and_types_are_refused(monkeypatch):
 
 
 def test_host_arrays_are_not_launched():
-    with pytest.raises(ValueError, match="runs on a GPU"):
+    with pytest.raises(ValueError, match="runs on a GPU, got arrays in host memory"):
         launch(gather())
+    with pytest.raises(ValueError, match="runs on a GPU, got no array that tells which"):
+        launch(gather(rows=None, index=None, out=None))
+
+
+def kernels() -> list[tuple[str, str]]:
+    """Every kernel: its source and its name."""
+    sources = [name for name in kernel_files() if name.endswith(".cu")]
+    return [(name, k) for name in sources for k in re.findall(r"__global__ void[^;{]*?\b(\w+)\(const", read_source(name))]
+
+
+def call_of(source: str, kernel: str, put: Callable[[np.ndarray], Any]) -> Call:
+    """A launch of a kernel with an array for every pointer: the most that its check can have to do."""
+    declared = parameters(source, kernel, FLOAT)
+    return Call(source, kernel, FLOAT, (0, 1), 128, tuple(put(np.zeros(1, p.dtype)) if p.pointer else 1 for p in declared))
+
+
+def python_calls(function: Callable[[], object]) -> int:
+    """How many Python functions inside gradlib a call of the function runs, itself left out."""
+    folder, seen = str(Path(gradlib.__file__).parent), []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(folder):
+            seen.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return len(seen)
+
+
+@pytest.mark.parametrize(("source", "kernel"), kernels())
+def test_arguments_are_checked_in_few_calls(source, kernel):
+    call = call_of(source, kernel, np.asarray)
+    checked_args(call)
+    assert python_calls(lambda: checked_args(call)) <= 26  # a launch may take 30
+
+
+@pytest.mark.cuda
+def test_a_launch_takes_at_most_thirty_python_calls():
+    import cupy
+
+    whole, row = ([cupy.ones(shape, cupy.float32) for _ in range(n)] for shape, n in (((2, 4, 1), 8), ((2, 1), 3)))
+    call = chain_forward_call(cupy, whole[0], row, 0.5, 3, False, whole[1:4], whole[4:], 1)
+    assert (len(call.args), sum(isinstance(x, cupy.ndarray) for x in call.args)) == (24, 11)
+    launch(call)
+    assert python_calls(lambda: launch(call)) <= 30
+
+
+@pytest.mark.cuda
+def test_the_handle_of_a_kernel_is_kept_for_each_device():
+    import cupy
+
+    kernel, devices = prepared("rows.cu", "rows_gather", FLOAT), range(cupy.cuda.runtime.getDeviceCount())
+    handles = [kernel.handle(device) for device in devices]
+    assert all(kernel.handle(device) is handle for device, handle in zip(devices, handles, strict=True))
+    assert len({id(handle) for handle in handles}) == len(devices)
 
 
 def test_options_name_the_folder_and_the_values():
