@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,6 +29,12 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.fixture
+def api(builder: Any) -> Any:
+    """ci/docs_api.py."""
+    return sys.modules["docs_api"]
+
+
+@pytest.fixture
 def pages(builder: Any) -> dict[str, str]:
     """The pages of the reference."""
     return dict(builder.Reference().pages())
@@ -38,6 +47,23 @@ def test_every_public_function_and_method_has_an_entry(pages: dict[str, str]) ->
     for name in dir(gradlib.Tensor):
         if not name.startswith("_"):
             assert any(f" gradlib.Tensor.{name}{after}" in pages["tensor"] for after in "(\n"), name
+
+
+def test_every_public_name_has_a_docstring(api: Any) -> None:
+    shown = {f"{name}.{each}": getattr(module, each) for name, module in modules(api).items() for each in api.public(module)}
+    methods = {f"Tensor.{each}": getattr(gradlib.Tensor, each) for each in api.members(gradlib.Tensor)}
+    assert [name for name, value in {**shown, **methods}.items() if not value.__doc__] == []
+
+
+def test_every_module_with_public_names_has_a_page(api: Any) -> None:
+    faces = {"gradlib.backend", "gradlib.core", "gradlib.ops", "gradlib.files"}
+    found = {value.__name__: value for value in vars(gradlib).values() if inspect.ismodule(value) and value.__name__.startswith("gradlib.")}
+    documented = {*api.MODULES, "gradlib.nn", "gradlib.return_types"}
+    assert {name for name, value in found.items() if api.public(value)} - faces <= documented
+
+
+def modules(api: Any) -> dict[str, ModuleType]:
+    return {name: importlib.import_module(name) for name in ("gradlib", *api.MODULES)}
 
 
 def test_operations_show_their_types_and_sections(pages: dict[str, str]) -> None:

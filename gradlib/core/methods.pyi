@@ -522,7 +522,7 @@ class Methods:
     def bool(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype bool. Source: torch.Tensor.bool."""
 
-    def broadcast_to(self, size: _Shape) -> Tensor:
+    def broadcast_to(self, *sizes: _Shape) -> Tensor:
         """As ``expand``. Source: torch.broadcast_to."""
 
     def byte(self, memory_format: object = None) -> Tensor:
@@ -1522,7 +1522,8 @@ class Methods:
     @overload
     def type(self, dtype: _DType, non_blocking: _bool = False) -> Tensor: ...
 
-    def type_as(self, other: Tensor) -> Tensor: ...
+    def type_as(self, other: Tensor) -> Tensor:
+        """The tensor in the dtype of another. Source: torch.Tensor.type_as."""
 
     @overload
     def unbind(self, dim: _int = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:

@@ -36,30 +36,37 @@ class Readout:
 
     @property
     def shape(self) -> Size:
+        """The size of each dimension. Source: torch.Tensor.shape."""
         return Size(self._array.shape)
 
     @property
     def dtype(self) -> np.dtype:
+        """The type of the elements, one of NumPy's. Source: torch.Tensor.dtype."""
         return self._array.dtype
 
     @property
     def device(self) -> device:
+        """Where the elements lie. Source: torch.Tensor.device."""
         return device_of(self._array)
 
     @property
     def is_cuda(self) -> bool:
+        """Whether the elements lie on a GPU. Source: torch.Tensor.is_cuda."""
         return arrays.device_index(self._array) is not None
 
     @property
     def ndim(self) -> int:
+        """How many dimensions there are. Source: torch.Tensor.ndim."""
         return self._array.ndim
 
     @property
     def itemsize(self) -> int:
+        """The bytes of one element. Source: torch.Tensor.itemsize."""
         return self._array.itemsize
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all elements. Source: torch.Tensor.nbytes."""
         return self._array.size * self._array.itemsize
 
     def size(self, dim: int | None = None) -> Any:
@@ -67,6 +74,7 @@ class Readout:
         return self.shape if dim is None else self._array.shape[dim]
 
     def dim(self) -> int:
+        """How many dimensions there are. Source: torch.Tensor.dim."""
         return self._array.ndim
 
     ndimension = dim
@@ -78,6 +86,7 @@ class Readout:
     nelement = numel
 
     def element_size(self) -> int:
+        """The bytes of one element. Source: torch.Tensor.element_size."""
         return self._array.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
@@ -106,6 +115,7 @@ class Readout:
 
     @property
     def is_cpu(self) -> bool:
+        """Whether the elements lie on the host. Source: torch.Tensor.is_cpu."""
         return not self.is_cuda
 
     def get_device(self) -> int:
@@ -114,6 +124,7 @@ class Readout:
         return -1 if index is None else index
 
     def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers. Source: torch.Tensor.is_signed."""
         return self._array.dtype.kind not in "ub"
 
     def is_conj(self) -> bool:
@@ -129,12 +140,15 @@ class Readout:
         return bool(self)
 
     def is_same_size(self, other: Any) -> bool:
+        """Whether the other tensor has the same shape. Source: torch.Tensor.is_same_size."""
         return tuple(self._array.shape) == tuple(other.shape)
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype is a real floating-point one. Source: torch.Tensor.is_floating_point."""
         return dtypes.is_floating_point(self._array.dtype)
 
     def is_complex(self) -> bool:
+        """Whether the dtype is a complex one. Source: torch.Tensor.is_complex."""
         return self._array.dtype.kind == "c"
 
     def numpy(self, *, force: bool = False) -> np.ndarray:

@@ -58,12 +58,14 @@ class Tensor(Readout, Methods):
         return (self.data_ptr() - meta.view.base.data_ptr()) // self._array.itemsize
 
     def is_inference(self) -> bool:
+        """Whether it was made in inference mode. Source: torch.Tensor.is_inference."""
         return False
 
     # ---- its place in the graph -------------------------------------------------------------------------------------------
 
     @property
     def meta(self) -> Meta:
+        """What few tensors have (a gradient, hooks, a view's base), made at first use. For gradlib's own code."""
         meta = self._meta
         if meta is None or type(meta) is Born:
             with making:
@@ -96,6 +98,7 @@ class Tensor(Readout, Methods):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether gradients for it are wanted, so that operations on it are recorded. Source: torch.Tensor.requires_grad."""
         return self._node is not None
 
     @requires_grad.setter
@@ -135,6 +138,7 @@ class Tensor(Readout, Methods):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded operation made it. Source: torch.Tensor.is_leaf."""
         return self._node is None or isinstance(self._node, AccumulateGrad)
 
     @property
@@ -147,10 +151,12 @@ class Tensor(Readout, Methods):
 
     @property
     def output_nr(self) -> int:
+        """Which of its node's results it is. Source: torch.Tensor.output_nr."""
         return self._node.index if isinstance(self._node, Output) else 0
 
     @property
     def retains_grad(self) -> bool:
+        """Whether ``retain_grad`` was called on it and it is no leaf. Source: torch.Tensor.retains_grad."""
         return not self.is_leaf and self._meta is not None and self._meta.retains_grad
 
     @property

@@ -115,8 +115,13 @@ def _named_dtype(name: str) -> Any:
     return dtypes.bfloat16() if found[0] == "bfloat16" else found[0]
 
 
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype of another. Source: torch.Tensor.type_as."""
+    return to(input, dtype=other.dtype)
+
+
 publish(type_, "type")
-publish(lambda self, other: to(self, dtype=other.dtype), "type_as")
+publish(type_as, "type_as")
 
 
 def _short_form(name: str, dtype: Any) -> None:
