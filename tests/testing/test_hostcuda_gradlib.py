@@ -45,3 +45,17 @@ def test_pinned_copies_come_back() -> None:
     with hostcuda.checked():
         host = pinned_copy(given)
         np.testing.assert_array_equal(from_pinned(host, 0).get(), given.get())
+
+
+def test_sources_that_use_names_of_cupys_headers() -> None:
+    """NVRTC gives a RawModule none of CuPy's headers, so what they declare (`real`, `complex`) is free."""
+    code = 'typedef float real; struct complex { real re; }; extern "C" __global__ void set(real* x) { complex c{2}; x[0] = c.re; }'
+    out = cupy.zeros(1, "f")
+    cupy.RawKernel(code, "set")((1,), (1,), (out,))
+    assert out.get() == 2
+
+
+def test_shifts_by_more_than_the_width() -> None:
+    x = cupy.array([1, -8, 1 << 40])
+    assert [(x << n).get().tolist() for n in (3, 64, 70)] == [[8, -64, 8 << 40], [0, 0, 0], [0, 0, 0]]
+    assert [(x >> n).get().tolist() for n in (3, 64, 70)] == [[0, -1, 1 << 37], [0, -1, 0], [0, -1, 0]]

@@ -25,6 +25,7 @@ _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+((?:__align__|alignas)\s*\(\s*\d
 _KERNEL = re.compile(r"\b__global__\b")
 _BOUNDS = re.compile(r"(?:\s|\bvoid\b)*__launch_bounds__\s*\(")
 _HEAD = re.compile(r"(?:\s|\bvoid\b|\bstatic\b|\binline\b)*(\w+)\s*\(")
+_SHIFT = re.compile(r"\bout0 = in0 (<<|>>) in1\b")  # how CuPy writes its ufuncs; a wide shift has a meaning on the device
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -85,7 +86,9 @@ def program(source: str, name_expressions: Sequence[str] = ()) -> str:
         kernel = declared.get("<" + base) or declared.get(base)
         if kernel is not None:
             entries.append((lowered(number), expression, kernel))
-    lines = [_DYNAMIC.sub(r"\2* const \3 = reinterpret_cast<\2*>(hostcuda_dynamic_shared);", source), ""]
+    text = _DYNAMIC.sub(r"\2* const \3 = reinterpret_cast<\2*>(hostcuda_dynamic_shared);", source)
+    text = _SHIFT.sub(lambda m: f"out0 = hostcuda_shift_{'left' if m[1] == '<<' else 'right'}(in0, in1)", text)
+    lines = [text, ""]
     lines += [f'static constexpr char hostcuda_const_{i}[] = "{kernel.constant}";' for i, (_, _, kernel) in enumerate(entries)]
     lines += ["static const hostcuda_kernel hostcuda_kernels[] = {"]
     lines += [f'    hostcuda::kernel<{call}, hostcuda_const_{i}>("{name}", {k.max_threads}),' for i, (name, call, k) in enumerate(entries)]
@@ -140,11 +143,12 @@ def shared_object(source: str, options: Iterable[str], name_expressions: Sequenc
     if target.exists():
         return target
     folder.mkdir(mode=0o700, exist_ok=True)
-    header = precompiled((f"-I{INCLUDE}", *cupys))
+    cupys_own = ("-DHOSTCUDA_CUPY",) if "<cupy/" in source else ()
+    header = precompiled((*cupys_own, f"-I{INCLUDE}", *cupys))
     with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=folder, encoding="utf-8") as written:
         written.write(text)
         written.flush()
-        run_compiler([gxx(), *FLAGS, "-include", str(header), f"-I{INCLUDE}", *cupys, *own, *defines, written.name], target)
+        run_compiler([gxx(), *FLAGS, "-include", str(header), *cupys_own, f"-I{INCLUDE}", *cupys, *own, *defines, written.name], target)
     return target
 
 

@@ -48,15 +48,13 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-// What CuPy's sources begin with, where this is compiled for CuPy.
-#if __has_include(<cupy/carray.cuh>)
+#ifdef HOSTCUDA_CUPY  // what CuPy's own sources begin with; others may use the same names for something else
 #include <cupy/complex.cuh>
 
 #include <cupy/carray.cuh>
 
 #include <cupy/atomics.cuh>
 #include <cupy/math_constants.h>
-#define HOSTCUDA_CUPY 1
 #endif
 
 #include "hostcuda_module.h"

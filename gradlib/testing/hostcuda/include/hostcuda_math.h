@@ -158,6 +158,16 @@ inline float j1(float x) { return j1f(x); }
 inline float y0(float x) { return y0f(x); }
 inline float y1(float x) { return y1f(x); }
 
+// Shifts by as much as a number is wide, or more, which C++ leaves open and x86 takes modulo the width: the device shifts everything out.
+template <typename A, typename B>
+inline auto hostcuda_shift_left(A a, B b) -> decltype(a << b) {
+    return unsigned(b) < sizeof(a << b) * 8 ? a << b : 0;
+}
+template <typename A, typename B>
+inline auto hostcuda_shift_right(A a, B b) -> decltype(a >> b) {
+    return unsigned(b) < sizeof(a >> b) * 8 ? a >> b : a < 0 ? -1 : 0;
+}
+
 template <typename T>
 inline T __ldg(const T* at) {
     return *at;
