@@ -509,8 +509,8 @@ def concatenate(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate of each element (computed, not a lazy view); a real tensor itself. Source: torch.conj."""
 
-def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element with its imaginary part turned over."""
+def conj_physical(input: Tensor) -> Tensor:
+    """The complex conjugate of each element; a real tensor itself, as in torch. Source: torch.conj_physical."""
 
 def conj_physical_(input: Tensor) -> Tensor:
     """``conj_physical`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

@@ -582,8 +582,8 @@ class Methods:
     def conj(self) -> Tensor:
         """The complex conjugate of each element (computed, not a lazy view); a real tensor itself. Source: torch.conj."""
 
-    def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
-        """Each element with its imaginary part turned over."""
+    def conj_physical(self) -> Tensor:
+        """The complex conjugate of each element; a real tensor itself, as in torch. Source: torch.conj_physical."""
 
     def conj_physical_(self) -> Tensor:
         """``conj_physical`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

@@ -52,16 +52,22 @@ publish(property(real, _set_real), "real")
 publish(property(imag, _set_imag), "imag")
 
 
-@op("linear", complex="explicit", inplace=True, input=lambda g: conj(g))
-def conj_physical(xp: Any, input: Any) -> Any:
+@op("linear", complex="explicit", inplace=True, method=False, name="conj_physical", input=lambda g: conj(g))
+def conj_physical_op(xp: Any, input: Any) -> Any:
     """Each element with its imaginary part turned over."""
     return xp.conjugate(input) if input.dtype.kind == "c" else input.copy()  # of bool NumPy makes int8
 
 
 @composite
+def conj_physical(input: Any) -> Any:
+    """The complex conjugate of each element; a real tensor itself, as in torch. Source: torch.conj_physical."""
+    return conj_physical_op(input) if input.dtype.kind == "c" else input
+
+
+@composite
 def conj(input: Any) -> Any:
     """The complex conjugate of each element (computed, not a lazy view); a real tensor itself. Source: torch.conj."""
-    return conj_physical(input) if input.dtype.kind == "c" else input
+    return conj_physical_op(input) if input.dtype.kind == "c" else input
 
 
 @composite

@@ -98,8 +98,8 @@ def run_backward(lib: Any, program: Program, order: int) -> Results:
     found = lib.autograd.grad(outputs, list(leaves.values()), cotangents, create_graph=order == 2, allow_unused=True)
     made = {f"grad of {name}": g for name, g in zip(leaves, found, strict=True)}
     made |= {f"{name}.grad": v.grad for name, v in variables(space).items() if v.is_leaf or v.retains_grad}
-    if order == 2 and (live := [g for g in found if g is not None and g.requires_grad]):
-        cotangents = [weights(lib, g, n + 7) for n, g in enumerate(live)]
+    if order == 2 and (numbers := [n for n, g in enumerate(found) if g is not None and g.requires_grad]):
+        live, cotangents = [found[n] for n in numbers], [weights(lib, found[n], n + 7) for n in numbers]
         again = lib.autograd.grad(live, list(leaves.values()), cotangents, allow_unused=True)
         made |= {f"second gradient of {name}": g for name, g in zip(leaves, again, strict=True)}
     return made

@@ -143,6 +143,81 @@ JUDGED: list[Judged] = [
         "the shape of the result depends on values; torch falls back to a loop that ends well when they happen to agree",
         message=r"dynamic shape",
     ),
+    Judged(
+        ("value",),
+        "torch computes the tangent of a write from an operand that the write has changed",
+        line=r"([av]\d+)\.\w+_\(.*\1[,)]|([av]\d+) [*/+-]= \2",
+        modes=("forward",),
+    ),
+    Judged(
+        ("value", "shape"),
+        "torch lets a tangent share the memory of another's, and writes into it or turns it",
+        line=r"\w_\(|\] [*+]?=|[*+/-]= |apply\(",
+        message="tangent",
+        modes=("forward",),
+    ),
+    Judged(("value",), "a sum into one of its own inputs: torch writes before it reads", line=r"out="),
+    Judged(("value",), "torch takes the real part of a complex tangent", line=r"pow\(|\*\*", message="j", modes=("forward",)),
+    Judged(
+        ("value",), "a subgradient at zero, of which torch's second derivative is NaN", line=r"norm\(|linalg", modes=("again", "backward")
+    ),
+    Judged(
+        ("value",),
+        "torch multiplies 0 by the logarithm of 0",
+        line=r"__rpow__\(0|\b0(\.0)? \*\*|pow\(|\*\* ",
+        message="nan|inf",
+        modes=("again", "backward"),
+    ),
+    Judged(("value",), "torch divides the product by NaN or zero to get the product of the others", line=r"prod", message="nan|inf"),
+    Judged(
+        ("value",),
+        "at a tie, or beside NaN, torch's tangent is not what its gradient says",
+        line=r"fmax|fmin|maximum|minimum|logcumsumexp",
+        modes=("forward",),
+    ),
+    Judged(("accepts",), "torch has no 0-d form of it", line=r"repeat_interleave|logcumsumexp", message="Dimension out of range|Index"),
+    Judged(
+        ("accepts",),
+        "NumPy reads before it writes where memory overlaps",
+        message="some elements of the input tensor and the written-to tensor refer",
+    ),
+    Judged(("raises",), "torch writes to memory that several elements share", message="more than one element of the written-to tensor"),
+    Judged(("value",), "torch writes to memory that several elements share, each as often as it is named", line=r"unfold.*\n(.*\n)*.*_\("),
+    Judged(("value",), "torch multiplies by a complex 1, which makes infinite numbers NaN", line=r"sub|add|- |\+ ", message=r"nan"),
+    Judged(
+        ("value",),
+        "where NaN and inf stand in the result of an elimination is open",
+        line=r"linalg\.(qr|solve|inv|det|slogdet|eig|svd|pinv|lstsq|cholesky)|lib.inverse",
+        message="nan|inf",
+    ),
+    Judged(("raises",), "NumPy has no complex numbers of half precision", message=r"complex: both parts must be"),
+    Judged(("value",), "the tangent of a Cholesky factor for a tangent that is not symmetric", line=r"cholesky", modes=("forward",)),
+    Judged(
+        ("accepts",),
+        "views of a split, or made without recording, may be used after a write to their base: gradlib knows their history",
+        message=r"is a view and its base or another view|A view was created in (no_grad|inference) mode and its base",
+    ),
+    Judged(("raises",), "torch reads outside the array", line=r"take_along_dim", message="out of bounds"),
+    Judged(("accepts",), "a write into values that torch did not make", message="ZeroTensors are immutable"),
+    Judged(("accepts",), "torch has no such in-place form", message="In-place abs is not supported for complex"),
+    Judged(("raises",), "a product of bools is refused, also of nothing", message="matmul is not implemented for bool"),
+    Judged(
+        ("raises",),
+        "a constant source does not free index_add of its indices",
+        line=r"index_add|scatter_add",
+        message="modified by an inplace",
+    ),
+    Judged(
+        ("raises", "accepts", "requires_grad"),
+        "what was compared in place, or made without recording, wants no gradient",
+        line=r"_\(|no_grad|inference",
+        message=r"does not require grad|a leaf Variable that requires grad|view of a leaf Variable",
+    ),
+    Judged(
+        ("value",), "0 times inf or NaN: gradlib chooses, torch multiplies", line=r"addmm|addmv|baddbmm|lerp|huber|smooth", message="nan"
+    ),
+    Judged(("accepts",), "the stale check of a detached tensor", message="detached in-place"),
+    Judged(("missing",), "a second derivative of one factor", line=r"prod\(|nll_loss|scatter_reduce", message=r"gradlib: None"),
 ]
 
 

@@ -179,7 +179,7 @@ INDEXED = [
     ("lib.index_select({x}, {dim}, {idx})", 1),
     ("lib.gather({x}, {dim}, {gidx})", 1),
     ("lib.take({x}, {flat})", 1),
-    ("lib.take_along_dim({x}, {gidx}, {dim})", 1),
+    ("lib.take_along_dim({x}, dim={dim}, indices={gidx})", 1),
     ("lib.masked_fill({x}, {mask}, {s})", 1),
     ("lib.masked_select({x}, {mask})", 1),
     ("lib.masked_scatter({x}, {mask}, {like})", 1),
