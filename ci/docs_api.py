@@ -78,7 +78,7 @@ class Reference:
         yield "tensor", self.tensor()
         for name, module in self.modules.items():
             readme = Path(module.__file__ or "").with_name("README.md")
-            about = self.prose(module.__doc__, name)
+            about = self.prose("\n" + (module.__doc__ or ""), name)  # its first line is indented as the others are
             if readme.is_file():
                 about = about.replace("README.md", f"[Its README](../{readme.relative_to(ROOT).as_posix()})", 1)
             parts = [f"# {name}", about, f"```{{py:currentmodule}} {name}\n```"]

@@ -74,6 +74,11 @@ def test_operations_show_their_types_and_sections(pages: dict[str, str]) -> None
     assert ":::{py:method} gradlib.Tensor.cumsum(dim: int" in pages["tensor"]
 
 
+def test_indented_parts_of_a_docstring_are_code(pages: dict[str, str]) -> None:
+    assert "\n    from gradlib.testing import hostcuda\n    hostcuda.activate()" in pages["testing_hostcuda"]
+    assert "\n    m = b1 m + (1 - b1) g     s = b2 s" in pages["optim"]
+
+
 def test_objects_are_not_shown_by_address(pages: dict[str, str]) -> None:
     assert [name for name, text in pages.items() if " at 0x" in text] == []
 
