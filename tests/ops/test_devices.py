@@ -1,4 +1,7 @@
-"""On another device than the current one, where CuPy would allocate and launch: every row of the table, new tensors, writes."""
+"""On another device than the current one, where CuPy would allocate and launch: new tensors, random numbers, writes.
+
+The operations' table runs there in tests/cuda/test_not_current.py.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,7 @@ import pytest
 
 import gradlib
 from gradlib import Tensor
-from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_random import DRAWS
-from tests.ops.test_table import each
 from tests.values import host
 
 AWAY = "cuda:1"
@@ -22,17 +23,6 @@ pytestmark = [
     pytest.mark.cuda,
     pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices"),
 ]
-
-
-@each
-def test_values_and_gradients_stay_on_their_device(case: Case, rng: np.random.Generator) -> None:
-    inputs = as_tensors(list(case.inputs(rng)), "float32", AWAY, requires_grad=case.differentiable)
-    outputs = [y for y in results(case.call(*inputs)) if isinstance(y, gradlib.Tensor)]
-    wanted = [x for x in inputs if isinstance(x, gradlib.Tensor) and x.requires_grad]
-    live = [y for y in outputs if y.requires_grad]
-    grads = gradlib.autograd.grad(live, wanted, [gradlib.ones_like(y) for y in live], allow_unused=True) if live else ()
-    assert cupy.cuda.Device().id == 0
-    assert case.op == "to_copy" or {str(x.device) for x in (*outputs, *grads) if x is not None} <= {AWAY}
 
 
 @pytest.mark.parametrize("name", DRAWS)
