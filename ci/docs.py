@@ -38,13 +38,14 @@ TREE = {
         "gradlib/autograd/README.md": "autograd: torch's entries",
         "gradlib/func/README.md": "func: vmap and transforms",
         "gradlib/trajectory/README.md": "trajectory: the integrators",
+        "gradlib/testing/hostcuda/README.md": "hostcuda: a driver on the CPU",
         "gradlib/testing/hostcuda/LIBRARIES.md": "hostcuda: CUDA's libraries",
         "tests/standin/README.md": "The stand-in for CuPy",
         "benchmarks/README.md": "Benchmarks",
     },
     "Project": {"CONTRIBUTING.md": "Contributing", "CHANGELOG.md": "Changelog"},
 }
-"""The site's contents: headings, and the files beneath each with their short titles."""
+"""The site's contents: headings, and the files beneath each with their short titles. Further READMEs of packages follow of themselves."""
 
 STYLE = """\
 @media (min-width: 82em) { .content { width: 58em; } }
@@ -82,7 +83,7 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.faults: list[str] = []
-        self.pages = [ROOT / "README.md", *(ROOT / name for names in TREE.values() for name in names)]
+        self.pages = [ROOT / "README.md", *(ROOT / name for names in tree().values() for name in names)]
         self.sources: set[Path] = set()
 
     def place(self, path: Path) -> Path:
@@ -129,13 +130,21 @@ class Stage:
         return LINK.sub(replaced, text)
 
 
+def tree() -> dict[str, dict[str, str]]:
+    """``TREE`` with the Markdown files of the package that it does not name, under their place as the title."""
+    listed = {name for names in TREE.values() for name in names}
+    found = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "gradlib").rglob("*.md"))]
+    further = {name: name.removeprefix("gradlib/").removesuffix("/README.md") for name in found if name not in listed}
+    return {**TREE, "Packages": {**TREE["Packages"], **further}}
+
+
 def contents() -> str:
     """The tables of contents that the first page ends with, shown at the side only."""
-    tree = {heading: [f"{title} <{name}>" for name, title in files.items()] for heading, files in TREE.items()}
+    shown = {heading: [f"{title} <{name}>" for name, title in files.items()] for heading, files in tree().items()}
     api = [f"api/{name}.md" for name in ("gradlib", "tensor", *(page_name(each) for each in MODULES))]
-    tree = {"Guide": tree.pop("Guide"), "Reference": api, **tree}
-    tables = ["\n".join(["", "```{toctree}", ":hidden:", f":caption: {heading}", "", *pages, "```", ""]) for heading, pages in tree.items()]
-    return "".join(tables)
+    shown = {"Guide": shown.pop("Guide"), "Reference": api, **shown}
+    tables = [["```{toctree}", ":hidden:", f":caption: {heading}", "", *pages, "```"] for heading, pages in shown.items()]
+    return "".join("\n" + "\n".join(lines) + "\n" for lines in tables)
 
 
 class Links(HTMLParser):

@@ -100,6 +100,9 @@ def test_link_of_the_site_that_leads_nowhere_is_a_fault(builder: Any, tmp_path: 
     assert builder.broken(tmp_path) == ["two.html: the link #there leads nowhere", "two.html: the link three.html leads nowhere"]
 
 
-def test_contents_name_every_page_of_the_guide(builder: Any) -> None:
+def test_contents_name_every_page(builder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(builder.TREE["Packages"], "gradlib/func/README.md")  # as if nobody had listed it
     pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gradlib").rglob("*.md")}
-    assert pages <= {name for names in builder.TREE.values() for name in names}
+    assert pages <= {name for names in builder.tree().values() for name in names}
+    assert builder.tree()["Packages"]["gradlib/func/README.md"] == "func"
+    assert "func <gradlib/func/README.md>" in builder.contents()
