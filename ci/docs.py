@@ -48,7 +48,7 @@ TREE = {
 """The site's contents: headings, and the files beneath each with their short titles. Further READMEs of packages follow of themselves."""
 
 STYLE = """\
-@media (min-width: 82em) { .content { width: 58em; } }
+@media (min-width: 94em) { .content { width: 58em; } }
 dl.field-list { display: grid; grid-template-columns: 6rem auto; margin-block: 0.3rem; }
 dl.field-list > dd { margin: 0; }
 dl.field-list > dd > ul { margin-top: 0; }
