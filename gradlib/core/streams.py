@@ -19,13 +19,18 @@ from gradlib.backend.array import Array, cupy, may_leave_host, on_device_of
 from gradlib.backend.thread import carried
 from gradlib.core.node import Node
 
-_DEFAULTS = 2  # the handles 0, 1 and 2 are CUDA's own default streams, which wait for one another and have no owner
+_DEFAULTS = 2  # the handles 0, 1 and 2 are CUDA's own default streams, which have no owner
+
+
+def per_thread() -> bool:
+    """Whether each thread has a default stream of its own: one handle for streams that do not wait for one another."""
+    return os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0"
 
 
 def default_stream() -> Any:
     """The stream on which CuPy queues work when none was chosen; of the current device, whichever that is."""
     streams = cupy().cuda.Stream
-    return streams.ptds if os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0" else streams.null
+    return streams.ptds if per_thread() else streams.null
 
 
 def keep_stream(node: Node, device: int | None) -> None:
@@ -49,34 +54,48 @@ class Trail:
     def __init__(self, start: Array) -> None:
         self._device = on_device_of(start)
         self._left: dict[int, list[Any]] = {}  # by device, the streams that the walk went away from; the caller's comes first
+        self._entered: list[tuple[int, Any]] = []  # where it went, in order
 
     def __enter__(self) -> None:
         self._device.__enter__()
         self._outer, _walking.trail = _walking.trail, self
+        if per_thread():  # the forward's work may be another thread's, and no event tells of it
+            cupy().cuda.runtime.deviceSynchronize()
 
     def __exit__(self, *exc: Any) -> None:
         _walking.trail = self._outer
         try:
             for device, left in self._left.items():
                 with cupy().cuda.Device(device):
-                    self._return(left)
+                    self._join(left)
+            for device, stream in reversed(self._entered):
+                with cupy().cuda.Device(device):
+                    stream.__exit__(*exc)
+            for device, left in self._left.items():
+                with cupy().cuda.Device(device):
+                    if cupy().cuda.get_current_stream().ptr != left[0].ptr:  # which was chosen by use(), and so is on no stack
+                        left[0].use()
         finally:
             self._device.__exit__(*exc)
 
     def go_to(self, stream: Any) -> None:
-        """Make a stream of the current device the current one, behind what was queued so far."""
-        here = cupy().cuda.get_current_stream()
-        self._left.setdefault(_current_device(), []).append(here)
-        _wait(stream, here)
-        stream.use()
+        """Make a stream of the current device the current one, behind what was queued so far.
 
-    def _return(self, left: list[Any]) -> None:
-        """Go on on the caller's stream; the others wait too, as what they allocated may have been freed while it was in use here."""
+        It is entered, not just used: a rule that itself enters a stream and leaves it comes back to what was entered before.
+        """
+        here, device = cupy().cuda.get_current_stream(), _current_device()
+        _wait(stream, here)
+        self._left.setdefault(device, []).append(here)
+        stream.__enter__()
+        self._entered.append((device, stream))
+
+    @staticmethod
+    def _join(left: list[Any]) -> None:
+        """The caller's stream goes on behind the walk; the others too, as what they allocated may have been freed while it was in use."""
         caller, last = left[0], cupy().cuda.get_current_stream()
         _wait(caller, last)
         for stream in {each.ptr: each for each in left if each.ptr not in (caller.ptr, last.ptr)}.values():
             _wait(stream, last)
-        caller.use()
 
 
 def _wait(later: Any, earlier: Any) -> None:

@@ -253,3 +253,14 @@ def test_a_function_with_results_on_two_devices() -> None:
     current().wait_event(forward.record())  # it read x, which the walk on the other device does not come to, and which is freed below
     other.sum().backward()
     np.testing.assert_array_equal(host(y.grad), [2, 2, 2])
+
+
+def test_backward_waits_for_other_threads_where_each_has_a_default_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = []
+    monkeypatch.setattr(cupy.cuda.runtime, "deviceSynchronize", lambda: waits.append(1))
+    loss = leaf().exp().sum()
+    loss.backward(retain_graph=True)
+    assert not waits
+    monkeypatch.setenv("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "1")
+    loss.backward()
+    assert waits
