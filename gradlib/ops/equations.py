@@ -88,7 +88,8 @@ def pseudoinverse(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any
     kept = size > bound
     reciprocal = xp.where(kept, 1 / xp.where(kept, values, 1), 0)
     left = (Vh.conj() if Vh.dtype.kind == "c" else Vh).mT * reciprocal[..., None, :]
-    return xp.matmul(left, (U.conj() if U.dtype.kind == "c" else U).mT), values
+    inverse = xp.matmul(left, (U.conj() if U.dtype.kind == "c" else U).mT)
+    return inverse if broken is None else xp.where(broken[..., None, None], inverse.dtype.type(math.nan), inverse), values
 
 
 def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:

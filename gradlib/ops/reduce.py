@@ -180,6 +180,8 @@ def others(input: Any) -> Any:
 
 def _product_rule(g: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     """The product of the other elements, from which all higher derivatives follow, also at zeros."""
+    if input.dtype.kind == "c" and g.dtype.kind != "c":  # a real dtype was asked for: what was multiplied are the real parts
+        input = input.real
     g = spread(g, input.shape, dim, keepdim)
     if dim is None or not input.ndim:
         return g * others(input.reshape(-1)).reshape(input.shape) if count(input.shape, None) > 1 else g

@@ -91,6 +91,8 @@ def _cumprod_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
     """Each factor's product with the factors before it, times the sum over what follows: no division, so zeros do no harm."""
     if not input.ndim or input.shape[dim] < 2:
         return g
+    if input.dtype.kind == "c" and g.dtype.kind != "c":  # a real dtype was asked for: what was multiplied are the real parts
+        input = input.real
     g, input, out = movedim(g, dim, -1), movedim(input, dim, -1), movedim(out, dim, -1)
     after = recur_from_end(g, input[..., 1:])
     return movedim(cat((after[..., :1], after[..., 1:] * out[..., :-1]), -1), -1, dim)

@@ -381,3 +381,14 @@ def test_an_extreme_that_is_nan_has_a_slope_of_nan() -> None:
     x = gradlib.tensor([[1.0, math.nan, 2.0], [3.0, 1.0, 2.0]], requires_grad=True)
     (slope,) = gradlib.autograd.grad(gradlib.amax(x, 1).sum(), x)
     np.testing.assert_array_equal(host(slope), [[math.nan] * 3, [1, 0, 0]])
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+def test_a_real_product_of_complex_numbers_is_that_of_their_real_parts() -> None:
+    z = gradlib.tensor([2 + 1j, 3 - 2j], requires_grad=True)
+    made = gradlib.prod(z, dtype=gradlib.float64)
+    made.backward()
+    assert (made.item(), z.grad.tolist()) == (6, [3, 2])
+    z.grad = None
+    gradlib.cumprod(z, 0, dtype=gradlib.float64).sum().backward()
+    assert z.grad.tolist() == [4, 2]
