@@ -345,10 +345,10 @@ def accepts_numpy_names(call: Callable[..., Any]) -> bool:
 
 
 def static_names(path: Path) -> set[str]:
-    """What the statements of a module give names to, at its top and in its classes; star imports do not count."""
+    """What the classes of a module have as their own."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+    for node in (part for each in ast.parse(path.read_text()).body if isinstance(each, ast.ClassDef) for part in each.body):
+        if isinstance(node, ast.FunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)

@@ -1588,6 +1588,12 @@ class Methods:
     def vdot(self, other: Tensor) -> Tensor:
         """Sum of the products of two vectors, the first one conjugated. Source: torch.vdot."""
 
+    @overload
+    def view(self, *shape: _Shape) -> Tensor:
+        """``x.view(2, 3)``, ``x.view((2, 3))``, or ``x.view(dtype)`` for the same memory read as another dtype. Source: torch.Tensor.view."""
+    @overload
+    def view(self, dtype: np.dtype[Any] | builtins.type[np.generic]) -> Tensor: ...
+
     def view_as(self, other: Tensor) -> Tensor:
         """``view`` with the shape of another tensor."""
 

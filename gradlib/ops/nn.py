@@ -15,7 +15,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.moments import vector_norm
-from gradlib.ops.product import matmul, multiplied, one_dtype, rows
+from gradlib.ops.product import matmul, multiplied, multiply_stacks, one_dtype, rows
 from gradlib.ops.reduce import count, mean, spread
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
@@ -38,7 +38,7 @@ def _mapped(values: list[Any]) -> list[Any]:
 
 @op(
     "other", promote=_mapped, method=False, name="linear",
-    input=lambda g, weight: g @ weight,
+    input=lambda g, weight: multiply_stacks(g, weight),
     weight=lambda g, input: rows(g).mT @ rows(input) if g.ndim > 1 else g[:, None] * input,
     bias=lambda g: g,
 )  # fmt: skip

@@ -51,11 +51,16 @@ def rows(x: Any) -> Any:
     return x if x.ndim < 3 else x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
+def multiply_stacks(a: Any, b: Any) -> Any:
+    """a @ b; by the operation where the operator of CuPy's arrays may not know their dtype, which is no built-in one."""
+    return matmul(a, b) if a.dtype.kind == "V" else a @ b
+
+
 def _left(g: Any, other: Any, input_shape: tuple[int, ...]) -> Any:
     """The gradient of ``input @ other`` for input."""
     if len(input_shape) > 1:
-        return g @ other.mT if other.ndim > 1 else g[..., None] * other
-    return (other @ g[..., None])[..., 0] if other.ndim > 1 else g * other
+        return multiply_stacks(g, other.mT) if other.ndim > 1 else g[..., None] * other
+    return multiply_stacks(other, g[..., None])[..., 0] if other.ndim > 1 else g * other
 
 
 def _right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
@@ -64,7 +69,7 @@ def _right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
         return rows(input).mT @ g.reshape((-1,)) if input.ndim > 1 else g * input
     if input.ndim == 1:
         return input[:, None] * g[..., None, :]
-    return rows(input).mT @ rows(g) if len(other_shape) == 2 else input.mT @ g
+    return rows(input).mT @ rows(g) if len(other_shape) == 2 else multiply_stacks(input.mT, g)
 
 
 @op(

@@ -99,4 +99,5 @@ WITHOUT_RULE = {
 
 def test_every_operation_has_a_rule() -> None:
     """All but those named above, none of which has got one meanwhile."""
-    assert {name for name, op in REGISTRY.items() if rule_of(op) is None} == WITHOUT_RULE
+    ours = {name: op for name, op in REGISTRY.items() if not op.value.__module__.startswith("gradlib.cli.")}
+    assert {name for name, op in ours.items() if rule_of(op) is None} == WITHOUT_RULE

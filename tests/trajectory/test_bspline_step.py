@@ -84,7 +84,7 @@ def test_out_and_narrow_types(make):
         ({"degree": 2}, ValueError, "3, 4 or 5, got 2"),
         ({"samples_per_knot": 0}, ValueError, "at least 1, got 0"),
         ({"samples_per_knot": 1.5}, ValueError, "whole number"),
-        ({"knots": np.zeros((B, 0, D))}, ValueError, "at least 1 steps"),
+        ({"knots": np.zeros((B, 0, D))}, ValueError, "at least 1 step,"),
         ({"dt": np.ones((B, 4))}, ValueError, "one step length for each trajectory"),
         ({"dt": -1.0}, ValueError, "positive"),
         ({"goal": np.zeros((3, D))}, ValueError, "goal position has shape"),
