@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
+import multiprocessing
 import re
 import sys
 import time
-from typing import Any
 
 from tests.differential.compare import MODES, Disagreement, disagreements
 from tests.differential.draw import Draw
@@ -24,32 +25,31 @@ def kind(program: Program, found: Disagreement) -> str:
     return f"{found.mode} {found.what} {' '.join(names)} {error[1] if error else ''}"
 
 
-def search(seconds: float, seed: int, programs: int | None, report: Any) -> tuple[int, collections.Counter[str]]:
-    """Draw and compare.
+CHUNK = 200
+
+
+def search(first: int, programs: int, until: float) -> tuple[int, collections.Counter[str], dict[str, str]]:
+    """Draw and compare, in a process of its own, since a program may end torch's.
 
     Args:
-        seconds: how long.
-        seed: the first program's seed; each next program takes the next.
-        programs: at most so many, or None.
-        report: called with (seed, program, disagreement) for the first of each kind that no judgement explains.
-    Returns: how many programs were run, and how often each kind was met.
+        first: the first program's seed; each next program takes the next.
+        programs: how many; fewer where the clock (``time.monotonic``) reaches ``until``.
+    Returns: how many programs were run, how often each kind of disagreement was met ("judged" among them), and one program for each.
     """
     both = libraries()
-    end, count, kinds = time.monotonic() + seconds, 0, collections.Counter[str]()
-    while time.monotonic() < end and (programs is None or count < programs):
-        program = Draw(seed + count, both[0]).program()
-        count += 1
+    kinds, shown = collections.Counter[str](), dict[str, str]()
+    for count in range(programs):
+        if time.monotonic() > until:
+            return count, kinds, shown
+        program = Draw(first + count, both[0]).program()
         for found in disagreements(both, program, tuple(MODES)):
             short, found = reduced(both, program, found)
-            name = kind(short, found)
-            if judged(short, found) is not None:
-                kinds["judged"] += 1
-            else:
-                kinds[name] += 1
-                if kinds[name] == 1:
-                    report(seed + count - 1, short, found)
+            name = "judged" if judged(short, found) is not None else kind(short, found)
+            kinds[name] += 1
+            if name != "judged":
+                shown.setdefault(name, f"---- seed {first + count}\n{short.text()}\n{found}\n")
             break
-    return count, kinds
+    return programs, kinds, shown
 
 
 def main() -> int:
@@ -58,13 +58,25 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--programs", type=int, default=None)
     options = parser.parse_args()
-
-    def report(seed: int, program: Program, found: Disagreement) -> None:
-        print(f"---- seed {seed}\n{program.text()}\n{found}\n", flush=True)
-
-    count, kinds = search(options.seconds, options.seed, options.programs, report)
+    libraries()
+    end, seed, count, crashes = time.monotonic() + options.seconds, options.seed, 0, 0
+    kinds, seen = collections.Counter[str](), set[str]()
+    while time.monotonic() < end and (options.programs is None or count < options.programs):
+        size = CHUNK if options.programs is None else min(CHUNK, options.programs - count)
+        with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+            try:
+                ran, met, shown = pool.submit(search, seed, size, end).result()
+            except concurrent.futures.process.BrokenProcessPool:
+                crashes += 1
+                print(f"---- one of the seeds {seed} to {seed + size - 1} ended the process\n", flush=True)
+                ran, met, shown = 0, collections.Counter(), {}
+        count, seed = count + ran, seed + size
+        kinds += met
+        for name in shown.keys() - seen:
+            print(shown[name], flush=True)
+        seen |= shown.keys()
     meant = kinds.pop("judged", 0)
-    print(f"{count} programs, {sum(kinds.values())} disagreements of {len(kinds)} kinds, {meant} judged")
+    print(f"{count} programs, {sum(kinds.values())} disagreements of {len(kinds)} kinds, {meant} judged, {crashes} chunks lost to a crash")
     for name, times in kinds.most_common():
         print(f"{times:6d}  {name}")
     return 1 if kinds else 0
