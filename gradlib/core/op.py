@@ -122,6 +122,8 @@ class Op:
     def _check(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"op {self.name}: kind is one of {KINDS}, got {self.kind!r}")
+        if taken := {"self", "g", "saved", "edges", "op"}.intersection(self.params):
+            raise ValueError(f"op {self.name}: an argument cannot be called {sorted(taken)}, which the written texts use; rename it")
         known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.params for part in ("shape", "dtype"))}
         for name, needs in self.rule_params.items():
             unknown = set(needs) - known

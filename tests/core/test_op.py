@@ -66,6 +66,15 @@ def test_shapes_and_dtypes_can_be_kept_without_the_array() -> None:
     assert y.grad_fn._saved_input_dtype == gradlib.float32
 
 
+def test_names_of_the_written_texts_are_no_arguments() -> None:
+    def scaled(xp: Any, self: Any) -> Any:
+        """Twice self."""
+        return self * 2
+
+    with pytest.raises(ValueError, match=r"op scaled: an argument cannot be called \['self'\]"):
+        Op(scaled, "linear", {"self": lambda g: g * 2})
+
+
 def test_every_operation_has_a_docstring_and_a_kind() -> None:
     assert not [name for name, op in REGISTRY.items() if not op.call.__doc__]
     assert all(op.kind != "none" for op in REGISTRY.values() if op.rules)
