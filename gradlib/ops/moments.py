@@ -113,7 +113,9 @@ def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
 
 
 def _norm_rule(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
-    """The derivative of (sum |x|^p)^(1/p), zero at zero."""
+    """The derivative of (sum |x|^p)^(1/p), zero at zero, whatever arrives there."""
+    if ord not in (0, 1) and abs(ord) != math.inf:
+        g = choose(out == 0, 0.0, g)
     g = spread(g, input.shape, dim, keepdim)
     if ord == 0:
         return g * 0

@@ -392,3 +392,13 @@ def test_a_real_product_of_complex_numbers_is_that_of_their_real_parts() -> None
     z.grad = None
     gradlib.cumprod(z, 0, dtype=gradlib.float64).sum().backward()
     assert z.grad.tolist() == [4, 2]
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("p", [2.0, 3.0])
+def test_a_distance_of_zero_has_no_slope_whatever_arrives(p: float) -> None:
+    """As in torch: 1 / cdist(x, x) is infinite on its diagonal, and its gradient is finite."""
+    x = gradlib.tensor([[0.0, 1.0], [2.0, -1.0]], dtype=gradlib.float64, requires_grad=True)
+    (1 / gradlib.cdist(x, x, p)).sum().backward()
+    assert np.isfinite(host(x.grad)).all()
+    assert (host(x.grad)[0] == -host(x.grad)[1]).all()
