@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend.array import is_array
+
 bool_ = np.dtype(np.bool_)
 uint8 = np.dtype(np.uint8)
 int8 = np.dtype(np.int8)
@@ -184,6 +186,51 @@ def result_type(*operands: Any) -> np.dtype:
     if combined is None:
         raise TypeError("result_type needs at least one operand")
     return combined
+
+
+def promoted(rule: Any, values: list[Any]) -> list[Any]:
+    """The operands of an operation in the dtypes in which it runs.
+
+    Args:
+        rule: what the operation declares: None leaves them alone; "same" and "float" as ``promote``; a function does it its own way.
+        values: arrays, Python numbers or None.
+    """
+    if rule is None:
+        return values
+    return rule(values) if callable(rule) else promote(values, to_float=rule == "float")
+
+
+_WEAK = {int, float}
+_INEXACT = {"f", "c"}
+_EXACT = {"b", "i", "u"}
+
+
+def promote(values: list[Any], to_float: bool = False) -> list[Any]:
+    """Bring operands to the dtype in which they meet (torch's rules); numbers stay numbers where NumPy treats them alike.
+
+    Args:
+        values: arrays, Python numbers or None.
+        to_float: integers and bools become the default float dtype.
+    """
+    found = {v.dtype if is_array(v) else type(v) for v in values} - _WEAK
+    if len(found) == 1:
+        kind = getattr(next(iter(found)), "kind", "")
+        if kind in _INEXACT or (kind in _EXACT and not to_float and all(map(is_array, values))):
+            return values
+    operands = [v for v in values if v is not None]
+    common = result_type(*operands)
+    if to_float and category(common) < 2:
+        common = get_default_dtype()
+    weak = category(common) >= 2 and common.kind != "V" and any(is_array(v) and v.dtype == common for v in operands)
+    return [_meet(v, common, weak) for v in values]
+
+
+def _meet(value: Any, common: np.dtype, weak: bool) -> Any:
+    if value is None:
+        return None
+    if is_array(value):
+        return value if value.dtype == common else value.astype(common)
+    return value if weak else np.asarray(value).astype(common)[()]
 
 
 def can_cast(source: Any, target: Any) -> bool:

@@ -14,12 +14,13 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_cupy, is_view_of, may_leave_host, move, namespace, on_device_of
 from gradlib.core.batched import Batched, refuse_values
-from gradlib.core.memory import no_derivative, overwrite, refuse_out
 from gradlib.core.modes import local, made_node, next_seq, observing, watch
 from gradlib.core.node import Node, Output, Version
+from gradlib.core.out import refuse_transformed, write_out
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, raw, wrap
+from gradlib.core.views import mark_view
 
 if TYPE_CHECKING:
     from gradlib.core.op import Op
@@ -60,7 +61,7 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     reference = next(v for v in values if is_array(v))
     try:
         with on_device_of(reference):
-            values = _promoted(op, values)
+            values = dtypes.promoted(op.promote, values)
             node = _new_node(op, inputs, values, seq)
             made = _narrowed(op, op.value(namespace(reference), *_arguments(op, args, values)), values)
     except ValueError as error:
@@ -159,45 +160,6 @@ def _place(array: Any) -> str:
     return "cpu (NumPy)" if index is None else f"cuda:{index} (CuPy)"
 
 
-def _promoted(op: Op, values: list[Any]) -> list[Any]:
-    if op.promote is None:
-        return values
-    return op.promote(values) if callable(op.promote) else promote(values, to_float=op.promote == "float")
-
-
-_WEAK = {int, float}
-_INEXACT = {"f", "c"}
-_EXACT = {"b", "i", "u"}
-
-
-def promote(values: list[Any], to_float: bool = False) -> list[Any]:
-    """Bring operands to the dtype in which they meet (torch's rules); numbers stay numbers where NumPy treats them alike.
-
-    Args:
-        values: arrays, Python numbers or None.
-        to_float: integers and bools become the default float dtype.
-    """
-    found = {v.dtype if is_array(v) else type(v) for v in values} - _WEAK
-    if len(found) == 1:
-        kind = getattr(next(iter(found)), "kind", "")
-        if kind in _INEXACT or (kind in _EXACT and not to_float and all(map(is_array, values))):
-            return values
-    operands = [v for v in values if v is not None]
-    common = dtypes.result_type(*operands)
-    if to_float and dtypes.category(common) < 2:
-        common = dtypes.get_default_dtype()
-    weak = dtypes.category(common) >= 2 and common.kind != "V" and any(is_array(v) and v.dtype == common for v in operands)
-    return [_meet(v, common, weak) for v in values]
-
-
-def _meet(value: Any, common: np.dtype, weak: bool) -> Any:
-    if value is None:
-        return None
-    if is_array(value):
-        return value if value.dtype == common else value.astype(common)
-    return value if weak else np.asarray(value).astype(common)[()]
-
-
 def _new_node(op: Op, inputs: list[Any], values: list[Any], seq: int | None) -> Node | None:
     """The node of this run with its sequence number and edges, or None when nothing is to be recorded."""
     if not op.rules or (watch.no_grad and not local.grad_enabled) or (watch.active and local.inference):
@@ -290,61 +252,6 @@ def _wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -
     return tuple(results), outputs
 
 
-# ---- views ------------------------------------------------------------------------------------------------------------------
-
-
-class View:
-    """What a tensor is a view of, and how it was reached: enough to make it again when its base is written in place.
-
-    ``step`` is the operation that made it (with its other arguments, and which of its results), ``parent`` the view it was made from,
-    None where that is the base itself. ``duals`` has, for each level of forward mode at which this view was made a dual tensor (or the
-    primal of one), its own tangent: there it is a base to its views, and what it is a view of has no part in its tangent.
-    """
-
-    __slots__ = ("base", "born", "custom", "duals", "parent", "recorded", "several", "step")
-
-    def __init__(self, base: Tensor, parent: View | None, step: tuple[Any, ...], recorded: bool, several: bool, custom: bool) -> None:
-        self.base = base
-        self.parent = parent
-        self.step = step
-        self.recorded = recorded  # made while recording, so writing to it can be recorded too
-        self.several = several  # one of several views that one operation returned
-        self.custom = custom  # returned by a custom Function, whose backward a write would bypass
-        self.duals: dict[Any, Any] | None = None
-        self.born = 0  # for what a transform hands to the function it differentiates, which may write it: when that began
-
-    def path(self, start: View | None = None) -> tuple[tuple[Any, ...], ...]:
-        """The steps to this view from the base, or from a view that it was made from."""
-        steps: list[tuple[Any, ...]] = []
-        view: View | None = self
-        while view is not start and view is not None:
-            steps.append(view.step)
-            view = view.parent
-        return tuple(reversed(steps))
-
-
-def replay(path: tuple[tuple[Any, ...], ...], base: Any) -> Any:
-    """The view that these steps lead to from another base, a Tensor or a raw array."""
-    for op, rest, index in path:
-        base = op.call(base, *rest)
-        if index is not None:
-            base = base[index]
-    return base
-
-
-def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...], index: int | None = None) -> None:
-    """Let a result that shares its source's memory share its version counter too, and know its base."""
-    if not isinstance(source, Tensor) or not is_view_of(result._array, source._array):
-        return
-    parent = source._meta.view if source._meta is not None else None
-    recorded = (local.grad_enabled or not watch.no_grad) and (parent is None or parent.recorded)
-    several = index is not None or (parent is not None and parent.several)
-    base, custom = (source, False) if parent is None else (parent.base, parent.custom)
-    result.meta.view = View(base, parent, (op, rest, index), recorded, several, custom)
-    counter = result._version_slot = source.version
-    counter.add_view(result)
-
-
 # ---- small things the compiled calls need -------------------------------------------------------------------------------------
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -363,55 +270,9 @@ def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         else:
             raise TypeError(f"{op.name}() got an unexpected keyword argument {name!r}; it takes {', '.join(op.params)}")
     if out is not None and watch.active and local.layers:
-        _refuse_layers(op.name, (*full, out))
+        refuse_transformed(op.name, (*full, out))
     result = dispatch(op, tuple(full))
-    return result if out is None else _into(op.name, out, result)
-
-
-def _refuse_layers(name: str, values: Any) -> None:
-    """Refuse ``out=`` among tensors that carry tangents or are rows of a vmap, which it would not know of."""
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            _refuse_layers(name, value)
-        elif type(value) is Batched:
-            raise RuntimeError(
-                f"Batching rule not implemented for {name} with out=: vmap cannot write the rows of a Tensor it batches over into another. "
-                "Use the form without out=."
-            )
-        elif isinstance(value, Tensor) and any(level.tangent(value) is not None for level in local.layers):
-            raise NotImplementedError(
-                f"Trying to use forward AD with {name}_out that does not support it because it is an out= function. Leave out= away."
-            )
-
-
-def _into(name: str, out: Any, result: Any) -> Any:
-    """Write a result into the tensors given as ``out=``, as torch does: outside any graph only, and all of them or none."""
-    if not isinstance(result, tuple):
-        _refuse_out(name, out, result)
-        overwrite(out, result._array, f"{name}(out=)")
-        return out
-    if not isinstance(out, (tuple, list)) or len(out) != len(result):
-        raise TypeError(f"{name}: out= takes a tuple of {len(result)} Tensors, got {type(out).__name__}")
-    for each, part in zip(out, result, strict=True):
-        _refuse_out(name, each, part)
-    for each, part in zip(out, result, strict=True):
-        overwrite(each, part._array, f"{name}(out=)")
-    return tuple(out)
-
-
-def _refuse_out(name: str, out: Any, result: Any) -> None:
-    """Refuse what cannot take a result as ``out=``."""
-    if not isinstance(out, Tensor) or not isinstance(result, Tensor):
-        raise TypeError(f"{name}: out= takes a Tensor, got {type(out).__name__}")
-    if result._node is not None:
-        raise no_derivative(name)
-    if out._array.shape != result._array.shape:
-        raise RuntimeError(f"{name}: out= has shape {list(out._array.shape)}, the result {list(result._array.shape)}")
-    if not dtypes.can_cast(result._array.dtype, out._array.dtype):
-        raise RuntimeError(f"result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype}")
-    if device_index(out._array) != device_index(result._array):
-        raise RuntimeError(f"{name}: out= is on {out.device}, the result on {result.device}")
-    refuse_out(out, name)
+    return result if out is None else write_out(op.name, out, result)
 
 
 def conjugate(value: Any) -> Any:

@@ -17,15 +17,14 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, namespace, on_device_of
 from gradlib.backend.division import device_function
 from gradlib.core.batched import Batched, refuse_rows, write_rows
-from gradlib.core.dispatch import replay
 from gradlib.core.memory import counted, has_begun, is_overlapping, refuse_memory, refuse_write
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import Tensor, born, wrap
+from gradlib.core.views import View, replay
 
 if TYPE_CHECKING:
-    from gradlib.core.dispatch import View
     from gradlib.core.op import Op
 
 

@@ -54,7 +54,7 @@ class Op:
         params: the names of its arguments; keyword_only: which may be given by name only; defaults: the values of those left out.
         tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.
         outputs: names of the results; differentiable: positions of those that carry gradients.
-        promote: how operands meet in dtype (see ``core/dispatch.py``).
+        promote: how operands meet in dtype (see ``promoted`` in ``backend/dtype.py``).
         view: whether the result may share the first input's memory.
         saves_tensors: whether the rules ask for any; a node without them can run as often as one likes.
         without_tensors: positions among ``tensors``; where one of these is a number, the node holds no tensor either.

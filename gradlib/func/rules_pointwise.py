@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gradlib.backend.dtype import promoted
 from gradlib.core.batched import Batched
-from gradlib.core.dispatch import _promoted
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level, aligned, named, ndim, perform, placed, rule, run, whole
 from gradlib.ops.convert import to
@@ -31,7 +31,7 @@ def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     kinds = {x.dtype for x in operands if isinstance(x, Tensor)}
     met: list[Any] = operands
     if len(kinds) > 1 and op.promote is not None:  # a row of no dimensions counts less in promotion than the whole value would
-        met = _promoted(op, [raw(x) for x in operands])
+        met = promoted(op.promote, [raw(x) for x in operands])
     for position, value, like in zip(op.positions, operands, met, strict=True):
         if type(value) is Batched and value.level is level:
             full[position] = aligned(level, value, rank)

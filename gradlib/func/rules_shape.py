@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from gradlib.backend.dtype import promoted
 from gradlib.core.batched import Batched
-from gradlib.core.dispatch import _promoted
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level, named, perform, placed, rule, run, whole
 from gradlib.ops.convert import to
@@ -223,7 +223,7 @@ def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
     """The tensors in the dtype in which all of them, as rows, meet."""
     if len({x.dtype for x in tensors}) == 1:
         return list(kept)
-    dtype = _promoted(op, [raw(x) for x in tensors])[0].dtype
+    dtype = promoted(op.promote, [raw(x) for x in tensors])[0].dtype
     return [_to(x, dtype) for x in kept]
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from gradlib.backend import division, dtype as dtypes
 from gradlib.backend.array import is_array, is_cupy
-from gradlib.core.dispatch import operate, promote
+from gradlib.backend.dtype import promote
+from gradlib.core.dispatch import operate
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish, published
 from gradlib.core.tensor import Tensor

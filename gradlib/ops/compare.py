@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import is_array
-from gradlib.core.dispatch import promote
+from gradlib.backend.dtype import promote
 from gradlib.core.op import composite, op, publish, published
 from gradlib.core.tensor import Tensor
 from gradlib.ops.arithmetic import reflected

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.core.dispatch import promote
+from gradlib.backend.dtype import promote
 
 _NAMES = {"b": "bool", "i": "integer", "f": "float", "c": "complex"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
+from gradlib.backend.dtype import promote
 from gradlib.core.compile import named
-from gradlib.core.dispatch import promote
 from gradlib.core.op import composite, op, publish
 from gradlib.ops.kinds import takes
 
