@@ -520,7 +520,7 @@ def _conjugated(run: Any) -> Any:
 def source_of_run(op: Op, method: str, recorded: bool) -> str:
     """The Python text that unpacks what a node saved, checks versions and applies the rules."""
     lines = [f"def {method}(self, g):"]
-    shared = [name for name in op.saved_names if len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
+    shared = [name for name in op.saved_names if op.joint or len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
     unpacked = [line for name in shared for line in _unpacked(op, name, "    ", recorded)]
     some = any(len(names) == 1 for names in op.rule_params.values()) and not unpacked  # of the rules need nothing that was saved
     gone = ["if saved is None:", "    raise freed(self)"]
@@ -537,6 +537,8 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
     lines.append("    edges = self.edges")
     results = []
     for position, tensor in enumerate(op.tensors):
+        if tensor in op.joint:
+            continue
         if tensor not in op.rules:
             results.append(f"*[None] * (len(edges) - {position})" if tensor == op.sequence else "None")
             continue
@@ -563,7 +565,7 @@ def _unpacked(op: Op, name: str, indent: str, recorded: bool) -> list[str]:
         return []
     if name == op.sequence:
         inner = _checked("item", indent + "    ", recorded)
-        return [f"{indent}items, {name} = {name}, []", f"{indent}for item in items:", *inner, f"{indent}    {name}.append(item)"]
+        return [f"{indent}items, {name} = {name} or (), []", f"{indent}for item in items:", *inner, f"{indent}    {name}.append(item)"]
     return _checked(name, indent, recorded)
 
 

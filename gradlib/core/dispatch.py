@@ -199,7 +199,8 @@ def _saved(op: Op, args: tuple[Any, ...], inputs: list[Any], values: list[Any], 
     kept: list[Any] = []
     for name in op.saved_names:
         if name in op.outputs:
-            kept.append(outputs[op.outputs.index(name)])
+            wanted = name not in op.kept_for_joint or any(active[op.tensors[i]] for i in op.needed_by[name])
+            kept.append(outputs[op.outputs.index(name)] if wanted else None)
         elif name in op.params:
             position = op.params.index(name)
             wanted = name not in op.tensors or any(active[op.tensors[i]] for i in op.needed_by[name])

@@ -314,9 +314,14 @@ class Node:
 
 
 def output_tensor(node: Node, array: Array, index: int) -> Any:
-    """The Tensor that output ``index`` of this node is, rebuilt around its array (a node that held its output would hold itself)."""
+    """The Tensor that output ``index`` of this node is, rebuilt around its array (a node that held its output would hold itself).
+
+    None where it was not kept.
+    """
     from gradlib.core.tensor import wrap
 
+    if array is None:
+        return None
     result = wrap(array)
     result._node = node if len(node.output_names) == 1 else Output(node, index, array)
     if node.rare is not None and index in node.rare.output_tangents:
@@ -473,7 +478,10 @@ def check_outputs(node: Node) -> None:
     for index, version in node.rare.output_versions.items():
         name = node.output_names[index]
         if version.changed > node.seq and name in node.saved_names:
-            if type(node.saved) is not tuple and node.saved.is_packed(node.saved_names.index(name)):
+            place = node.saved_names.index(name)
+            if type(node.saved) is not tuple and node.saved.is_packed(place):
                 continue  # whoever packed it answers for it
+            if node.saved[place] is None:
+                continue  # nothing that was kept
             shape = node.shape if len(node.output_names) == 1 else node.shape[index]
             raise stale(node, shape, version)

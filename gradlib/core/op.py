@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,16 @@ REGISTRY: dict[str, Op] = {}
 KINDS = ("elementwise", "linear", "bilinear", "other", "none")
 
 
+class Joint(NamedTuple):
+    """In a rule's place: the rule of the operation's list of tensors gives this input's gradient too, before those of the list.
+
+    Attributes:
+        needs: what the rule asks for on behalf of this input alone. It is kept where this input wants a gradient, and None otherwise.
+    """
+
+    needs: tuple[str, ...] = ()
+
+
 class Op:
     """One declared operation.
 
@@ -53,6 +63,7 @@ class Op:
         value: the function on raw arrays; its first parameter is the namespace.
         params: the names of its arguments; keyword_only: which may be given by name only; defaults: the values of those left out.
         tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.
+        joint: the inputs whose gradient the rule of ``sequence`` gives too; kept_for_joint: what is kept for these alone.
         outputs: names of the results; differentiable: positions of those that carry gradients.
         promote: how operands meet in dtype (see ``promoted`` in ``backend/dtype.py``).
         view: whether the result may share the first input's memory.
@@ -63,7 +74,7 @@ class Op:
         call: the public function.
     """
 
-    def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Callable[..., Any]], **options: Any) -> None:
+    def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], **options: Any) -> None:
         self.name: str = options.get("name") or value.__name__
         self.label: str = options.get("label") or self.name
         self.value = value
@@ -86,18 +97,26 @@ class Op:
         self.view: bool = options.get("view", False)
         self.complex: str = options.get("complex", "holomorphic")
         self.jvp: Callable[..., Any] | None = options.get("jvp")
-        self.rule_params = {name: rule.__code__.co_varnames[: rule.__code__.co_argcount] for name, rule in rules.items()}
+        self.joint = tuple(name for name, rule in rules.items() if isinstance(rule, Joint))
+        self.kept_for_joint = frozenset(need for name in self.joint for need in rules[name].needs)
+        shared = rules[self.sequence] if self.joint and self.sequence in rules else None
+        self.rule_params = {name: _asks_for(shared if name in self.joint else rule) for name, rule in rules.items()}
         self._check()
         self.saved_names = tuple(dict.fromkeys(need for names in self.rule_params.values() for need in names if need != "g"))
         self.needed_by = {
-            need: tuple(i for i, name in enumerate(self.tensors) if need in self.rule_params.get(name, ())) for need in self.saved_names
+            need: tuple(
+                i
+                for i, name in enumerate(self.tensors)
+                if need in self.rule_params.get(name, ()) and (name in self.joint or need not in self.kept_for_joint)
+            )
+            for need in self.saved_names
         }
         saved = {name for name in self.saved_names if name in self.tensors or name in self.outputs}
         self.saves_tensors = bool(saved)
         self.without_tensors = tuple(
             i
             for i, name in enumerate(self.tensors)
-            if name != self.sequence and len(self.tensors) > 1 and not saved.intersection(self.outputs)
+            if name != self.sequence and len(self.tensors) > 1 and not saved.intersection(self.outputs) - self.kept_for_joint
             and saved and all(need == name or self.needed_by[need] == (i,) for need in saved)
         )  # fmt: skip
         named = direct_function(self)
@@ -129,9 +148,19 @@ class Op:
             unknown = set(needs) - known
             if name not in self.params or unknown:
                 raise ValueError(f"op {self.name}: the rule for {name!r} names {sorted(unknown)}; there are {sorted(known)}")
+        if self.joint and (self.tensors != (*self.joint, self.sequence) or not self.kept_for_joint <= set(self.rule_params[self.joint[0]])):
+            raise ValueError(
+                f"op {self.name}: Joint stands for each tensor before the list, and needs what the list's rule names; got tensors "
+                f"{self.tensors}, Joint for {self.joint}, needs {sorted(self.kept_for_joint)}"
+            )
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+def _asks_for(rule: Callable[..., Any] | None) -> tuple[str, ...]:
+    """The names of a rule's parameters."""
+    return () if rule is None else rule.__code__.co_varnames[: rule.__code__.co_argcount]
 
 
 def op(
@@ -150,7 +179,7 @@ def op(
     jvp: Callable[..., Any] | None = None,
     name: str | None = None,
     label: str | None = None,
-    **rules: Callable[..., Any],
+    **rules: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an operation; decorates its value ``f(xp, inputs..., arguments...)`` on raw arrays.
 
@@ -167,7 +196,7 @@ def op(
         method: put it on Tensor under its own name.
         label: the public function that it is a part of, by whose name observers see it.
         aliases: further names on Tensor; Python's operators (``__add__``) leave what they do not understand to the other operand.
-        rules: for each differentiable input a function that gives its gradient.
+        rules: for each differentiable input a function that gives its gradient, or ``Joint`` where that of the list gives it.
     Returns: a decorator whose result is the public function.
     """
 

@@ -92,7 +92,7 @@ def pack_results(op: Op, saved: tuple[Any, ...], result: Any) -> Packed:
     results = result if isinstance(result, tuple) else (result,)
     packed = [_packed(value, pack, unpack) if name in op.params else value for name, value in zip(op.saved_names, saved, strict=True)]
     for position, name in enumerate(op.saved_names):
-        if name in op.outputs:
+        if name in op.outputs and saved[position] is not None:
             packed[position] = PackedTensor(results[op.outputs.index(name)], pack, unpack, output=True)
     return Packed(packed)
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.autograd import gradcheck
+from gradlib.autograd import gradcheck, gradgradcheck
 from gradlib.core.compile import node_name, source_of_call, source_on_device
-from gradlib.core.op import REGISTRY, Op
+from gradlib.core.op import REGISTRY, Joint, Op
 
 
 def cubed(xp: Any, input: Any, scale: float = 1.0) -> Any:
@@ -48,6 +48,67 @@ def test_a_node_keeps_what_its_rule_names_and_nothing_else() -> None:
     with pytest.raises(AttributeError, match="saves input, scale"):
         _ = y.grad_fn._saved_other
     assert gradcheck(lambda x: op.call(x, 2.0), [x])
+
+
+def scaled(xp: Any, factor: Any, values: Any) -> Any:
+    """Each of values times factor."""
+    return tuple(factor * value for value in values)
+
+
+def scaled_rule(g: Any, factor: Any, values: Any, first: Any) -> Any:
+    """By factor where it wants a gradient, for which alone values and the first result are asked for, and by each value."""
+    by_factor = None if first is None else sum(each * value for each, value in zip(g, values, strict=True) if each is not None)
+    return [by_factor, *(None if each is None else each * factor for each in g)]
+
+
+def joint(**given: Any) -> Op:
+    rules = {"factor": Joint(needs=("values", "first")), "values": scaled_rule} | given
+    return Op(scaled, "other", rules, sequence="values", outputs=("first", "second"), complex="none")
+
+
+def test_a_joint_rule_gives_every_gradient_and_what_one_input_alone_needs_is_kept_for_it_alone() -> None:
+    op = joint()
+    x, y, factor = (gradlib.tensor([1.0, 2.0], dtype=gradlib.float64, requires_grad=True) for _ in range(3))
+    node = op.call(factor.detach(), [x, y])[0].grad_fn
+    assert node._saved_values is node._saved_first is None
+    node = op.call(factor, [x.detach(), y])[0].grad_fn
+    assert node._saved_values[1] is y
+    assert (node._saved_first == x * factor).all()
+    assert gradcheck(lambda f, x, y: op.call(f, [x, y]), [factor, x, y])
+    assert gradcheck(lambda x, y: op.call(2.0, [x, y]), [x, y])
+    assert gradgradcheck(lambda f, x, y: op.call(f, [x, y]), [factor, x, y])
+
+
+def test_what_was_not_kept_may_be_written() -> None:
+    op = joint()
+    x, y, factor = (gradlib.tensor([1.0, 2.0], dtype=gradlib.float64, requires_grad=True) for _ in range(3))
+    first, second = op.call(2.0, [x, y])
+    first.mul_(3)
+    (first + second).sum().backward()
+    assert (x.grad == 6).all()
+    first, second = op.call(factor, [x, y])
+    first.mul_(3)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        (first + second).sum().backward()
+
+
+def test_a_node_of_a_joint_rule_that_holds_no_tensor_runs_again() -> None:
+    x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+    first, second = joint().call(2.0, [x, x])
+    for _ in range(2):
+        gradlib.autograd.backward([first, second], [gradlib.ones(2), gradlib.ones(2)])
+    assert (x.grad == 8).all()
+    first, second = joint().call(gradlib.tensor(2.0), [x, x])
+    gradlib.autograd.backward(first, gradlib.ones(2))
+    with pytest.raises(RuntimeError, match="a second time"):
+        gradlib.autograd.backward(first, gradlib.ones(2))
+
+
+def test_a_joint_without_a_rule_to_join_is_refused() -> None:
+    with pytest.raises(ValueError, match="Joint stands for each tensor before the list"):
+        Op(scaled, "other", {"factor": Joint()})
+    with pytest.raises(ValueError, match="needs what the list's rule names"):
+        joint(factor=Joint(needs=("second",)))
 
 
 def test_an_input_is_kept_only_when_another_needs_it() -> None:
