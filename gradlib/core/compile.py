@@ -16,7 +16,7 @@ import linecache
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,14 +25,12 @@ from gradlib.backend.division import device_function
 from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
+from gradlib.core.declaration import Op
 from gradlib.core.dispatch import conjugate, dispatch, general, keywords, operate
 from gradlib.core.node import Node, check_outputs, freed, output_tensor, stale
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
 from gradlib.core.views import mark_view
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 _COMMON = {
     "np": np,

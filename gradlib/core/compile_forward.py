@@ -8,14 +8,12 @@ arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from gradlib.core.declaration import Op
 from gradlib.core.node import Dual
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 def has_forward_path(op: Op) -> bool:

@@ -7,13 +7,14 @@ question answered beforehand.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_cupy, is_view_of, may_leave_host, move, namespace, on_device_of
 from gradlib.core.batched import Batched, refuse_values
+from gradlib.core.declaration import Op
 from gradlib.core.modes import local, made_node, next_seq, observing, watch
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.out import refuse_transformed, write_out
@@ -21,9 +22,6 @@ from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, raw, wrap
 from gradlib.core.views import mark_view
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:

@@ -11,20 +11,18 @@ runs beneath it, so nested levels never see each other's.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlib.backend.array import is_array, zeros_like
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import Batched, is_batched_at, levels_of, spread_as
+from gradlib.core.declaration import Op
 from gradlib.core.dispatch import dispatch
 from gradlib.core.modes import beneath, enable_grad, layer, lifted, local, no_grad, plain_saving
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.views import View, replay
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 class Level(layer):

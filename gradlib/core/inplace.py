@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +17,14 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, namespace, on_device_of
 from gradlib.backend.division import device_function
 from gradlib.core.batched import Batched, refuse_rows, write_rows
+from gradlib.core.compile import named
+from gradlib.core.declaration import Op
 from gradlib.core.memory import counted, has_begun, is_overlapping, refuse_memory, refuse_write
 from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import Tensor, born, wrap
 from gradlib.core.views import View, replay
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 def inplace_form(op: Op) -> Callable[..., Tensor]:
@@ -38,8 +37,6 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
     @functools.cache
     def seen() -> Callable[..., Any]:
         """The operation as observers see it here: by the name of its in-place form."""
-        from gradlib.core.compile import named
-
         return named(op.call, f"{op.name}_", node=False)
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:

@@ -7,15 +7,13 @@ with ``a, b, = self.saved``, so unpacking is iterating: the plain path knows not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlib.backend.array import is_array
+from gradlib.core.declaration import Op
 from gradlib.core.modes import local, no_grad
 from gradlib.core.node import Node, freed
 from gradlib.core.tensor import Tensor, wrap
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 Pack = Callable[[Tensor], Any]
 Unpack = Callable[[Any], Tensor]

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlib.backend.array import on_device_of
 from gradlib.core.batched import Batched, VmapLevel
+from gradlib.core.declaration import Op
 from gradlib.core.modes import as_outside, beneath, local, transforming
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import Tensor
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 Rule = Callable[[Any, Any, tuple[Any, ...]], Any]
 

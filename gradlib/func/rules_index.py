@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from gradlib.backend.array import namespace
 from gradlib.core.batched import refuse_rows
+from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.func.level import Level, aligned, any_held, ndim, perform, rule, run, whole
 from gradlib.ops.convert import to
 from gradlib.ops.data import as_tensor
 from gradlib.ops.dims import wrap_dim
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 @rule("slice")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gradlib.core.declaration import Op
 from gradlib.func.level import Level, perform, rule, whole
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 @rule("cholesky", "cofactors", "det", "eigh", "eigvalsh", "inv", "pinv", "qr", "qr_complete", "slogdet", "svd", "svdvals")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlib.backend.dtype import promoted
 from gradlib.core.batched import Batched
+from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level, aligned, named, ndim, perform, placed, rule, run, whole
 from gradlib.ops.convert import to
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 @rule(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlib.core.batched import Batched
+from gradlib.core.declaration import Op
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import raw
 from gradlib.func.level import Level, aligned, ndim, perform, rule, run
 from gradlib.ops.dims import wrap_dim
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 @rule("matmul")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gradlib.core.declaration import Op
 from gradlib.func.level import Level, named, perform, placed, rule, run
 from gradlib.ops.dims import wrap_dim, wrap_dims
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 @rule("sum", "mean", "nansum", "amax", "amin", "all", "any", "count_nonzero", "std", "var", "vector_norm", "logsumexp")

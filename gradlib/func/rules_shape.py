@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gradlib.backend.dtype import promoted
 from gradlib.core.batched import Batched
+from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level, named, perform, placed, rule, run, whole
 from gradlib.ops.convert import to
 from gradlib.ops.dims import wrap_dim, wrap_dims
-
-if TYPE_CHECKING:
-    from gradlib.core.op import Op
 
 
 @rule("view_as_real", "view_as_complex", "constant_pad", "farthest", "copy_row_major")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradlib.core.declaration import Op
 from gradlib.core.dispatch import dispatch
-from gradlib.core.op import Op
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import RULES, Level
 from gradlib.ops.data import as_tensor

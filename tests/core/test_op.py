@@ -15,7 +15,8 @@ import pytest
 import gradlib
 from gradlib.autograd import gradcheck, gradgradcheck
 from gradlib.core.compile import node_name, source_of_call, source_on_device
-from gradlib.core.op import REGISTRY, Joint, Op
+from gradlib.core.declaration import Joint, Op
+from gradlib.core.op import REGISTRY, CompiledOp
 
 
 def cubed(xp: Any, input: Any, scale: float = 1.0) -> Any:
@@ -24,7 +25,7 @@ def cubed(xp: Any, input: Any, scale: float = 1.0) -> Any:
 
 
 def declare(**rules: Any) -> Op:
-    return Op(cubed, "elementwise", rules)
+    return CompiledOp(cubed, "elementwise", rules)
 
 
 def test_a_rule_that_names_what_is_not_there_is_refused() -> None:
@@ -63,7 +64,7 @@ def scaled_rule(g: Any, factor: Any, values: Any, first: Any) -> Any:
 
 def joint(**given: Any) -> Op:
     rules = {"factor": Joint(needs=("values", "first")), "values": scaled_rule} | given
-    return Op(scaled, "other", rules, sequence="values", outputs=("first", "second"), complex="none")
+    return CompiledOp(scaled, "other", rules, sequence="values", outputs=("first", "second"), complex="none")
 
 
 def test_a_joint_rule_gives_every_gradient_and_what_one_input_alone_needs_is_kept_for_it_alone() -> None:

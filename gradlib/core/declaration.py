@@ -1,0 +1,125 @@
+"""What the declaration of an operation says, as a plain record."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gradlib.core.node import Node
+
+KINDS = ("elementwise", "linear", "bilinear", "other", "none")
+
+
+class Joint(NamedTuple):
+    """In a rule's place: the rule of the operation's list of tensors gives this input's gradient too, before those of the list.
+
+    Attributes:
+        needs: what the rule asks for on behalf of this input alone. It is kept where this input wants a gradient, and None otherwise.
+    """
+
+    needs: tuple[str, ...] = ()
+
+
+class Op:
+    """One declared operation.
+
+    Attributes:
+        name: torch's name. label: the name under which it is called, where that is another (``named``).
+        kind: what forward mode needs to know. "elementwise": output i depends on element i of each input; "linear": in all
+            differentiable inputs together; "bilinear": in each of two; "other": has a ``jvp`` of its own, or will; "none": no derivative.
+        value: the function on raw arrays; its first parameter is the namespace.
+        params: the names of its arguments; keyword_only: which may be given by name only; defaults: the values of those left out.
+        tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.
+        joint: the inputs whose gradient the rule of ``sequence`` gives too; kept_for_joint: what is kept for these alone.
+        outputs: names of the results; differentiable: positions of those that carry gradients.
+        promote: how operands meet in dtype (see ``promoted`` in ``backend/dtype.py``).
+        view: whether the result may share the first input's memory.
+        saves_tensors: whether the rules ask for any; a node without them can run as often as one likes.
+        without_tensors: positions among ``tensors``; where one of these is a number, the node holds no tensor either.
+        complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
+            "explicit" (the rules treat complex numbers themselves) or "none".
+        call: the public function; node: the class of its nodes (``complex_node`` for complex values, ``lasting_...`` where an argument is a
+            number and nothing need be freed); direct, ufunc: NumPy's function of the same value, if there is one; observed, on_device: the
+            operation as an observer runs it, and on CuPy arrays. ``core/op.py`` makes these from what the declaration says.
+    """
+
+    call: Callable[..., Any]
+    node: type[Node]
+    lasting_node: type[Node]
+    complex_node: type[Node]
+    lasting_complex_node: type[Node]
+    direct: Callable[..., Any] | None
+    ufunc: str | None
+    observed: Callable[..., Any]
+    on_device: Callable[..., Any]
+
+    def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], **options: Any) -> None:
+        self.name: str = options.get("name") or value.__name__
+        self.label: str = options.get("label") or self.name
+        self.value = value
+        self.kind = kind
+        declared = inspect.unwrap(value)
+        code = declared.__code__
+        self.params = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        self.keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        given = declared.__defaults__ or ()
+        self.defaults: dict[str, Any] = dict(zip(code.co_varnames[code.co_argcount - len(given) : code.co_argcount], given, strict=True))
+        self.defaults |= declared.__kwdefaults__ or {}
+        self.rules = rules
+        self.sequence: str | None = options.get("sequence")
+        also = options.get("also", ())
+        self.tensors = tuple(name for name in self.params if name in rules or name in also or name == self.sequence)
+        self.positions = tuple(self.params.index(name) for name in self.tensors)
+        self.outputs: tuple[str, ...] = options.get("outputs") or ("out",)
+        self.differentiable: tuple[int, ...] = options.get("differentiable") or tuple(range(len(self.outputs)))
+        self.promote: Any = options.get("promote")
+        self.view: bool = options.get("view", False)
+        self.complex: str = options.get("complex", "holomorphic")
+        self.jvp: Callable[..., Any] | None = options.get("jvp")
+        self.joint = tuple(name for name, rule in rules.items() if isinstance(rule, Joint))
+        self.kept_for_joint = frozenset(need for name in self.joint for need in rules[name].needs)
+        shared = rules[self.sequence] if self.joint and self.sequence in rules else None
+        self.rule_params = {name: _asks_for(shared if name in self.joint else rule) for name, rule in rules.items()}
+        self._check()
+        self.saved_names = tuple(dict.fromkeys(need for names in self.rule_params.values() for need in names if need != "g"))
+        self.needed_by = {
+            need: tuple(
+                i
+                for i, name in enumerate(self.tensors)
+                if need in self.rule_params.get(name, ()) and (name in self.joint or need not in self.kept_for_joint)
+            )
+            for need in self.saved_names
+        }
+        saved = {name for name in self.saved_names if name in self.tensors or name in self.outputs}
+        self.saves_tensors = bool(saved)
+        self.without_tensors = tuple(
+            i
+            for i, name in enumerate(self.tensors)
+            if name != self.sequence and len(self.tensors) > 1 and not saved.intersection(self.outputs) - self.kept_for_joint
+            and saved and all(need == name or self.needed_by[need] == (i,) for need in saved)
+        )  # fmt: skip
+
+    def _check(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"op {self.name}: kind is one of {KINDS}, got {self.kind!r}")
+        if taken := {"self", "g", "saved", "edges", "op"}.intersection(self.params):
+            raise ValueError(f"op {self.name}: an argument cannot be called {sorted(taken)}, which the written texts use; rename it")
+        known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.params for part in ("shape", "dtype"))}
+        for name, needs in self.rule_params.items():
+            unknown = set(needs) - known
+            if name not in self.params or unknown:
+                raise ValueError(f"op {self.name}: the rule for {name!r} names {sorted(unknown)}; there are {sorted(known)}")
+        if self.joint and (self.tensors != (*self.joint, self.sequence) or not self.kept_for_joint <= set(self.rule_params[self.joint[0]])):
+            raise ValueError(
+                f"op {self.name}: Joint stands for each tensor before the list, and needs what the list's rule names; got tensors "
+                f"{self.tensors}, Joint for {self.joint}, needs {sorted(self.kept_for_joint)}"
+            )
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def _asks_for(rule: Callable[..., Any] | None) -> tuple[str, ...]:
+    """The names of a rule's parameters."""
+    return () if rule is None else rule.__code__.co_varnames[: rule.__code__.co_argcount]
