@@ -27,8 +27,8 @@ from gradlib.core.tensor import Tensor, born, wrap
 from gradlib.core.views import View, replay
 
 
-def inplace_form(op: Op) -> Callable[..., Tensor]:
-    """The in-place form ``NAME_`` of an operation."""
+def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = None) -> Callable[..., Tensor]:
+    """The in-place form ``NAME_`` of an operation. ``further``: its last arguments, which the caller does not give but the tensor."""
     first = op.tensors[0]
     copies_input = first in op.saved_names
     ufunc = op.ufunc if op.rules else None
@@ -60,7 +60,8 @@ def inplace_form(op: Op) -> Callable[..., Tensor]:
                         assign(array, ..., on_device(array, *values))
             return input
         compute = seen() if watch.active and local.observer is not None else op.call
-        return write(input, lambda shadow: compute(shadow, *args, **kwargs), f"{op.name}_", copies_input, shown=False)
+        more = () if further is None else further(input)
+        return write(input, lambda shadow: compute(shadow, *args, *more, **kwargs), f"{op.name}_", copies_input, shown=False)
 
     call.__name__ = call.__qualname__ = f"{op.name}_"
     call.__doc__ = f"``{op.name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."

@@ -8,9 +8,11 @@ import numpy as np
 
 from gradlib.backend.array import is_array
 from gradlib.backend.dtype import promote
-from gradlib.core.op import composite, op, publish, published
+from gradlib.core.inplace import inplace_form
+from gradlib.core.op import REGISTRY, CompiledOp, composite, inplace_name, op, publish, published
 from gradlib.core.tensor import Tensor
 from gradlib.ops.arithmetic import reflected
+from gradlib.ops.create import zeros_like
 from gradlib.ops.kinds import takes
 
 __all__ = [
@@ -25,37 +27,37 @@ BOTH = ("input", "other")
 # ---- comparisons --------------------------------------------------------------------------------------------------------------
 
 
-@op("none", promote="same", also=BOTH, inplace=True, aliases=("__eq__",))
+@op("none", promote="same", also=BOTH, aliases=("__eq__",))
 def eq(xp: Any, input: Any, other: Any) -> Any:
     """Whether the elements of each pair are equal."""
     return xp.equal(input, other)
 
 
-@op("none", promote="same", also=BOTH, inplace=True, aliases=("not_equal", "__ne__"))
+@op("none", promote="same", also=BOTH, aliases=("not_equal", "__ne__"))
 def ne(xp: Any, input: Any, other: Any) -> Any:
     """Whether the elements of each pair differ."""
     return xp.not_equal(input, other)
 
 
-@op("none", promote=takes("lt", "bif"), also=BOTH, inplace=True, aliases=("less", "__lt__"))
+@op("none", promote=takes("lt", "bif"), also=BOTH, aliases=("less", "__lt__"))
 def lt(xp: Any, input: Any, other: Any) -> Any:
     """Whether each element of input is smaller than that of other."""
     return xp.less(input, other)
 
 
-@op("none", promote=takes("le", "bif"), also=BOTH, inplace=True, aliases=("less_equal", "__le__"))
+@op("none", promote=takes("le", "bif"), also=BOTH, aliases=("less_equal", "__le__"))
 def le(xp: Any, input: Any, other: Any) -> Any:
     """Whether each element of input is at most that of other."""
     return xp.less_equal(input, other)
 
 
-@op("none", promote=takes("gt", "bif"), also=BOTH, inplace=True, aliases=("greater", "__gt__"))
+@op("none", promote=takes("gt", "bif"), also=BOTH, aliases=("greater", "__gt__"))
 def gt(xp: Any, input: Any, other: Any) -> Any:
     """Whether each element of input is larger than that of other."""
     return xp.greater(input, other)
 
 
-@op("none", promote=takes("ge", "bif"), also=BOTH, inplace=True, aliases=("greater_equal", "__ge__"))
+@op("none", promote=takes("ge", "bif"), also=BOTH, aliases=("greater_equal", "__ge__"))
 def ge(xp: Any, input: Any, other: Any) -> Any:
     """Whether each element of input is at least that of other."""
     return xp.greater_equal(input, other)
@@ -68,28 +70,56 @@ def _truths(values: list[Any]) -> list[Any]:
     return [v.astype(bool, copy=False) if is_array(v) else bool(v) for v in values]
 
 
-@op("none", promote=_truths, also=("input",), inplace=True)
+@op("none", promote=_truths, also=("input",))
 def logical_not(xp: Any, input: Any) -> Any:
     """Whether each element is zero."""
     return xp.logical_not(input)
 
 
-@op("none", promote=_truths, also=BOTH, inplace=True)
+@op("none", promote=_truths, also=BOTH)
 def logical_and(xp: Any, input: Any, other: Any) -> Any:
     """Whether both elements of each pair are nonzero."""
     return xp.logical_and(input, other)
 
 
-@op("none", promote=_truths, also=BOTH, inplace=True)
+@op("none", promote=_truths, also=BOTH)
 def logical_or(xp: Any, input: Any, other: Any) -> Any:
     """Whether any element of each pair is nonzero."""
     return xp.logical_or(input, other)
 
 
-@op("none", promote=_truths, also=BOTH, inplace=True)
+@op("none", promote=_truths, also=BOTH)
 def logical_xor(xp: Any, input: Any, other: Any) -> Any:
     """Whether exactly one element of each pair is nonzero."""
     return xp.logical_xor(input, other)
+
+
+# ---- written in place ---------------------------------------------------------------------------------------------------------
+
+
+def _written(name: str, *aliases: str) -> None:
+    """Declare the in-place forms: in the dtype of the tensor that is written they have a derivative, of zeros, as in torch.
+
+    torch gives none to those of ``logical_and`` and its like, and leaves the tensor the history of values that are gone.
+    """
+    made = REGISTRY[name]
+
+    def one(xp: Any, input: Any, dtype: Any) -> Any:
+        return made.value(xp, input).astype(dtype)
+
+    def two(xp: Any, input: Any, other: Any, dtype: Any) -> Any:
+        return made.value(xp, input, other).astype(dtype)
+
+    zeros = dict.fromkeys(made.tensors, lambda g: zeros_like(g))
+    form = CompiledOp(two if "other" in zeros else one, "elementwise", zeros, name=name, promote=made.promote, complex="explicit")
+    publish(inplace_form(form, lambda shadow: (shadow.dtype,)), *filter(None, map(inplace_name, (name, *aliases))))
+
+
+for _name, *_aliases in (
+    ("eq", "__eq__"), ("ne", "not_equal", "__ne__"), ("lt", "less", "__lt__"), ("le", "less_equal", "__le__"),
+    ("gt", "greater", "__gt__"), ("ge", "greater_equal", "__ge__"), ("logical_not",), ("logical_and",), ("logical_or",), ("logical_xor",),
+):  # fmt: skip
+    _written(_name, *_aliases)
 
 
 # ---- bits ---------------------------------------------------------------------------------------------------------------------

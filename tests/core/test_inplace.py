@@ -302,3 +302,53 @@ class TestDetachedInPlace:
             y.zero_()
             z.sum().backward()
         assert x.grad.tolist() == [2, 4, 6]
+
+
+class TestComparisons:
+    """Written in place they have a derivative, of zeros."""
+
+    FORMS = (
+        "eq_", "ne_", "lt_", "le_", "gt_", "ge_", "not_equal_", "less_", "less_equal_", "greater_", "greater_equal_",
+        "logical_and_", "logical_or_", "logical_xor_",
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("name", FORMS)
+    def test_both_operands_have_gradients_of_zeros(self, name: str) -> None:
+        x, other = leaf(), leaf(2.0, 2.0, 2.0)
+        y = x * 2
+        assert getattr(y, name)(other) is y
+        assert type(y.grad_fn).__name__ not in ("MulBackward0", "CopySlices")
+        y.sum().backward()
+        np.testing.assert_array_equal(host(x.grad), [0, 0, 0])
+        np.testing.assert_array_equal(host(other.grad), [0, 0, 0])
+
+    @pytest.mark.parametrize("name", FORMS)
+    def test_an_operand_that_wants_a_gradient_is_enough(self, name: str) -> None:
+        other = leaf(2.0)
+        y = gradlib.ones(3, dtype=gradlib.float64)
+        assert getattr(y, name)(other).requires_grad
+        assert not getattr(gradlib.ones(3, dtype=gradlib.int64), name)(other).requires_grad
+        (gradient,) = grad(y.sum(), other, create_graph=True)
+        assert gradient.tolist() == [0]
+        assert not gradient.requires_grad
+
+    def test_so_has_the_opposite(self) -> None:
+        x = leaf()
+        (x * 2).logical_not_().sum().backward()
+        np.testing.assert_array_equal(host(x.grad), [0, 0, 0])
+
+    def test_the_rest_of_the_base_keeps_its_history(self) -> None:
+        x = leaf()
+        y = x * 2
+        y[1:].gt_(0)
+        y.sum().backward()
+        np.testing.assert_array_equal(host(x.grad), [2, 0, 0])
+
+    def test_the_result_has_the_dtype_of_what_is_written(self) -> None:
+        assert gradlib.tensor([1, 2]).gt_(1.5).tolist() == [0, 1]
+        y = gradlib.tensor([1.0, 2.0], requires_grad=True) * 1
+        assert y.le_(gradlib.tensor([1.0, 1.0], dtype=gradlib.float64)).dtype == gradlib.float32
+        assert y.tolist() == [1, 0]
+        z = (leaf() * (1 + 1j)).eq_(0)
+        assert z.requires_grad
+        assert z.dtype == gradlib.complex128
