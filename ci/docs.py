@@ -48,7 +48,8 @@ TREE = {
 """The site's contents: headings, and the files beneath each with their short titles. Further READMEs of packages follow of themselves."""
 
 STYLE = """\
-@media (min-width: 94em) { .content { width: 58em; } }
+@media (min-width: 82em) { .content { width: min(58em, max(46em, 100vw - 37em)); } }
+@media (max-width: 46em) { td code, li code, p code { overflow-wrap: anywhere; } td { padding-inline: 0.3rem; } }
 dl.field-list { display: grid; grid-template-columns: 6rem auto; margin-block: 0.3rem; }
 dl.field-list > dd { margin: 0; }
 dl.field-list > dd > ul { margin-top: 0; }
@@ -141,7 +142,7 @@ def tree() -> dict[str, dict[str, str]]:
 def contents() -> str:
     """The tables of contents that the first page ends with, shown at the side only."""
     shown = {heading: [f"{title} <{name}>" for name, title in files.items()] for heading, files in tree().items()}
-    api = [f"api/{name}.md" for name in ("gradlib", "tensor", *(page_name(each) for each in MODULES))]
+    api = [f"api/{name}.md" for name in ("gradlib", "tensor", *(page_name(each) for each in MODULES), "command")]
     shown = {"Guide": shown.pop("Guide"), "Reference": api, **shown}
     tables = [["```{toctree}", ":hidden:", f":caption: {heading}", "", *pages, "```"] for heading, pages in shown.items()]
     return "".join("\n" + "\n".join(lines) + "\n" for lines in tables)

@@ -7,12 +7,13 @@ Source), as CONTRIBUTING.md asks.
 
 from __future__ import annotations
 
+import argparse
 import ast
+import functools
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import gradlib
+from gradlib import cli
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -60,7 +62,7 @@ class Reference:
             "gradlib.Tensor": stub("gradlib/core/methods.pyi"),
         }
 
-    @cached_property
+    @functools.cached_property
     def names(self) -> dict[str, str]:
         """Each documented name, long, as users write it and last part alone, with the long one."""
         found: dict[str, str] = {}
@@ -76,6 +78,7 @@ class Reference:
         """Each page's name and text."""
         yield "gradlib", self.top()
         yield "tensor", self.tensor()
+        yield "command", self.command()
         for name, module in self.modules.items():
             readme = Path(module.__file__ or "").with_name("README.md")
             about = self.prose("\n" + (module.__doc__ or ""), name)  # its first line is indented as the others are
@@ -119,6 +122,22 @@ class Reference:
             parts += [self.member("gradlib.Tensor", tensor, name) for name in names]
         return "\n\n".join(parts)
 
+    def command(self) -> str:
+        """The page of the ``gradlib`` command: what its parsers say of themselves."""
+        commands = argparse.ArgumentParser(prog="gradlib").add_subparsers()
+        for each in cli.COMMANDS:
+            each.add_parser(commands)
+        parts = ["# The gradlib command", self.helped(cli.parser())]
+        parts += [f"## gradlib {name}\n\n{self.helped(parser)}" for name, parser in commands.choices.items()]
+        return "\n\n".join(parts)
+
+    def helped(self, parser: argparse.ArgumentParser) -> str:
+        """A parser's help, which it loses: the description and the epilog as prose, the rest as a terminal shows it."""
+        above, below = (self.escaped(re.sub(r"(?m)^  ", "    ", text or ""), "gradlib") for text in (parser.description, parser.epilog))
+        parser.description = parser.epilog = None
+        parser.formatter_class = functools.partial(argparse.HelpFormatter, width=90)
+        return f"{above}\n\n```text\n{parser.format_help()}```\n\n{below}".rstrip()
+
     def entry(self, module: str, name: str, value: Any) -> str:
         """One function or class."""
         if inspect.isclass(value):
@@ -127,10 +146,13 @@ class Reference:
         return self.described("py:function", [f"{name}{each}" for each in signatures], self.prose(value.__doc__, module))
 
     def class_entry(self, module: str, name: str, value: type) -> str:
-        lines = [self.prose(value.__doc__, module)]
-        lines += [self.member(f"{module}.{name}", value, each) for each in members(value)] if value is not gradlib.Tensor else []
         if value is gradlib.Tensor:
             return "{py:class}`gradlib.Tensor` has [a page of its own](tensor.md)."
+        lines = [self.prose(value.__doc__, module)]
+        bases = [each for each in value.__mro__[1:] if vars(self.modules.get(module, gradlib)).get(each.__name__) is each]
+        inherited = {each for base in bases for each in members(base)}
+        lines += [self.member(f"{module}.{name}", value, each) for each in members(value) if each in vars(value) or each not in inherited]
+        lines += [f"It also has what {{py:class}}`{base.__name__} <{module}.{base.__name__}>` has." for base in bases]
         shown = "" if issubclass(value, Exception) else signature(value)
         kind = "py:exception" if issubclass(value, Exception) else "py:class"
         return f"::::{{{kind}}} {name}{shown}\n" + "\n\n".join(lines) + "\n::::"
@@ -140,11 +162,11 @@ class Reference:
         value = inspect.getattr_static(of, name)
         name_shown = f"{owner}.{name}" if owner == "gradlib.Tensor" else name
         if not (callable(value) or isinstance(value, (classmethod, staticmethod))):
-            return self.described("py:property", [name_shown], self.prose(getattr(value, "__doc__", None), owner))
+            return self.described("py:property", [name_shown], self.prose(documentation(of, name), owner))
         signatures = self.stubs.get(owner, {}).get(name) or [signature(getattr(value, "__func__", value))]
         bound = signatures if isinstance(value, staticmethod) else [FIRST.sub("(", each) for each in signatures]
         options = {classmethod: ":classmethod:\n", staticmethod: ":staticmethod:\n"}.get(type(value), "")
-        return self.described("py:method", [f"{name_shown}{each}" for each in bound], options + self.prose(value.__doc__, owner))
+        return self.described("py:method", [f"{name_shown}{each}" for each in bound], options + self.prose(documentation(of, name), owner))
 
     def described(self, kind: str, signatures: list[str], body: str) -> str:
         """A directive for each signature; the first has the index entry, the last the text."""
@@ -225,7 +247,8 @@ def signature(value: Any) -> str:
     except (TypeError, ValueError):
         return ""
     plain = [each.replace(default=Shown(each.default)) if each.default is not each.empty else each for each in found.parameters.values()]
-    text = str(found.replace(parameters=plain))
+    result = found.empty if inspect.isclass(value) else found.return_annotation
+    text = str(found.replace(parameters=plain, return_annotation=result))
     return spelled(re.sub(r"(?<=: |> )'([^']*)'", r"\1", text)).replace("~", "")
 
 
@@ -259,6 +282,12 @@ def members(of: type) -> list[str]:
 
 def described(value: object) -> bool:
     return inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod))
+
+
+def documentation(of: type, name: str) -> str | None:
+    """The docstring of a class's member, or of what it overrides."""
+    found = (vars(each)[name].__doc__ for each in of.__mro__ if name in vars(each))
+    return next((each for each in found if each), None)
 
 
 def family(name: str, value: Any) -> tuple[str, str]:

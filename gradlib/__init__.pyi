@@ -140,7 +140,9 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha
 
     Args:
         input: broadcasts to (n, m); not looked at when beta is 0.
-        mat1: (n, k); mat2: (k, m), all of one dtype.
+        mat1: (n, k), of input's dtype.
+        mat2: (k, m), of the same.
+        beta, alpha: numbers.
     Source: torch.addmm.
     """
 
@@ -276,7 +278,8 @@ def as_strided(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int
     """A view of the tensor's storage with any sizes and steps, which may overlap.
 
     Args:
-        size: the sizes; stride: the steps along each dimension, in elements.
+        size: the sizes.
+        stride: the steps along each dimension, in elements.
         storage_offset: where to begin, in elements from the beginning of the storage (that of the base, for a view); defaults to where
             this tensor begins.
     Raises: RuntimeError for a view that reaches outside the storage, and where the storage is itself spaced (an array wrapped with
@@ -417,7 +420,8 @@ def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: _str = 'use_mm_
     """The p-norm distance of each point of one set from each of another; where two coincide its gradient is zero.
 
     Args:
-        x1: (..., n, d) float; x2: (..., m, d) of the same dtype; other dimensions broadcast.
+        x1: (..., n, d) float.
+        x2: (..., m, d) of the same dtype; the other dimensions broadcast.
         p: 0 (how many coordinates differ), any positive number or inf.
         compute_mode: for p = 2, whether to compute with a matrix product, which needs no (..., n, m, d) array of differences but loses
             digits where points are close: "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist" or, for more than 25 points,
@@ -1518,7 +1522,8 @@ def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool =
         sorted_sequence: (n,), or (..., n) with rows in ascending order.
         input: any shape for one sequence, (..., m) for rows; or a number.
         out_int32: give int32 instead of int64.
-        right: behind equal elements ("right") instead of before them ("left"); side: the same in words.
+        right: behind equal elements instead of before them.
+        side: "left" or "right", the same in words.
         sorter: the places that put sorted_sequence in order, when it is not.
     Raises: RuntimeError for shapes that do not fit and for right against side. Source: torch.searchsorted.
     """

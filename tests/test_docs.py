@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,39 @@ def test_every_public_name_has_a_docstring(api: Any) -> None:
     assert [name for name, value in {**shown, **methods}.items() if not value.__doc__] == []
 
 
+def test_every_method_of_a_public_class_has_a_docstring(api: Any) -> None:
+    """Its own, or that of what it overrides; the compatibility classes of the integrators have their class's."""
+    missing = [
+        f"{module}.{name}.{each}"
+        for module, value in modules(api).items()
+        if module != "gradlib.trajectory"
+        for name in api.public(value)
+        if inspect.isclass(getattr(value, name))
+        for each in api.members(getattr(value, name))
+        if not api.documentation(getattr(value, name), each)
+    ]
+    assert missing == []
+
+
+def test_each_argument_has_a_line_of_its_own(pages: dict[str, str]) -> None:
+    """`a: this; b: that` hides b from a reader who looks for it."""
+    several = r"^  - `[\w, `]+`: .*; `?[a-z_]+`?: .*"
+    assert [line for text in pages.values() for line in re.findall(several, text, re.MULTILINE)] == []
+
+
+def test_a_method_is_described_where_it_is_defined(pages: dict[str, str]) -> None:
+    """Not once more in each subclass, which says whose methods it has."""
+    assert pages["optim"].count("{py:method} zero_grad(") == 1
+    assert pages["optim"].count("has what {py:class}`Optimizer <gradlib.optim.Optimizer>` has") == 3
+
+
+def test_the_command_has_a_page_made_of_its_help(pages: dict[str, str]) -> None:
+    text = pages["command"]
+    assert re.findall(r"^## gradlib (\w+)", text, re.MULTILINE) == ["trajopt", "profile", "info"]
+    assert "--urdf FILE " in text
+    assert "\n    jerk: [5000, 5000, 6000, 6000, 6000, 7000, 7000]\n    joints:\n      panda_joint1:" in text  # the example, as code
+
+
 def test_every_module_with_public_names_has_a_page(api: Any) -> None:
     faces = {"gradlib.backend", "gradlib.core", "gradlib.ops", "gradlib.files", "gradlib.cli"}
     found = {value.__name__: value for value in vars(gradlib).values() if inspect.ismodule(value) and value.__name__.startswith("gradlib.")}
@@ -76,7 +110,7 @@ def test_operations_show_their_types_and_sections(pages: dict[str, str]) -> None
 
 def test_indented_parts_of_a_docstring_are_code(pages: dict[str, str]) -> None:
     assert "\n    from gradlib.testing import hostcuda\n    hostcuda.activate()" in pages["testing_hostcuda"]
-    assert "\n    m = b1 m + (1 - b1) g     s = b2 s" in pages["optim"]
+    assert "\n    m = b1 m + (1 - b1) g\n    s = b2 s" in pages["optim"]
 
 
 def test_objects_are_not_shown_by_address(pages: dict[str, str]) -> None:

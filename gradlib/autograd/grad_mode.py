@@ -33,6 +33,7 @@ class set_multithreading_enabled(ContextDecorator):
         _state.enabled = mode
 
     def clone(self) -> set_multithreading_enabled:
+        """A fresh one of the same setting; a decorated function enters one at each call."""
         return set_multithreading_enabled(self.mode)
 
     def __enter__(self) -> None:

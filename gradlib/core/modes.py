@@ -317,6 +317,7 @@ class ContextDecorator:
     """A context manager that also decorates functions, generator functions and classes' methods, entering afresh on each call."""
 
     def clone(self) -> Any:
+        """A fresh one of the same setting; a decorated function enters one at each call."""
         return type(self)()
 
     def __call__(self, function: F) -> F:
@@ -410,6 +411,7 @@ class set_grad_enabled(ContextDecorator):
         return super().__call__(function)
 
     def clone(self) -> set_grad_enabled:
+        """A fresh one of the same setting; a decorated function enters one at each call."""
         return set_grad_enabled(self.mode)
 
     def __enter__(self) -> None:
@@ -434,6 +436,7 @@ class inference_mode(ContextDecorator):
         self.previous: list[tuple[bool, bool]] = []
 
     def clone(self) -> inference_mode:
+        """A fresh one of the same setting; a decorated function enters one at each call."""
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:

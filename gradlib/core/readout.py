@@ -17,6 +17,7 @@ class Size(tuple[int, ...]):
     """A shape: a tuple of sizes that also counts elements. Source: torch.Size."""
 
     def numel(self) -> int:
+        """The product of the sizes."""
         count = 1
         for size in self:
             count *= size

@@ -149,6 +149,7 @@ class SavedTensor:
 
     @property
     def unpack_hook(self) -> Unpack | None:
+        """The hook that backward will call; None where there is none, or it was freed."""
         value = None if self._node.saved is None else self._held()
         return value.unpack if isinstance(value, PackedTensor) else None
 

@@ -50,7 +50,8 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> An
     """The p-norm distance of each point of one set from each of another; where two coincide its gradient is zero.
 
     Args:
-        x1: (..., n, d) float; x2: (..., m, d) of the same dtype; other dimensions broadcast.
+        x1: (..., n, d) float.
+        x2: (..., m, d) of the same dtype; the other dimensions broadcast.
         p: 0 (how many coordinates differ), any positive number or inf.
         compute_mode: for p = 2, whether to compute with a matrix product, which needs no (..., n, m, d) array of differences but loses
             digits where points are close: "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist" or, for more than 25 points,

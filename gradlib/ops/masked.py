@@ -150,7 +150,8 @@ def searchsorted(
         sorted_sequence: (n,), or (..., n) with rows in ascending order.
         input: any shape for one sequence, (..., m) for rows; or a number.
         out_int32: give int32 instead of int64.
-        right: behind equal elements ("right") instead of before them ("left"); side: the same in words.
+        right: behind equal elements instead of before them.
+        side: "left" or "right", the same in words.
         sorter: the places that put sorted_sequence in order, when it is not.
     Raises: RuntimeError for shapes that do not fit and for right against side. Source: torch.searchsorted.
     """

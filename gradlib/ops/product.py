@@ -192,7 +192,9 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
 
     Args:
         input: broadcasts to (n, m); not looked at when beta is 0.
-        mat1: (n, k); mat2: (k, m), all of one dtype.
+        mat1: (n, k), of input's dtype.
+        mat2: (k, m), of the same.
+        beta, alpha: numbers.
     Source: torch.addmm.
     """
     return _added("addmm", input, mm(mat1, mat2), beta, alpha)

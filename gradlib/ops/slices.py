@@ -269,7 +269,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     """A view of the tensor's storage with any sizes and steps, which may overlap.
 
     Args:
-        size: the sizes; stride: the steps along each dimension, in elements.
+        size: the sizes.
+        stride: the steps along each dimension, in elements.
         storage_offset: where to begin, in elements from the beginning of the storage (that of the base, for a view); defaults to where
             this tensor begins.
     Raises: RuntimeError for a view that reaches outside the storage, and where the storage is itself spaced (an array wrapped with

@@ -14,14 +14,20 @@ from gradlib.optim.optimizer import Group, Optimizer, check_options, real, write
 class Adam(Optimizer):
     """Gradient descent whose steps are scaled by running means of the gradient and its square: robust to badly scaled problems.
 
-        m = b1 m + (1 - b1) g     s = b2 s + (1 - b2) g^2     p = p - lr (m / (1 - b1^k)) / (sqrt(s / (1 - b2^k)) + eps)
+        m = b1 m + (1 - b1) g
+        s = b2 s + (1 - b2) g^2
+        p = p - lr (m / (1 - b1^k)) / (sqrt(s / (1 - b2^k)) + eps)
 
     at step k, with g the gradient plus weight_decay p. A complex parameter is treated as its real and imaginary parts.
 
     Args:
         params: Tensors, or groups of them.
-        lr: step size; betas: (b1, b2); eps: as above; weight_decay: as above.
-        amsgrad: divide by the largest s so far; maximize: climb instead.
+        lr: step size.
+        betas: (b1, b2), each in [0, 1).
+        eps: keeps the divisor from zero.
+        weight_decay: how much of each parameter is added to its gradient.
+        amsgrad: divide by the largest s so far.
+        maximize: climb instead.
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient (AdamW).
     Raises: ValueError for an option out of its range.
     Source: torch.optim.Adam; D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.

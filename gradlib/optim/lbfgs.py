@@ -20,8 +20,10 @@ class LBFGS(Optimizer):
     Args:
         params: Tensors.
         lr: the step length tried first (used as it is without a line search).
-        max_iter: iterations in one step; max_eval: closure calls in one step, by default 5/4 of that.
-        tolerance_grad: stop when no element of the gradient is larger; tolerance_change: stop when step or loss change by less.
+        max_iter: iterations in one step.
+        max_eval: closure calls in one step, by default 5/4 of ``max_iter``.
+        tolerance_grad: stop when no element of the gradient is larger.
+        tolerance_change: stop when step or loss change by less.
         history_size: how many gradients to remember.
         line_search_fn: None or "strong_wolfe".
     Raises: ValueError for several groups or devices, a negative lr; RuntimeError at a step for an unknown line search.

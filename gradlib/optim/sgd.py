@@ -13,13 +13,19 @@ from gradlib.optim.optimizer import Group, Optimizer, check_options, write
 class SGD(Optimizer):
     """Gradient descent, with momentum, Nesterov's variant and weight decay: the plain choice for noisy gradients.
 
-        buf = momentum buf + (1 - dampening) g        p = p - lr (g + momentum buf  if nesterov else  buf)
+        buf = momentum buf + (1 - dampening) g
+        p = p - lr (g + momentum buf  if nesterov else  buf)
 
     with g the gradient plus weight_decay p, and buf = g at the first step.
 
     Args:
         params: Tensors, or groups of them.
-        lr: step size; momentum, dampening, weight_decay, nesterov: as above; maximize: climb instead.
+        lr: step size.
+        momentum: how much of the last step's buf is kept.
+        dampening: how much of the gradient does not get into buf.
+        weight_decay: how much of each parameter is added to its gradient.
+        nesterov: look one step of momentum ahead.
+        maximize: climb instead.
     Raises: ValueError for a negative option, or Nesterov without momentum or with dampening.
     Source: torch.optim.SGD.
     """

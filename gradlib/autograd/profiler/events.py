@@ -29,6 +29,7 @@ class Interval(NamedTuple):
     end: float
 
     def elapsed_us(self) -> float:
+        """How long it lasted."""
         return self.end - self.start
 
 
@@ -55,10 +56,12 @@ class _Times:
 
     @property
     def cuda_time_total(self) -> float:
+        """torch's older name for ``device_time_total``."""
         return self.device_time_total
 
     @property
     def self_cuda_time_total(self) -> float:
+        """torch's older name for ``self_device_time_total``."""
         return self.self_device_time_total
 
 
@@ -67,14 +70,19 @@ class FunctionEvent(_Times):
 
     Attributes:
         kind: "op", "node" or "user".
-        seq: the number of the node that a forward operation makes; for a node, where the counter stood. None where nothing is recorded.
+        seq: the number of the node that a forward operation makes, and where the counter stood for a node. None where nothing is recorded.
         stashed: for a node, the number of the operation that made it.
-        thread, process: where it ran; start, end: when.
+        thread, process: where it ran.
+        start, end: when.
         input_shapes, stack, flops: as asked for.
-        cpu_memory_usage: bytes of the arrays it made; device_memory_usage: the same on the device.
-        measured: device time between its begin and its end on the stream, or None; kernels: those it launched itself.
+        cpu_memory_usage: bytes of the arrays it made.
+        device_memory_usage: the same on the device.
+        measured: device time between its begin and its end on the stream, or None.
+        kernels: those it launched itself.
         cpu_parent, cpu_children: the nesting; set by ``EventList``, and with it:
-        depth: how many events are around it; within: of which kinds, as bits of ``BIT``; node: the innermost node around it.
+        depth: how many events are around it.
+        within: of which kinds, as bits of ``BIT``.
+        node: the innermost node around it.
         backward: the runs of the nodes it made, and of the nodes that those made.
     """
 
@@ -123,6 +131,7 @@ class FunctionEvent(_Times):
 
     @property
     def key(self) -> str:
+        """What averages go by: the name."""
         return self.name
 
     @property
@@ -133,10 +142,12 @@ class FunctionEvent(_Times):
 
     @property
     def time_range(self) -> Interval:
+        """When it began and ended."""
         return Interval(self.start, self.end)
 
     @property
     def cpu_time_total(self) -> float:  # type: ignore[override]
+        """From its beginning to its end on the CPU."""
         return self.end - self.start
 
     @property
@@ -146,10 +157,12 @@ class FunctionEvent(_Times):
 
     @property
     def self_cpu_memory_usage(self) -> int:
+        """Bytes of the arrays that it made itself, without what ran nested in it."""
         return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
 
     @property
     def self_device_memory_usage(self) -> int:
+        """The same on the device."""
         return self.device_memory_usage - sum(child.device_memory_usage for child in self.cpu_children)
 
     @property
@@ -161,6 +174,7 @@ class FunctionEvent(_Times):
 
     @property
     def self_device_time_total(self) -> float:  # type: ignore[override]
+        """Time on the device without what ran nested in it."""
         if self.measured is not None:
             return max(0.0, self.measured - sum(child.device_time_total for child in self.cpu_children))
         return sum(kernel.duration for kernel in self.kernels or ())
@@ -212,6 +226,7 @@ class FunctionEventAvg(_Times):
 
     @property
     def name(self) -> str:
+        """The same as ``key``."""
         return self.key
 
     def add(self, event: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
@@ -293,7 +308,9 @@ class EventList(list):
 
         Args:
             sort_by: a column's attribute, such as "self_cpu_time_total" or "cuda_time_total", largest first; None leaves the order.
-            row_limit: at most so many rows; -1 for all. header: a line above. top_level_events_only: leave out what is nested.
+            row_limit: at most so many rows; -1 for all.
+            header: a line above.
+            top_level_events_only: leave out what is nested.
         Raises: ValueError for a sort_by that is no column.
         """
         from gradlib.autograd.profiler.table import build_table

@@ -54,9 +54,11 @@ class Ranges(observer):
     record_shapes = False
 
     def push(self, label: str) -> None:
+        """Open a range."""
         raise NotImplementedError
 
     def pop(self) -> None:
+        """Close the range that was opened last."""
         raise NotImplementedError
 
     def begin(self, name: str, seq: int | None, args: tuple[Any, ...]) -> None:

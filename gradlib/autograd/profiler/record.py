@@ -22,6 +22,7 @@ class record_function(ContextDecorator):
         self._open: list[tuple[Any, Any]] = []
 
     def clone(self) -> record_function:
+        """A fresh one of the same name; a decorated function enters one at each call."""
         return record_function(self.name, self.args)
 
     def __enter__(self) -> record_function:
