@@ -55,7 +55,7 @@ class Op:
     on_device: Callable[..., Any]
 
     def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], **options: Any) -> None:
-        self.name: str = options.get("name") or value.__name__
+        self.name: str = options.get("name") or value.__name__.removesuffix("_op")
         self.label: str = options.get("label") or self.name
         self.value = value
         self.kind = kind

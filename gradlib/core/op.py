@@ -77,7 +77,7 @@ def op(
     differentiable: Sequence[int] = (),
     view: bool = False,
     inplace: bool = False,
-    method: bool = True,
+    method: bool | None = None,
     aliases: Sequence[str] = (),
     complex: str = "holomorphic",
     jvp: Callable[..., Any] | None = None,
@@ -86,6 +86,9 @@ def op(
     **rules: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an operation; decorates its value ``f(xp, inputs..., arguments...)`` on raw arrays.
+
+    A function ``add`` declares the operation ``add``. So does ``add_op``, where the public ``add`` is a function around the operation:
+    either way the derivative is found under the public name.
 
     Args:
         kind: see ``Op``; decides forward mode.
@@ -97,7 +100,7 @@ def op(
         outputs, differentiable: names of several results, and which of them carry gradients.
         view: the result may share memory with the first input.
         inplace: also declare ``NAME_``, which writes the result into the first input.
-        method: put it on Tensor under its own name.
+        method: put it on Tensor under its own name; when left out, unless its name ends in ``_op``.
         label: the public function that it is a part of, by whose name observers see it.
         aliases: further names on Tensor; Python's operators (``__add__``) leave what they do not understand to the other operand.
         rules: for each differentiable input a function that gives its gradient, or ``Joint`` where that of the list gives it.
@@ -111,7 +114,7 @@ def op(
         )  # fmt: skip
         REGISTRY[made.name] = made
         OPERATIONS.add(made.label)
-        if method:
+        if method or (method is None and not value.__name__.endswith("_op")):
             publish(made.call, made.name)
         for name_too in aliases:
             if not name_too.startswith("__"):

@@ -16,7 +16,7 @@ from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.create import zeros_like
 from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
 from gradlib.ops.kinds import in_single, takes
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 
 __all__ = ["dropout", "relu"]  # the others are gradlib.nn.functional's only
 
@@ -46,8 +46,8 @@ def leaky_relu_backward(xp: Any, grad_output: Any, input: Any, negative_slope: f
     return xp.where(input > 0, grad_output, grad_output * grad_output.dtype.type(negative_slope))
 
 
-@op("elementwise", promote=takes("relu", "if"), inplace=True, name="relu", input=lambda g, out: threshold_backward(g, out, 0))
-def rectified(xp: Any, input: Any) -> Any:
+@op("elementwise", promote=takes("relu", "if"), inplace=True, method=True, input=lambda g, out: threshold_backward(g, out, 0))
+def relu_op(xp: Any, input: Any) -> Any:
     """Each element, or 0 where it is negative; the derivative at 0 is 0."""
     return xp.maximum(input, 0)
 
@@ -55,15 +55,15 @@ def rectified(xp: Any, input: Any) -> Any:
 @composite(method=False)
 def relu(input: Any, inplace: bool = False) -> Any:
     """Each element, or 0 where it is negative; the derivative at 0 is 0. Source: torch.nn.functional.relu."""
-    return input.relu_() if inplace else rectified(input)
+    return input.relu_() if inplace else relu_op(input)
 
 
 @op(
-    "elementwise", promote=takes("leaky_relu", "f"), method=False, name="leaky_relu",
+    "elementwise", promote=takes("leaky_relu", "f"),
     input=lambda g, input, negative_slope: leaky_relu_backward(g, input, negative_slope),
 )  # fmt: skip
 @in_single
-def leaky(xp: Any, input: Any, negative_slope: float) -> Any:
+def leaky_relu_op(xp: Any, input: Any, negative_slope: float) -> Any:
     """Each element, times negative_slope where it is not positive."""
     return xp.where(input > 0, input, input * negative_slope)
 
@@ -71,15 +71,15 @@ def leaky(xp: Any, input: Any, negative_slope: float) -> Any:
 @composite(method=False)
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """Each element, times negative_slope where it is not positive. Source: torch.nn.functional.leaky_relu."""
-    return _perhaps_in_place("leaky_relu", lambda x: leaky(x, float(negative_slope)), input, inplace)
+    return _perhaps_in_place("leaky_relu", lambda x: leaky_relu_op(x, float(negative_slope)), input, inplace)
 
 
 @op(
-    "elementwise", promote=takes("elu", "f"), method=False, name="elu",
-    input=lambda g, input, alpha: choose(input <= 0, g * exp(choose(input < 0, input, 0)) * alpha, g),
+    "elementwise", promote=takes("elu", "f"),
+    input=lambda g, input, alpha: where_op(input <= 0, g * exp(where_op(input < 0, input, 0)) * alpha, g),
 )  # fmt: skip
 @in_single
-def exponential_unit(xp: Any, input: Any, alpha: float) -> Any:
+def elu_op(xp: Any, input: Any, alpha: float) -> Any:
     """Each element, alpha * (exp(x) - 1) where it is not positive."""
     return xp.where(input > 0, input, xp.expm1(xp.minimum(input, 0)) * alpha)
 
@@ -87,7 +87,7 @@ def exponential_unit(xp: Any, input: Any, alpha: float) -> Any:
 @composite(method=False)
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """Each element, alpha * (exp(x) - 1) where it is not positive. Source: torch.nn.functional.elu."""
-    return _perhaps_in_place("elu", lambda x: exponential_unit(x, float(alpha)), input, inplace)
+    return _perhaps_in_place("elu", lambda x: elu_op(x, float(alpha)), input, inplace)
 
 
 # ---- smooth -------------------------------------------------------------------------------------------------------------------
@@ -98,9 +98,9 @@ def _normal_slope(g: Any, input: Any) -> Any:
     return g * (below + input * exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
 
 
-@op("elementwise", promote=takes("gelu", "f"), method=False, name="gelu", input=_normal_slope)
+@op("elementwise", promote=takes("gelu", "f"), input=_normal_slope)
 @in_single
-def gaussian_unit(xp: Any, input: Any) -> Any:
+def gelu_op(xp: Any, input: Any) -> Any:
     """Each element times the probability that a standard normal number is smaller. Needs SciPy on the CPU."""
     return input * (erf(input * math.sqrt(0.5)) * 0.5 + 0.5)
 
@@ -113,12 +113,12 @@ def _bent_slope(g: Any, input: Any) -> Any:
     half = tanh(_bent(input)) * 0.5
     bend = (input * input * (3 * 0.044715) + 1) * math.sqrt(2 / math.pi)
     steep = 0.5 - half * half * 2
-    return g * (half + 0.5 + choose(steep == 0, 0.0, input * steep * bend))  # far out, where the square may overflow
+    return g * (half + 0.5 + where_op(steep == 0, 0.0, input * steep * bend))  # far out, where the square may overflow
 
 
-@op("elementwise", promote=takes("gelu", "f"), method=False, name="gelu_tanh", input=_bent_slope)
+@op("elementwise", promote=takes("gelu", "f"), method=False, input=_bent_slope)
 @in_single
-def gaussian_unit_by_tanh(xp: Any, input: Any) -> Any:
+def gelu_tanh(xp: Any, input: Any) -> Any:
     """An approximation of ``gaussian_unit`` by a hyperbolic tangent."""
     return input * (tanh(_bent(input)) * 0.5 + 0.5)
 
@@ -134,7 +134,7 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
-    return gaussian_unit(input) if approximate == "none" else gaussian_unit_by_tanh(input)
+    return gelu_op(input) if approximate == "none" else gelu_tanh(input)
 
 
 def _silu_slope(g: Any, input: Any) -> Any:
@@ -142,9 +142,9 @@ def _silu_slope(g: Any, input: Any) -> Any:
     return g * (s * (input * (1 - s) + 1))
 
 
-@op("elementwise", promote=takes("silu", "fc"), method=False, name="silu", input=_silu_slope)
+@op("elementwise", promote=takes("silu", "fc"), input=_silu_slope)
 @in_single
-def sigmoid_unit(xp: Any, input: Any) -> Any:
+def silu_op(xp: Any, input: Any) -> Any:
     """Each element times its sigmoid."""
     return input * sigmoid(input)
 
@@ -152,12 +152,12 @@ def sigmoid_unit(xp: Any, input: Any) -> Any:
 @composite(method=False)
 def silu(input: Any, inplace: bool = False) -> Any:
     """Each element times its sigmoid. Source: torch.nn.functional.silu."""
-    return _perhaps_in_place("silu", sigmoid_unit, input, inplace)
+    return _perhaps_in_place("silu", silu_op, input, inplace)
 
 
 def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
     scaled = input * beta
-    return choose(scaled > threshold, g, g * sigmoid(scaled))
+    return where_op(scaled > threshold, g, g * sigmoid(scaled))
 
 
 @op("elementwise", promote=takes("softplus", "f"), method=False, input=_softplus_slope)

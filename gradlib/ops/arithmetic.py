@@ -28,8 +28,8 @@ __all__ = [
 # ---- sums and differences -------------------------------------------------------------------------------------------------------
 
 
-@op("linear", promote="same", method=False, name="add", aliases=("__add__", "__radd__"), inplace=True, input=lambda g: g, other=lambda g: g)
-def plus(xp: Any, input: Any, other: Any) -> Any:
+@op("linear", promote="same", aliases=("__add__", "__radd__"), inplace=True, input=lambda g: g, other=lambda g: g)
+def add_op(xp: Any, input: Any, other: Any) -> Any:
     """Sum of each pair of elements."""
     return xp.add(input, other)
 
@@ -43,14 +43,14 @@ def _subtractable(values: list[Any]) -> list[Any]:
     return promote(values)
 
 
-@op("linear", promote=_subtractable, method=False, name="sub", aliases=("__sub__",), inplace=True, input=lambda g: g, other=lambda g: -g)
-def minus(xp: Any, input: Any, other: Any) -> Any:
+@op("linear", promote=_subtractable, aliases=("__sub__",), inplace=True, input=lambda g: g, other=lambda g: -g)
+def sub_op(xp: Any, input: Any, other: Any) -> Any:
     """Difference of each pair of elements."""
     return xp.subtract(input, other)
 
 
-@op("linear", promote=_subtractable, method=False, name="rsub", aliases=("__rsub__",), input=lambda g: -g, other=lambda g: g)
-def minus_from(xp: Any, input: Any, other: Any) -> Any:
+@op("linear", promote=_subtractable, aliases=("__rsub__",), input=lambda g: -g, other=lambda g: g)
+def rsub_op(xp: Any, input: Any, other: Any) -> Any:
     """other minus input."""
     return xp.subtract(other, input)
 
@@ -79,19 +79,19 @@ def _times(other: Any, alpha: Any, *operands: Any) -> Any:
 @composite
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input + alpha * other. Source: torch.add."""
-    return plus(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
+    return add_op(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
 
 
 @composite(aliases=("subtract",))
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input - alpha * other. Source: torch.sub."""
-    return minus(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
+    return sub_op(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
 
 
 @composite(method=False)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """other - alpha * input. Source: torch.rsub."""
-    return minus_from(input if _is_one(alpha) else _times(input, alpha, other), other)
+    return rsub_op(input if _is_one(alpha) else _times(input, alpha, other), other)
 
 
 def _add_in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -122,21 +122,21 @@ def mul(xp: Any, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote="float", method=False, name="div", inplace=True, aliases=("__truediv__",),
+    "elementwise", promote="float", inplace=True, aliases=("__truediv__",),
     input=lambda g, other: g / other,
     other=lambda g, input, other: -(g * ((input / other) / other)),
 )  # fmt: skip
-def quotient(xp: Any, input: Any, other: Any) -> Any:
+def div_op(xp: Any, input: Any, other: Any) -> Any:
     """Each element of input divided by that of other; integers divide to the default float dtype."""
     return xp.true_divide(input, other)
 
 
 @op(
-    "elementwise", promote="float", method=False, name="rdiv", aliases=("__rtruediv__",),
+    "elementwise", promote="float", method=False, aliases=("__rtruediv__",),
     input=lambda g, input, other: -(g * ((other / input) / input)),
     other=lambda g, input: g / input,
 )  # fmt: skip
-def quotient_from(xp: Any, input: Any, other: Any) -> Any:
+def rdiv(xp: Any, input: Any, other: Any) -> Any:
     """Each element of other divided by that of input."""
     return xp.true_divide(other, input)
 
@@ -188,7 +188,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     Source: torch.div.
     """
     if rounding_mode is None:
-        return quotient(input, other, out=out)
+        return div_op(input, other, out=out)
     if rounding_mode == "floor":
         return floor_divide(input, other, out=out)
     if rounding_mode == "trunc":
@@ -199,7 +199,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
 @composite
 def true_divide(input: Any, other: Any) -> Any:
     """Each element of input divided by that of other. Source: torch.true_divide."""
-    return quotient(input, other)
+    return div_op(input, other)
 
 
 def _div_in_place(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:

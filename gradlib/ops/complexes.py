@@ -9,19 +9,19 @@ from gradlib.backend import dtype as dtypes
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import zeros_like
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 
 __all__ = ["angle", "complex", "conj", "conj_physical", "imag", "real", "resolve_conj"]
 
 
-@op("linear", method=False, name="real", view=True, complex="explicit", input=lambda g: g)
-def real_part(xp: Any, input: Any) -> Any:
+@op("linear", view=True, complex="explicit", input=lambda g: g)
+def real_op(xp: Any, input: Any) -> Any:
     """The real part, as a view."""
     return input.real
 
 
-@op("linear", method=False, name="imag", view=True, complex="explicit", input=lambda g: complex(zeros_like(g), g))
-def imaginary_part(xp: Any, input: Any) -> Any:
+@op("linear", view=True, complex="explicit", input=lambda g: complex(zeros_like(g), g))
+def imag_op(xp: Any, input: Any) -> Any:
     """The imaginary part, as a view."""
     return input.imag
 
@@ -29,7 +29,7 @@ def imaginary_part(xp: Any, input: Any) -> Any:
 @composite(method=False)
 def real(input: Any) -> Any:
     """The real part of each element as a view; a real tensor itself. Source: torch.real."""
-    return real_part(input) if input.dtype.kind == "c" else input
+    return real_op(input) if input.dtype.kind == "c" else input
 
 
 @composite(method=False)
@@ -37,7 +37,7 @@ def imag(input: Any) -> Any:
     """The imaginary part of each element as a view. Raises: RuntimeError for a real tensor. Source: torch.imag."""
     if input.dtype.kind != "c":
         raise RuntimeError(f"imag is not implemented for tensors with non-complex dtypes, got {input.dtype.name}.")
-    return imaginary_part(input)
+    return imag_op(input)
 
 
 def _set_real(self: Tensor, value: Any) -> None:
@@ -52,7 +52,7 @@ publish(property(real, _set_real), "real")
 publish(property(imag, _set_imag), "imag")
 
 
-@op("linear", complex="explicit", inplace=True, method=False, name="conj_physical", input=lambda g: conj(g))
+@op("linear", complex="explicit", inplace=True, input=lambda g: conj(g))
 def conj_physical_op(xp: Any, input: Any) -> Any:
     """Each element with its imaginary part turned over."""
     return xp.conjugate(input) if input.dtype.kind == "c" else input.copy()  # of bool NumPy makes int8
@@ -81,8 +81,8 @@ def _angle_slope(g: Any, input: Any) -> Any:
     if input.dtype.kind != "c":
         return zeros_like(g)
     zero = input == 0
-    size = choose(zero, 1, (input * conj(input)).real)
-    return choose(zero, 0, complex(-(g * (input.imag / size)), g * (input.real / size)))
+    size = where_op(zero, 1, (input * conj(input)).real)
+    return where_op(zero, 0, complex(-(g * (input.imag / size)), g * (input.real / size)))
 
 
 @op("elementwise", promote="float", complex="explicit", input=_angle_slope)

@@ -27,7 +27,7 @@ __all__ = [
 # ---- dtype and device -----------------------------------------------------------------------------------------------------------
 
 
-@op("linear", method=False, complex="explicit", name="to_copy", input=lambda g, source, place: to_copy(g, None, source, place))
+@op("linear", method=False, complex="explicit", input=lambda g, source, place: to_copy(g, None, source, place))
 def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None) -> Any:
     """A copy of another dtype (None: the same) on CUDA device ``place`` (None: the host); ``source`` is where the input lies."""
     if dtype is None or dtype == input.dtype:
@@ -158,8 +158,8 @@ publish(cpu, "cpu")
 publish(cuda, "cuda")
 
 
-@op("linear", method=False, complex="explicit", name="contiguous", input=lambda g: g)
-def _row_major(xp: Namespace, input: Any) -> Any:
+@op("linear", complex="explicit", input=lambda g: g)
+def contiguous_op(xp: Namespace, input: Any) -> Any:
     """The elements in row-major memory."""
     return xp.ascontiguousarray(input)
 
@@ -172,7 +172,7 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     if memory_format is not None:
         check_format("contiguous", memory_format)
     array = input._array if isinstance(input, Tensor) else input
-    return input if array.flags.c_contiguous else _row_major(input)
+    return input if array.flags.c_contiguous else contiguous_op(input)
 
 
 publish(contiguous, "contiguous")

@@ -19,7 +19,7 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.join import cat
 from gradlib.ops.rearrange import tril, triu
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 
 __all__: list[str] = []  # gradlib.linalg names them
 
@@ -127,13 +127,13 @@ def records(x: Any) -> bool:
 def _cholesky_slope(g: Any, out: Any) -> Any:
     """L^-H phi L^-1, where phi is the lower triangle of L^H g, made Hermitian."""
     phi = tril(adjoint(out) @ g)
-    phi = choose(diagonal_mask(phi), phi, phi + adjoint(phi)) * 0.5
+    phi = where_op(diagonal_mask(phi), phi, phi + adjoint(phi)) * 0.5
     left = solve_triangle(adjoint(out), phi, True, False)
     return adjoint(solve_triangle(adjoint(out), adjoint(left), True, False))
 
 
-@op("other", promote=matrices("cholesky", square=True), complex="explicit", method=False, name="cholesky", A=_cholesky_slope)
-def _lower_factor(xp: Any, A: Any) -> Any:
+@op("other", promote=matrices("cholesky", square=True), complex="explicit", A=_cholesky_slope)
+def cholesky_op(xp: Any, A: Any) -> Any:
     """The triangular factor of a positive definite matrix. Of another one the factor that was begun looks like any factor."""
     advice = "A must be Hermitian and positive-definite."
     with failures_seen(xp):
@@ -153,7 +153,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     Raises: LinAlgError when A is not positive-definite (for which the host waits), RuntimeError for other shapes and dtypes.
     Source: torch.linalg.cholesky.
     """
-    return adjoint(_lower_factor(adjoint(A))) if upper else _lower_factor(A)
+    return adjoint(cholesky_op(adjoint(A))) if upper else cholesky_op(A)
 
 
 # ---- triangular systems -------------------------------------------------------------------------------------------------------------
@@ -165,8 +165,8 @@ def _triangle_slopes(g: Any, tensors: list[Any], out: Any, upper: bool, unitrian
     return [triu(outer, 1 if unitriangular else 0) if upper else tril(outer, -1 if unitriangular else 0), inner]
 
 
-@op("other", promote=matrices("solve_triangular"), sequence="tensors", method=False, tensors=_triangle_slopes, name="solve_triangular")
-def triangle_solution(xp: Any, tensors: Any, upper: bool, unitriangular: bool) -> Any:
+@op("other", promote=matrices("solve_triangular"), sequence="tensors", tensors=_triangle_slopes)
+def solve_triangular_op(xp: Any, tensors: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution by the triangle of a matrix alone."""
     A, B = tensors
     A = xp.triu(A) if upper else xp.tril(A)
@@ -191,7 +191,7 @@ def _substituted(A: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray:
 
 def solve_triangle(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution X of A X = B for triangular matrices A, of which the other triangle is not looked at."""
-    return triangle_solution([A, B], upper, unitriangular)
+    return solve_triangular_op([A, B], upper, unitriangular)
 
 
 # ---- eigenvalues --------------------------------------------------------------------------------------------------------------------
@@ -204,24 +204,24 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     if vectors is None:
         return eigenvectors @ (values[..., :, None] * back)
     mask = diagonal_mask(eigenvectors)
-    gaps = choose(mask, 1.0, eigenvalues[..., None, :] - eigenvalues[..., :, None])
+    gaps = where_op(mask, 1.0, eigenvalues[..., None, :] - eigenvalues[..., :, None])
     turned = back @ vectors
-    inner = choose(mask, 0.0 if values is None else values[..., :, None], (turned - adjoint(turned)) * 0.5 / gaps)
+    inner = where_op(mask, 0.0 if values is None else values[..., :, None], (turned - adjoint(turned)) * 0.5 / gaps)
     return eigenvectors @ (inner @ back)
 
 
 @op(
-    "other", promote=matrices("eigh", square=True), outputs=("eigenvalues", "eigenvectors"), complex="explicit", method=False, name="eigh",
+    "other", promote=matrices("eigh", square=True), outputs=("eigenvalues", "eigenvectors"), complex="explicit",
     A=_eigh_slope,
 )  # fmt: skip
-def _eigh(xp: Any, A: Any, UPLO: str) -> Any:
+def eigh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues and eigenvectors of a Hermitian matrix, read from one triangle."""
     (values, vectors), broken = iterate("eigh", xp.linalg.eigh, A, UPLO, read=_one_triangle(xp, A, UPLO))
     return nan_where(broken, values), vectors
 
 
-@op("none", promote=matrices("eigh", square=True), also=("A",), method=False, name="eigvalsh")
-def _eigvalsh(xp: Any, A: Any, UPLO: str) -> Any:
+@op("none", promote=matrices("eigh", square=True), also=("A",))
+def eigvalsh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues alone, where no gradient is wanted."""
     values, broken = iterate("eigh", xp.linalg.eigvalsh, A, UPLO, read=_one_triangle(xp, A, UPLO))
     return nan_where(broken, values)
@@ -251,13 +251,13 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
         with inf has eigenvalues NaN.
     Source: torch.linalg.eigh.
     """
-    return Eigh(*_eigh(A, _triangle_named(UPLO)))
+    return Eigh(*eigh_op(A, _triangle_named(UPLO)))
 
 
 @composite(method=False)
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """The eigenvalues of Hermitian matrices, ascending. Arguments as for ``eigh``. Source: torch.linalg.eigvalsh."""
-    return _eigh(A, _triangle_named(UPLO))[0] if records(A) else _eigvalsh(A, _triangle_named(UPLO))
+    return eigh_op(A, _triangle_named(UPLO))[0] if records(A) else eigvalsh_op(A, _triangle_named(UPLO))
 
 
 # ---- singular values ----------------------------------------------------------------------------------------------------------------
@@ -273,19 +273,19 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
     if gU is None and gVh is None:
         return (U * gS[..., None, :]) @ Vh
     mask = diagonal_mask(U[..., :k, :])
-    gaps = choose(mask, 1.0, S[..., None, :] ** 2 - S[..., :, None] ** 2)
+    gaps = where_op(mask, 1.0, S[..., None, :] ** 2 - S[..., :, None] ** 2)
     inner: Any = 0.0
     if gU is not None:
         turned = adjoint(U) @ gU
         turned = turned - adjoint(turned)
         inner = turned / gaps * S[..., None, :]
         if gVh is not None and U.dtype.kind == "c":
-            inner = inner + choose(mask, turned / (2 * S[..., None, :]), 0.0)
+            inner = inner + where_op(mask, turned / (2 * S[..., None, :]), 0.0)
     if gVh is not None:
         turned = Vh @ adjoint(gVh)
         inner = inner + S[..., :, None] * ((turned - adjoint(turned)) / gaps)
     if gS is not None:
-        inner = choose(mask, gS[..., :, None] + inner, inner)
+        inner = where_op(mask, gS[..., :, None] + inner, inner)
     result = U @ inner @ Vh
     if tall and gU is not None:
         rest = gU / S[..., None, :]
@@ -296,15 +296,15 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
     return result
 
 
-@op("other", promote=matrices("svd"), outputs=("U", "S", "Vh"), complex="explicit", method=False, name="svd", A=_svd_slope)
-def _svd(xp: Any, A: Any, full_matrices: bool) -> Any:
+@op("other", promote=matrices("svd"), outputs=("U", "S", "Vh"), complex="explicit", A=_svd_slope)
+def svd_op(xp: Any, A: Any, full_matrices: bool) -> Any:
     """Singular values and vectors; the public function says more."""
     (U, S, Vh), broken = iterate("svd", xp.linalg.svd, A, full_matrices)
     return U, nan_where(broken, S), Vh
 
 
-@op("none", promote=matrices("svd"), also=("A",), method=False, name="svdvals")
-def _svdvals(xp: Any, A: Any) -> Any:
+@op("none", promote=matrices("svd"), also=("A",))
+def svdvals_op(xp: Any, A: Any) -> Any:
     """Singular values alone, where no gradient is wanted."""
     values, broken = iterate("svd", xp.linalg.svd, A, compute_uv=False)
     return nan_where(broken, values)
@@ -324,13 +324,13 @@ def svd(A: Any, full_matrices: bool = True) -> Any:
         with inf has singular values NaN.
     Source: torch.linalg.svd.
     """
-    return SVD(*_svd(A, full_matrices))
+    return SVD(*svd_op(A, full_matrices))
 
 
 @composite(method=False)
 def svdvals(A: Any) -> Any:
     """The singular values of matrices, descending. Source: torch.linalg.svdvals."""
-    return _svd(A, False)[1] if records(A) else _svdvals(A)
+    return svd_op(A, False)[1] if records(A) else svdvals_op(A)
 
 
 # ---- QR -----------------------------------------------------------------------------------------------------------------------------
@@ -344,12 +344,12 @@ def _qr_slope(g: Any, Q: Any, R: Any) -> Any:
         inner = inner - adjoint(Q) @ gQ
     inner = triu(inner)
     inner = inner + adjoint(inner)
-    inner = Q @ choose(diagonal_mask(inner), inner * 0.5, inner)
+    inner = Q @ where_op(diagonal_mask(inner), inner * 0.5, inner)
     return adjoint(solve_triangle(R, adjoint(inner if gQ is None else inner + gQ), True, False))
 
 
-@op("other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", method=False, name="qr", A=_qr_slope)
-def _qr(xp: Any, A: Any) -> Any:
+@op("other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", A=_qr_slope)
+def qr_op(xp: Any, A: Any) -> Any:
     """Orthonormal columns and a triangle whose product is the matrix."""
     return tuple(attempt("qr", "A must be finite.", xp.linalg.qr, A))
 
@@ -360,8 +360,8 @@ def _no_slope(g: Any) -> Any:
     )
 
 
-@op("other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", method=False, name="qr_complete", A=_no_slope)
-def _complete_qr(xp: Any, A: Any) -> Any:
+@op("other", promote=matrices("qr"), outputs=("Q", "R"), complex="explicit", method=False, A=_no_slope)
+def qr_complete(xp: Any, A: Any) -> Any:
     """The same with a square orthonormal factor, which has no derivative."""
     return tuple(attempt("qr", "A must be finite.", xp.linalg.qr, A, mode="complete"))
 
@@ -382,10 +382,10 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     matrices("qr")([A])
     rows, columns = A.shape[-2:]
     if mode == "complete" and rows > columns:
-        return QR(*_complete_qr(A))
+        return QR(*qr_complete(A))
     if rows >= columns or not records(A):
-        Q, R = _qr(A)
+        Q, R = qr_op(A)
     else:  # the first columns determine Q, and Q the rest of R
-        Q, R = _qr(A[..., :rows])
+        Q, R = qr_op(A[..., :rows])
         R = cat([R, adjoint(Q) @ A[..., rows:]], -1)
     return QR(Q[..., :0, :0].reshape((-1,))[:0] if mode == "r" else Q, R)

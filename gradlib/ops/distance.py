@@ -11,7 +11,7 @@ from gradlib.ops.elementwise import abs, sgn
 from gradlib.ops.moments import vector_norm
 from gradlib.ops.product import matmul, multiplied, one_dtype
 from gradlib.ops.reduce import sum as total
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 
 __all__ = ["cdist"]
 
@@ -20,7 +20,7 @@ _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "dono
 
 def _pulled(g: Any, points: Any, others: Any, out: Any) -> Any:
     """The gradient for points: each is pulled along the line to each other, with weight g; not at all where they coincide."""
-    weight = choose(out == 0, 0.0, g / choose(out == 0, 1.0, out))
+    weight = where_op(out == 0, 0.0, g / where_op(out == 0, 1.0, out))
     return points * total(weight, -1, True) - matmul(weight, others)
 
 

@@ -13,7 +13,7 @@ from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op, published
 from gradlib.ops.create import zeros_like
 from gradlib.ops.kinds import in_single, takes
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan",
@@ -64,7 +64,7 @@ def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
     if input.dtype.kind != "c":
         return zeros_like(g)
     size = abs(input)
-    return choose(size == 0, 0, g - out * (g * out.conj()).real) / choose(size == 0, 1, size)
+    return where_op(size == 0, 0, g - out * (g * out.conj()).real) / where_op(size == 0, 1, size)
 
 
 @op("elementwise", promote="same", complex="explicit", inplace=True, input=_sgn_slope)
@@ -324,7 +324,7 @@ def isfinite(xp: Any, input: Any) -> Any:
     return xp.isfinite(input)
 
 
-@op("elementwise", inplace=True, complex="explicit", input=lambda g, input: choose(isfinite(input), g, 0))
+@op("elementwise", inplace=True, complex="explicit", input=lambda g, input: where_op(isfinite(input), g, 0))
 def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
     """Each element, NaN and infinities replaced (each part of a complex one).
 

@@ -17,7 +17,7 @@ from gradlib.ops.decompose import LinAlgError, adjoint, attempt, iterate, matric
 from gradlib.ops.elementwise import abs
 from gradlib.ops.product import matmul
 from gradlib.ops.reduce import sum as total
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 from gradlib.ops.shape import expand
 
 __all__ = ["inverse", "pinverse"]
@@ -71,10 +71,10 @@ def _pinv_slope(g: Any, A: Any, out: Any) -> Any:
 
 
 @op(
-    "other", promote=matrices("pinv"), outputs=("out", "singular_values"), differentiable=(0,), complex="explicit", method=False,
-    name="pinv", A=_pinv_slope,
+    "other", promote=matrices("pinv"), outputs=("out", "singular_values"), differentiable=(0,), complex="explicit",
+    A=_pinv_slope,
 )  # fmt: skip
-def pseudoinverse(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     """The inverse on the singular vectors whose values exceed max(atol, rtol * the largest), zero on the others; and those values."""
     if hermitian:
         (values, U), broken = iterate("pinv", xp.linalg.eigh, A)
@@ -118,7 +118,7 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
     Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.pinv.
     """
     matrices("pinv", square=hermitian)([A])
-    return pseudoinverse(A, *_tolerances(A, atol, rtol if rcond is None else rcond), hermitian)[0]
+    return pinv_op(A, *_tolerances(A, atol, rtol if rcond is None else rcond), hermitian)[0]
 
 
 @composite
@@ -131,12 +131,12 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 
 def _solve_slopes(g: Any, tensors: list[Any], out: Any) -> list[Any]:
-    inner = solution([tensors[0].mT, g])
+    inner = solve_op([tensors[0].mT, g])
     return [-(inner @ out.mT), inner]
 
 
-@op("other", promote=matrices("solve", square=True), sequence="tensors", method=False, name="solve", tensors=_solve_slopes)
-def solution(xp: Any, tensors: Any) -> Any:
+@op("other", promote=matrices("solve", square=True), sequence="tensors", tensors=_solve_slopes)
+def solve_op(xp: Any, tensors: Any) -> Any:
     """The X of A X = B, for both together."""
     return _attempt_regular("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, *tensors)
 
@@ -173,7 +173,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     if vector and not left:
         raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation XA = B ({list(A.shape)} and {list(B.shape)})")
     A, B = _fit_together("solve", A, B[..., None] if vector else B, left)
-    X = solution([A, B]) if left else solution([A.mT, B.mT]).mT
+    X = solve_op([A, B]) if left else solve_op([A.mT, B.mT]).mT
     return X[..., 0] if vector else X
 
 
@@ -221,13 +221,13 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     rows, columns = A.shape[-2:]
     if right.shape[-2] != rows:
         raise RuntimeError(f"linalg.lstsq: A and B must have as many rows, got {list(A.shape)} and {list(B.shape)}")
-    inverse, values = pseudoinverse(A, *_tolerances(A, None, rcond), False)
+    inverse, values = pinv_op(A, *_tolerances(A, None, rcond), False)
     S = values.detach() if isinstance(values, Tensor) else values
     with on_device_of(raw(S)):
         infinite = (S != S).any(-1)[..., None, None]  # which gives NaN
         bound = _tolerances(A, None, rcond)[1] * (S[..., :1] if S.shape[-1] else 0)
         rank = (bound < S).sum(-1)
-        X = choose(infinite, math.nan, matmul(inverse, right))
+        X = where_op(infinite, math.nan, matmul(inverse, right))
         residuals = zeros_of(values, (0,))
         if rows > columns and driver != "gelsy" and (type(rank) is Batched or bool((rank == columns).all())):
             residuals = total(abs(matmul(A, X) - right) ** 2, -2)

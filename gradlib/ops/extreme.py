@@ -11,7 +11,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import axes, kept, spread, sum
-from gradlib.ops.select import choose, maximum, minimum
+from gradlib.ops.select import maximum, minimum, where_op
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -41,7 +41,7 @@ def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     extreme = spread(out, input.shape, dim, keepdim)
     mask = input == extreme
     share = spread(g / sum(mask, dim, keepdim), input.shape, dim, keepdim)
-    return choose(mask, share, choose(extreme == extreme, 0.0, extreme))
+    return where_op(mask, share, where_op(extreme == extreme, 0.0, extreme))
 
 
 @op("other", input=_shared)
@@ -97,14 +97,14 @@ def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> An
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-@op("other", name="max", outputs=("values", "indices"), differentiable=(0,), method=False, input=_picked)
-def max_along(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
+@op("other", outputs=("values", "indices"), differentiable=(0,), input=_picked)
+def max_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``max(input, dim)`` as a plain pair."""
     return _chosen(xp, "max", input, dim, keepdim)
 
 
-@op("other", name="min", outputs=("values", "indices"), differentiable=(0,), method=False, input=_picked)
-def min_along(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
+@op("other", outputs=("values", "indices"), differentiable=(0,), input=_picked)
+def min_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``min(input, dim)`` as a plain pair."""
     return _chosen(xp, "min", input, dim, keepdim)
 
@@ -112,7 +112,7 @@ def min_along(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any
 def _share_of_all(g: Any, input: Any, out: Any) -> Any:
     """In equal parts to all elements that attain the extreme, or are NaN when it is."""
     mask = (input == out) | (input != input)
-    return choose(mask, g / sum(mask), 0)
+    return where_op(mask, g / sum(mask), 0)
 
 
 @op("other", method=False, label="max", input=_share_of_all)
@@ -153,7 +153,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     """
     if other is not None or isinstance(dim, Tensor) or is_array(dim):
         return maximum(input, dim if other is None else other, out=out)
-    return max_all(input, out=out) if dim is None else Max(*max_along(input, dim, keepdim, out=out))
+    return max_all(input, out=out) if dim is None else Max(*max_op(input, dim, keepdim, out=out))
 
 
 @composite
@@ -161,7 +161,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     """Smallest element: of all, along one dimension, or of each pair. Arguments and results as in ``max``. Source: torch.min."""
     if other is not None or isinstance(dim, Tensor) or is_array(dim):
         return minimum(input, dim if other is None else other, out=out)
-    return min_all(input, out=out) if dim is None else Min(*min_along(input, dim, keepdim, out=out))
+    return min_all(input, out=out) if dim is None else Min(*min_op(input, dim, keepdim, out=out))
 
 
 @composite

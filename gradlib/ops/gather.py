@@ -20,7 +20,7 @@ from gradlib.core.op import composite, publish, with_numpy_names
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.index import array_index, assign_into, gathered_ndim, index as pick, index_assign, trimmed
+from gradlib.ops.index import array_index, assign_into, gathered_ndim, index as pick, index_put_op, trimmed
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
@@ -153,7 +153,7 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def on_copy(*args: Any, **named: Any) -> Any:
-        return function(index_assign, *args, **named)
+        return function(index_put_op, *args, **named)
 
     def in_place(input: Tensor, *args: Any, **named: Any) -> Tensor:
         return write(input, lambda shadow: function(assign_into, shadow, *args, **named), f"{name}_", copies_input=False)

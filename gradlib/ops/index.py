@@ -36,15 +36,15 @@ _WRITE = "x[...] = value"
 
 
 @op(
-    "linear", name="slice", view=True, method=False, complex="explicit",
+    "linear", view=True, complex="explicit",
     input=lambda g, input_shape, index: slice_backward(g, input_shape, index),
 )  # fmt: skip
-def slice_view(xp: Any, input: Any, index: tuple[Any, ...]) -> Any:
+def slice_op(xp: Any, input: Any, index: tuple[Any, ...]) -> Any:
     """``input[index]`` for an index of numbers, slices, None and one Ellipsis (with which a single element is a view too)."""
     return input[index]
 
 
-@op("linear", method=False, complex="explicit", input=lambda g, index: slice_view(g, index))
+@op("linear", method=False, complex="explicit", input=lambda g, index: slice_op(g, index))
 def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of that shape with input at ``[index]``: the adjoint of ``slice_view``."""
     result = xp.zeros(shape, input.dtype)
@@ -93,8 +93,8 @@ def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
         scatter_add(target, key, values)
 
 
-@op("none", also=("input",), name="nonzero", method=False)
-def _places(xp: Any, input: Any) -> Any:
+@op("none", also=("input",))
+def nonzero_op(xp: Any, input: Any) -> Any:
     """Where the elements are not zero: a row of places for each."""
     return xp.argwhere(input)
 
@@ -102,7 +102,7 @@ def _places(xp: Any, input: Any) -> Any:
 @composite
 def argwhere(input: Any) -> Any:
     """The positions of the elements that are not zero, one row each (int64). Source: torch.argwhere."""
-    return _places(input)
+    return nonzero_op(input)
 
 
 @composite
@@ -114,7 +114,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     Returns: int64, (count, ndim); or ndim vectors. How many there are has to be copied from a CUDA device.
     Source: torch.nonzero.
     """
-    places = _places(input if input.ndim or not as_tuple else input.reshape((1,)))
+    places = nonzero_op(input if input.ndim or not as_tuple else input.reshape((1,)))
     return tuple(places[:, d] for d in range(places.shape[1])) if as_tuple else places
 
 
@@ -240,7 +240,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
     Raises: IndexError for positions outside the tensor and for what is no index.
     """
     if type(key) is int:
-        return slice_view(input, (key, ...))
+        return slice_op(input, (key, ...))
     if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
         return index(input, [key])
     items = key if type(key) is tuple else (key,)
@@ -251,22 +251,22 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         elif type(item) not in _BASIC:
             break
     else:
-        return slice_view(input, items if ... in items else (*items, ...))
+        return slice_op(input, items if ... in items else (*items, ...))
     view, gather = split(key, input._array)
     if gather is None:
-        return slice_view(input, view or (...,))
-    return index(input if view is None else slice_view(input, view), gather)
+        return slice_op(input, view or (...,))
+    return index(input if view is None else slice_op(input, view), gather)
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------------------
 
 
 @op(
-    "linear", name="index_put", sequence="indices", method=False, complex="explicit",
-    input=lambda g, indices, accumulate: g if accumulate else index_assign(g, 0.0, indices),
+    "linear", sequence="indices", complex="explicit",
+    input=lambda g, indices, accumulate: g if accumulate else index_put_op(g, 0.0, indices),
     values=lambda g, indices: index(g, indices),
 )  # fmt: skip
-def index_assign(xp: Any, input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False, into: bool = False) -> Any:
+def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False, into: bool = False) -> Any:
     """A copy of input whose elements at ``indices`` are replaced by values, or added to; ``into`` writes input itself."""
     result = input if into else xp.array(input, copy=True)
     if accumulate:
@@ -278,7 +278,7 @@ def index_assign(xp: Any, input: Any, values: Any, indices: Sequence[Any], accum
 
 def assign_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
     """``index_assign`` for the stand-in of a tensor that is being written: into its memory, unless a layer looks on."""
-    return index_assign(input, values, indices, accumulate, not watch.active)
+    return index_put_op(input, values, indices, accumulate, not watch.active)
 
 
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
@@ -361,9 +361,9 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
                 raise
             input.version.bump()
         elif gather is None:
-            write(slice_view(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False, False)
+            write(slice_op(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False, False)
         else:
-            target = input if view is None else slice_view(input, view)
+            target = input if view is None else slice_op(input, view)
             write(target, lambda shadow: assign_into(shadow, values, gather), _WRITE, False, False)
 
 

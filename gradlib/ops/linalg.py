@@ -28,7 +28,7 @@ from gradlib.ops.product import cross, matmul, one_dtype, vdot
 from gradlib.ops.rearrange import flip
 from gradlib.ops.reduce import sum as total
 from gradlib.ops.scan import cumprod
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim
 from gradlib.ops.slices import diagonal
 
@@ -58,10 +58,10 @@ def _cofactors_slope(g: Any, A: Any) -> Any:
     """The second derivative of the determinant: for a diagonal matrix all pairs i, j weighted with the product of the other elements."""
     U, S, Vh = svd(A, False)
     mask = diagonal_mask(U)
-    pairs = choose(mask, 0.0, _of_others(choose(mask, 1.0, S[..., None, :])))
+    pairs = where_op(mask, 0.0, _of_others(where_op(mask, 1.0, S[..., None, :])))
     g = adjoint(U) @ g @ adjoint(Vh)
-    on_diagonal = total(pairs * choose(mask, g, 0.0).sum(-1)[..., None, :], -1)
-    return _turned(U, choose(mask, on_diagonal[..., None, :], -(pairs * g).mT), Vh)
+    on_diagonal = total(pairs * where_op(mask, g, 0.0).sum(-1)[..., None, :], -1)
+    return _turned(U, where_op(mask, on_diagonal[..., None, :], -(pairs * g).mT), Vh)
 
 
 @op("other", method=False, A=_cofactors_slope)
@@ -81,7 +81,7 @@ def _det_slope(g: Any, A: Any, out: Any) -> Any:
     xp = namespace(array)
     identity = xp.eye(size, dtype=array.dtype)
     singular = ((raw(out) == 0) | (raw(out) != raw(out)))[..., None, None]  # of NaN: inv might refuse it, the cofactors are NaN
-    safe = choose(singular, identity, A)
+    safe = where_op(singular, identity, A)
     inverse = inv(safe)
     weight = (g * out)[..., None, None]
     if size:
@@ -90,8 +90,8 @@ def _det_slope(g: Any, A: Any, out: Any) -> Any:
     if not singular.any():
         return weight * inverse.mT
     distinct = xp.diag(xp.arange(1, size + 1).astype(array.dtype))
-    inverse = inv(choose(singular, identity, A))
-    return choose(singular, g[..., None, None] * cofactors(choose(singular, A, distinct)), weight * inverse.mT)
+    inverse = inv(where_op(singular, identity, A))
+    return where_op(singular, g[..., None, None] * cofactors(where_op(singular, A, distinct)), weight * inverse.mT)
 
 
 @op("other", promote=matrices("det", square=True), A=_det_slope)
@@ -122,13 +122,13 @@ def _slogdet_slope(g: Any, A: Any, sign: Any) -> Any:
         return weight * adjoint(inv(A))
     identity = np.eye(array.shape[-1], dtype=array.dtype)
     distinct = np.diag(np.arange(1, array.shape[-1] + 1).astype(array.dtype))
-    conjugated = conj(cofactors(choose(singular, A, distinct)))
-    return weight * choose(singular, conjugated / 0.0, adjoint(inv(choose(singular, identity, A))))
+    conjugated = conj(cofactors(where_op(singular, A, distinct)))
+    return weight * where_op(singular, conjugated / 0.0, adjoint(inv(where_op(singular, identity, A))))
 
 
-@op("other", promote=matrices("slogdet", square=True), outputs=("sign", "logabsdet"), complex="explicit", method=False, name="slogdet",
+@op("other", promote=matrices("slogdet", square=True), outputs=("sign", "logabsdet"), complex="explicit",
     A=_slogdet_slope)  # fmt: skip
-def _slogdet(xp: Any, A: Any) -> Any:
+def slogdet_op(xp: Any, A: Any) -> Any:
     """Sign and logarithm of the size of the determinant."""
     sign, size = xp.linalg.slogdet(A)
     if xp is np and not np.all(np.isfinite(size)):  # LAPACK takes a pivot of NaN for a zero
@@ -146,7 +146,7 @@ def slogdet(A: Any) -> Any:
     Returns: the named tuple (sign, of modulus 1 or zero; logabsdet, real, -inf for a singular matrix, where there is no derivative).
     Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.slogdet.
     """
-    return Slogdet(*_slogdet(A))
+    return Slogdet(*slogdet_op(A))
 
 
 # ---- norms --------------------------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def matrix_power(A: Any, n: int) -> Any:
     if exponent == 0:
         xp = namespace(raw(A))
         with on_device_of(raw(A)):
-            return choose(xp.ones((), bool), xp.broadcast_to(xp.eye(A.shape[-1], dtype=A.dtype), A.shape), A)
+            return where_op(xp.ones((), bool), xp.broadcast_to(xp.eye(A.shape[-1], dtype=A.dtype), A.shape), A)
     square = A if exponent > 0 else inv(A)
     left = exponent if exponent > 0 else -exponent
     result = None

@@ -16,7 +16,7 @@ from gradlib.ops.gather import inside
 from gradlib.ops.index import index as pick
 from gradlib.ops.kinds import takes
 from gradlib.ops.reduce import back, mean, sum, total
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 from gradlib.ops.softmax import log_softmax
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
@@ -95,7 +95,7 @@ def l1_loss(
 
 
 def _smooth_slope(g: Any, input: Any, beta: float) -> Any:
-    return g * choose(abs(input) >= beta, sign(input), input / beta)
+    return g * where_op(abs(input) >= beta, sign(input), input / beta)
 
 
 @op("elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=_smooth_slope)
@@ -174,19 +174,19 @@ def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_inde
 
 
 @op(
-    "linear", also=("target", "weight"), method=False, complex="none", name="nll_loss",
+    "linear", also=("target", "weight"), complex="none",
     input=lambda g, target, weight, ignore_index, reduction, input_shape: (
         to_classes(g, target, weight, ignore_index, reduction, input_shape)
     ),
 )  # fmt: skip
-def of_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+def nll_loss_op(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     """Minus the input at each target's class, weighted and reduced."""
     return _likelihood(xp, input, target, weight, ignore_index, reduction)
 
 
 @op(
     "linear", also=("target", "weight"), method=False, complex="none",
-    input=lambda g, target, weight, ignore_index, reduction: of_classes(g, target, weight, ignore_index, reduction),
+    input=lambda g, target, weight, ignore_index, reduction: nll_loss_op(g, target, weight, ignore_index, reduction),
 )  # fmt: skip
 def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, shape: tuple[int, ...]) -> Any:
     """The transpose of ``of_classes``: minus the weighted input at each target's class, zero at the other classes."""
@@ -265,7 +265,7 @@ def nll_loss(
     if input.ndim == 1 and target.shape == (1,):
         target = target.reshape(())
     _check_classes(input, target, weight)
-    return of_classes(input, target, weight, ignore_index, reduction)
+    return nll_loss_op(input, target, weight, ignore_index, reduction)
 
 
 @composite(method=False)
@@ -301,7 +301,7 @@ def cross_entropy(
         target = target.reshape(())
     _check_classes(input, target, weight)
     scores = log_softmax(input, dim)
-    loss = of_classes(scores, target, weight, ignore_index, reduction)
+    loss = nll_loss_op(scores, target, weight, ignore_index, reduction)
     if not label_smoothing:
         return loss
     spread_out = _to_all_classes(scores, target, weight, ignore_index, reduction)
@@ -321,7 +321,7 @@ def _by_class(weight: Any, scores: Any) -> Any:
 def _to_all_classes(scores: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     """The loss of targets that are shared equally by all classes, times the number of classes."""
     counts = target != ignore_index
-    loss = choose(counts, -sum(scores if weight is None else scores * _by_class(weight, scores), _class_dim(scores)), 0.0)
+    loss = where_op(counts, -sum(scores if weight is None else scores * _by_class(weight, scores), _class_dim(scores)), 0.0)
     if reduction != "mean":
         return _reduced(loss, reduction)
     shares = counts.to(scores.dtype) if isinstance(counts, Tensor) else counts.astype(scores.dtype)
@@ -366,10 +366,10 @@ def _answer_rule(g: Any, input: Any, pos_weight: Any) -> Any:
 
 
 @op(
-    "other", promote="same", also=("pos_weight",), method=False, complex="none", name="binary_cross_entropy_with_logits",
+    "other", promote="same", also=("pos_weight",), complex="none",
     input=_logit_rule, target=_answer_rule,
 )  # fmt: skip
-def entropy_of_logits(xp: Namespace, input: Any, target: Any, pos_weight: Any) -> Any:
+def binary_cross_entropy_with_logits_op(xp: Namespace, input: Any, target: Any, pos_weight: Any) -> Any:
     """(1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x)), without overflow."""
     if not dtypes.is_floating_point(input.dtype):
         raise NotImplementedError(f"binary_cross_entropy_with_logits is not implemented for {input.dtype}; convert it with .float()")
@@ -403,5 +403,5 @@ def binary_cross_entropy_with_logits(
         raise ValueError(f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})")
     _no_gradient("binary_cross_entropy_with_logits", "weight", weight)
     _no_gradient("binary_cross_entropy_with_logits", "pos_weight", pos_weight)
-    loss = entropy_of_logits(input, target, pos_weight)
+    loss = binary_cross_entropy_with_logits_op(input, target, pos_weight)
     return _reduced(loss if weight is None else loss * weight, reduction)

@@ -13,7 +13,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.gather import inside, vector
-from gradlib.ops.index import index as pick, index_assign
+from gradlib.ops.index import index as pick, index_put_op
 from gradlib.ops.scan import cumsum
 from gradlib.ops.select import clamp_min, where
 from gradlib.ops.shape import expand
@@ -114,15 +114,15 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     size = input.shape[dim] if input.ndim else 1
     inside("index_fill", index, size, IndexError, negative=True)
     with on_device_of(raw(index)):
-        mask = index_assign(namespace(raw(index)).zeros(size, bool), True, places[-1:])
+        mask = index_put_op(namespace(raw(index)).zeros(size, bool), True, places[-1:])
     return masked_fill(input, mask.reshape((-1, *(1,) * (input.ndim - dim - 1)) if input.ndim else ()), value)
 
 
 # ---- sorted numbers -------------------------------------------------------------------------------------------------------------------
 
 
-@op("none", also=("sorted_sequence", "input", "sorter"), method=False, name="searchsorted")
-def _search(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
+@op("none", also=("sorted_sequence", "input", "sorter"))
+def searchsorted_op(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
     """Where each value would go into its sorted line."""
     values = xp.asarray(input)
     if sorted_sequence.ndim == 1:
@@ -167,7 +167,7 @@ def searchsorted(
         )
     if sorter is not None and tuple(sorter.shape) != shape:
         raise RuntimeError(f"searchsorted: sorter must have the sequence's shape {list(shape)}, got {list(sorter.shape)}")
-    found = _search(sorted_sequence, input, right or side == "right", sorter)
+    found = searchsorted_op(sorted_sequence, input, right or side == "right", sorter)
     if not out_int32:
         return found
     return found.to(dtypes.int32) if isinstance(found, Tensor) else found.astype(dtypes.int32)

@@ -10,7 +10,7 @@ from gradlib.backend.array import Namespace
 from gradlib.core.op import composite, op
 from gradlib.ops.elementwise import sgn
 from gradlib.ops.reduce import axes, back, count, mean, spread, sum, total
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 
 __all__ = ["norm", "std", "std_mean", "var", "var_mean"]
 
@@ -35,12 +35,12 @@ def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: boo
     away = input - mean(input, dim, True)
     g = spread(g, input.shape, dim, keepdim)
     if freedom <= 0 and (dim is None or not input.ndim):  # as torch has it: NaN where an element is the mean, else inf
-        return g * choose(away == 0, math.nan, math.inf)
+        return g * where_op(away == 0, math.nan, math.inf)
     return g * (away * (2 / freedom if freedom else math.inf))
 
 
-@op("other", complex="explicit", method=False, name="var", input=_variance_rule)
-def variance(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+@op("other", complex="explicit", input=_variance_rule)
+def var_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
     """``var`` with all its arguments in place."""
     return back(_variance(xp, input, dim, correction, keepdim), input.dtype)
 
@@ -48,11 +48,11 @@ def variance(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, 
 def _deviation_rule(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """As for the variance, and zero where the deviation is zero."""
     still = out == 0
-    return _variance_rule(choose(still, 0.0, g / choose(still, 1.0, out * 2)), input, dim, correction, keepdim)
+    return _variance_rule(where_op(still, 0.0, g / where_op(still, 1.0, out * 2)), input, dim, correction, keepdim)
 
 
-@op("other", complex="explicit", method=False, name="std", input=_deviation_rule)
-def deviation(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+@op("other", complex="explicit", input=_deviation_rule)
+def std_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
     """``std`` with all its arguments in place."""
     return back(xp.sqrt(_variance(xp, input, dim, correction, keepdim)), input.dtype)
 
@@ -83,7 +83,7 @@ def var(
     Source: torch.var.
     """
     dim, correction = _corrected("var", dim, unbiased, correction)
-    return variance(input, dim, correction, keepdim, out=out)
+    return var_op(input, dim, correction, keepdim, out=out)
 
 
 @composite
@@ -92,21 +92,21 @@ def std(
 ) -> Any:
     """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient. Source: torch.std."""
     dim, correction = _corrected("std", dim, unbiased, correction)
-    return deviation(input, dim, correction, keepdim, out=out)
+    return std_op(input, dim, correction, keepdim, out=out)
 
 
 @composite(method=False)
 def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
     """The pair (``var``, ``mean``). Arguments as for ``var``. Source: torch.var_mean."""
     dim, correction = _corrected("var_mean", dim, unbiased, correction)
-    return variance(input, dim, correction, keepdim), mean(input, dim, keepdim)
+    return var_op(input, dim, correction, keepdim), mean(input, dim, keepdim)
 
 
 @composite(method=False)
 def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
     """The pair (``std``, ``mean``). Arguments as for ``var``. Source: torch.std_mean."""
     dim, correction = _corrected("std_mean", dim, unbiased, correction)
-    return deviation(input, dim, correction, keepdim), mean(input, dim, keepdim)
+    return std_op(input, dim, correction, keepdim), mean(input, dim, keepdim)
 
 
 # ---- norms --------------------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
 def _norm_rule(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
     """The derivative of (sum |x|^p)^(1/p), zero at zero, whatever arrives there."""
     if ord not in (0, 1) and abs(ord) != math.inf:
-        g = choose(out == 0, 0.0, g)
+        g = where_op(out == 0, 0.0, g)
     g = spread(g, input.shape, dim, keepdim)
     if ord == 0:
         return g * 0
@@ -123,14 +123,14 @@ def _norm_rule(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool
         return g * sgn(input)
     whole = spread(out, input.shape, dim, keepdim)
     if ord == 2:
-        return g * choose(whole == 0, 0.0, input / choose(whole == 0, 1.0, whole))
+        return g * where_op(whole == 0, 0.0, input / where_op(whole == 0, 1.0, whole))
     size = abs(input)
     if abs(ord) == math.inf:
         ties = (size == whole) | (size != size)
         return g * sgn(input) * ties / spread(sum(ties, dim, keepdim), input.shape, dim, keepdim)
     nothing = (size == 0) | (whole == 0)
-    share = choose(nothing, 1.0, size) / choose(nothing, 1.0, whole)
-    return g * choose(nothing, 0.0, sgn(input) * share ** (ord - 1))
+    share = where_op(nothing, 1.0, size) / where_op(nothing, 1.0, whole)
+    return g * where_op(nothing, 0.0, sgn(input) * share ** (ord - 1))
 
 
 @op("other", complex="explicit", method=False, input=_norm_rule)

@@ -37,12 +37,12 @@ def _mapped(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "other", promote=_mapped, method=False, name="linear",
+    "other", promote=_mapped,
     input=lambda g, weight: multiply_stacks(g, weight),
     weight=lambda g, input: rows(g).mT @ rows(input) if g.ndim > 1 else g[:, None] * input,
     bias=lambda g: g,
 )  # fmt: skip
-def affine(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
+def linear_op(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
     """``input @ weight.T + bias``."""
     if weight.ndim != 2:
         _mapped([input, weight, bias])
@@ -68,17 +68,17 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     Raises: RuntimeError for shapes or dtypes that do not fit.
     Source: torch.nn.functional.linear.
     """
-    return affine(input, weight, bias) if bias is not None else _unbiased(input, weight.T if weight.ndim == 2 else weight)
+    return linear_op(input, weight, bias) if bias is not None else _unbiased(input, weight.T if weight.ndim == 2 else weight)
 
 
 # ---- classes ------------------------------------------------------------------------------------------------------------------
 
 
 @op(
-    "linear", also=("indices", "share"), method=False, complex="explicit", name="embedding",
+    "linear", also=("indices", "share"), complex="explicit",
     weight=lambda g, indices, share, weight_shape: index_backward(g if share is None else g * share, weight_shape, (indices,)),
 )  # fmt: skip
-def looked_up(xp: Namespace, weight: Any, indices: Any, share: Any) -> Any:
+def embedding_op(xp: Namespace, weight: Any, indices: Any, share: Any) -> Any:
     """The rows of weight at indices; ``share`` says how much of each one's gradient counts."""
     return xp.take(weight, indices, axis=0)
 
@@ -147,7 +147,7 @@ def embedding(
         _shorten(weight, input, max_norm, norm_type)
     plain = padding_idx is None and not scale_grad_by_freq
     share = None if plain else gradient_share(input, size, padding_idx, scale_grad_by_freq, weight.dtype)
-    return looked_up(weight, input, share)
+    return embedding_op(weight, input, share)
 
 
 @op("none", also=("tensor",), method=False)
@@ -236,8 +236,8 @@ def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ..
     return result
 
 
-@op("other", outputs=("out", "centre", "rstd"), method=False, complex="none", name="native_layer_norm", input=_normal_rule)
-def standardised(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
+@op("other", outputs=("out", "centre", "rstd"), method=False, complex="none", input=_normal_rule)
+def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
     number = max(count(x.shape, dims), 1)
@@ -278,7 +278,7 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, 
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size"
             f"{list(input.shape)}"
         )
-    out, _, _ = standardised(input, tuple(range(input.ndim - len(shape), input.ndim)), eps)
+    out, _, _ = native_layer_norm(input, tuple(range(input.ndim - len(shape), input.ndim)), eps)
     if weight is not None:
         out = out * weight
     if bias is not None:

@@ -15,7 +15,7 @@ from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.elementwise import log, sigmoid
 from gradlib.ops.kinds import takes
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 
 __all__ = ["arctan2", "atan2", "hypot", "logaddexp", "pow"]
 
@@ -36,7 +36,7 @@ def _pow_slope(g: Any, input: Any, exponent: Any) -> Any:
     """exponent * input ** (exponent - 1), and 0 for the exponent 0 whatever the base."""
     if hasattr(exponent, "dtype") and not isinstance(exponent, np.generic):
         zero = exponent == 0
-        return choose(zero, 0, g * (exponent * input ** choose(zero, 1, exponent - 1)))
+        return where_op(zero, 0, g * (exponent * input ** where_op(zero, 1, exponent - 1)))
     if exponent == 0:
         return zeros_like(g)
     if is_array(input):  # to first order there are shorter ways, which say no more that the slope is a power itself
@@ -53,10 +53,10 @@ def _pow_exponent_slope(g: Any, input: Any, exponent: Any) -> Any:
     harmless = (exponent.imag == 0) & (exponent.real >= 0) if complex_exponent else exponent >= 0
     if not hasattr(input, "dtype"):
         if input == 0:
-            return g * choose(harmless, 0.0, exponent - math.inf)
+            return g * where_op(harmless, 0.0, exponent - math.inf)
         return g * input**exponent * (cmath.log(input) if complex_exponent or isinstance(input, complex) else _real_log(input))
     power = input**exponent
-    return g * (power * log(choose((input == 0) & harmless, ones_like(power), input)))
+    return g * (power * log(where_op((input == 0) & harmless, ones_like(power), input)))
 
 
 def _real_log(number: float) -> float:
@@ -96,7 +96,7 @@ publish(reflected(pow), "__rpow__")
 def _across(leg: Any, other: Any) -> Any:
     """leg / (leg^2 + other^2), without overflow on the way; 0 at the origin, where there is no angle."""
     size = hypot(leg, other)
-    size = choose(size == 0, ones_like(size), size)
+    size = where_op(size == 0, ones_like(size), size)
     return leg / size / size
 
 

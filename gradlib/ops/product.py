@@ -221,11 +221,11 @@ def _threes(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "bilinear", promote=_threes, method=False, name="cross",
-    input=lambda g, other, dim: cross_along(other, g, dim),
-    other=lambda g, input, dim: cross_along(g, input, dim),
+    "bilinear", promote=_threes,
+    input=lambda g, other, dim: cross_op(other, g, dim),
+    other=lambda g, input, dim: cross_op(g, input, dim),
 )  # fmt: skip
-def cross_along(xp: Any, input: Any, other: Any, dim: int) -> Any:
+def cross_op(xp: Any, input: Any, other: Any, dim: int) -> Any:
     """The cross product along ``dim``, which has size 3."""
     return xp.cross(input, other, axis=dim)
 
@@ -249,4 +249,4 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     dim = wrap_dim(dim, input.ndim)
     if input.shape[dim : dim + 1] != (3,) or other.shape[dim : dim + 1] != (3,):
         raise RuntimeError(f"cross: dimension {dim} must have size 3 in both inputs, got {list(input.shape)} and {list(other.shape)}")
-    return cross_along(input, other, dim)
+    return cross_op(input, other, dim)

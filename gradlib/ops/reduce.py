@@ -12,7 +12,7 @@ from gradlib.backend.array import Namespace, broadcast_to, row_major
 from gradlib.core.op import composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim
 from gradlib.ops.slices import diagonal
 
@@ -140,7 +140,7 @@ def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtyp
 @op(
     "other", complex="explicit",
     input=lambda g, input, dim, keepdim: spread(g, input.shape, dim, keepdim) * (input == input),
-    jvp=lambda t_input, input, dim, keepdim, dtype: sum(choose(input == input, t_input, 0), dim, keepdim, dtype),
+    jvp=lambda t_input, input, dim, keepdim, dtype: sum(where_op(input == input, t_input, 0), dim, keepdim, dtype),
 )  # fmt: skip
 def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise. Source: torch.nansum."""

@@ -17,7 +17,7 @@ from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
 from gradlib.ops.join import cat
 from gradlib.ops.reduce import sum
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim, unsqueeze
 from gradlib.ops.slices import select
 
@@ -113,8 +113,8 @@ def _logcumsumexp_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
         return g
     g, input, out = movedim(g, dim, -1), movedim(input, dim, -1), movedim(out, dim, -1)
     nothing = out == -math.inf
-    level = choose(nothing, 0.0, out)
-    shrink = exp(choose(nothing[..., :-1], 0.0, level[..., :-1] - level[..., 1:]))
+    level = where_op(nothing, 0.0, out)
+    shrink = exp(where_op(nothing[..., :-1], 0.0, level[..., :-1] - level[..., 1:]))
     return movedim(exp(input - level) * recur_from_end(g, shrink), -1, dim)
 
 
@@ -167,14 +167,14 @@ def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
     return row_major(values), row_major(accumulate("maximum", xp.where(attained, place, 0), dim))
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="cummax", input=_chosen_rule)
-def running_maximum(xp: Namespace, input: Any, dim: int) -> Any:
+@op("other", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)
+def cummax_op(xp: Namespace, input: Any, dim: int) -> Any:
     """``cummax`` as a plain pair."""
     return _running_extreme(xp, "maximum", input, dim)
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="cummin", input=_chosen_rule)
-def running_minimum(xp: Namespace, input: Any, dim: int) -> Any:
+@op("other", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)
+def cummin_op(xp: Namespace, input: Any, dim: int) -> Any:
     """``cummin`` as a plain pair."""
     return _running_extreme(xp, "minimum", input, dim)
 
@@ -188,13 +188,13 @@ def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
     Returns: the named tuple (values, indices), indices of dtype int64; NaN, once met, stays.
     Source: torch.cummax.
     """
-    return Cummax(*running_maximum(input, dim, out=out))
+    return Cummax(*cummax_op(input, dim, out=out))
 
 
 @composite
 def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
     """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``. Source: torch.cummin."""
-    return Cummin(*running_minimum(input, dim, out=out))
+    return Cummin(*cummin_op(input, dim, out=out))
 
 
 # ---- differences and integrals ------------------------------------------------------------------------------------------------

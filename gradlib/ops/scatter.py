@@ -16,7 +16,7 @@ from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import clone
 from gradlib.ops.gather import along, put_shaped, values_for, writing
-from gradlib.ops.index import assign_into, index as pick, index_assign, key_of, slice_view
+from gradlib.ops.index import assign_into, index as pick, index_put_op, key_of, slice_op
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
@@ -38,7 +38,7 @@ def _cropped(name: str, src: Any, index: Any) -> Any:
         raise RuntimeError(f"{name}: index must have the same number of dimensions as src, got {list(index.shape)} and {list(src.shape)}")
     if any(n > m for n, m in zip(index.shape, src.shape, strict=False)):
         raise RuntimeError(f"{name}: expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
-    return src if src.shape == index.shape or not src.ndim else slice_view(src, (*(slice(n) for n in index.shape), ...))
+    return src if src.shape == index.shape or not src.ndim else slice_op(src, (*(slice(n) for n in index.shape), ...))
 
 
 @writing
@@ -142,7 +142,7 @@ def _other_factors(g: Any, input: Any, src: Any, indices: Any) -> Any:
 def _among_factors(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
     """For each element of src, g times the product of all the others that met at its place, zeros among them or not."""
     zero = src == 0
-    zeros_met = pick(index_assign(zeros_like(input), ones_like(src) * zero, indices, True), indices)
+    zeros_met = pick(index_put_op(zeros_like(input), ones_like(src) * zero, indices, True), indices)
     alone = zero & (zeros_met == 1)
     product = multiply_at(input, where(alone, ones_like(src), src), indices)
     others = pick(g * out, indices) / where(zero, ones_like(src), src)
@@ -165,7 +165,7 @@ def _shares(g: Any, input: Any, src: Any, out: Any, indices: Any) -> tuple[Any, 
     """g divided by how many elements equal the result, and which of input and of src do."""
     ones = ones_like(g)
     mine, its = ones * (input == out), pick(ones, indices) * (src == pick(out, indices))
-    return g / index_assign(mine, its, indices, True), mine, its
+    return g / index_put_op(mine, its, indices, True), mine, its
 
 
 def _own_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:

@@ -26,11 +26,11 @@ def _branches_meet(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "linear", promote=_branches_meet, also=("condition",), method=False, name="where", complex="explicit",
-    input=lambda g, condition: choose(condition, g, 0),
-    other=lambda g, condition: choose(condition, 0, g),
+    "linear", promote=_branches_meet, also=("condition",), complex="explicit",
+    input=lambda g, condition: where_op(condition, g, 0),
+    other=lambda g, condition: where_op(condition, 0, g),
 )  # fmt: skip
-def choose(xp: Any, condition: Any, input: Any, other: Any) -> Any:
+def where_op(xp: Any, condition: Any, input: Any, other: Any) -> Any:
     """Elements of input where condition holds, of other elsewhere."""
     return xp.where(condition, input, other)
 
@@ -50,12 +50,12 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         from gradlib.ops import index
 
         return index.nonzero(condition, as_tuple=True)
-    return choose(condition, input, other, out=out)
+    return where_op(condition, input, other, out=out)
 
 
 def _where_method(self: Any, condition: Any, other: Any) -> Any:
     """Elements of this tensor where condition holds, of other elsewhere."""
-    return choose(condition, self, other)
+    return where_op(condition, self, other)
 
 
 publish(_where_method, "where")
@@ -66,13 +66,13 @@ publish(_where_method, "where")
 
 def _of_equals(g: Any, mine: Any, its: Any) -> Any:
     """The gradient of a value that is taken outright or, where both are equal, shares it half and half."""
-    return choose(mine == its, g * 0.5, g)
+    return where_op(mine == its, g * 0.5, g)
 
 
 @op(
     "elementwise", promote=takes("maximum", "bif"),
-    input=lambda g, input, other: choose(input < other, 0, _of_equals(g, input, other)),
-    other=lambda g, input, other: choose(other < input, 0, _of_equals(g, input, other)),
+    input=lambda g, input, other: where_op(input < other, 0, _of_equals(g, input, other)),
+    other=lambda g, input, other: where_op(other < input, 0, _of_equals(g, input, other)),
 )  # fmt: skip
 def maximum(xp: Any, input: Any, other: Any) -> Any:
     """The larger of each pair of elements, NaN if either is; equal elements share the gradient."""
@@ -81,8 +81,8 @@ def maximum(xp: Any, input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("minimum", "bif"),
-    input=lambda g, input, other: choose(input > other, 0, _of_equals(g, input, other)),
-    other=lambda g, input, other: choose(other > input, 0, _of_equals(g, input, other)),
+    input=lambda g, input, other: where_op(input > other, 0, _of_equals(g, input, other)),
+    other=lambda g, input, other: where_op(other > input, 0, _of_equals(g, input, other)),
 )  # fmt: skip
 def minimum(xp: Any, input: Any, other: Any) -> Any:
     """The smaller of each pair of elements, NaN if either is; equal elements share the gradient."""
@@ -91,8 +91,8 @@ def minimum(xp: Any, input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("fmax", "bif"),
-    input=lambda g, input, other: choose((input >= other) | (other != other), g, 0),
-    other=lambda g, input, other: choose((input >= other) | (other != other), 0, g),
+    input=lambda g, input, other: where_op((input >= other) | (other != other), g, 0),
+    other=lambda g, input, other: where_op((input >= other) | (other != other), 0, g),
 )  # fmt: skip
 def fmax(xp: Any, input: Any, other: Any) -> Any:
     """The larger of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
@@ -101,8 +101,8 @@ def fmax(xp: Any, input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("fmin", "bif"),
-    input=lambda g, input, other: choose((input <= other) | (other != other), g, 0),
-    other=lambda g, input, other: choose((input <= other) | (other != other), 0, g),
+    input=lambda g, input, other: where_op((input <= other) | (other != other), g, 0),
+    other=lambda g, input, other: where_op((input <= other) | (other != other), 0, g),
 )  # fmt: skip
 def fmin(xp: Any, input: Any, other: Any) -> Any:
     """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
@@ -114,8 +114,8 @@ def fmin(xp: Any, input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("clamp_min", "bif"), inplace=True,
-    input=lambda g, input, min: choose(input >= min, g, 0),
-    min=lambda g, input, min: choose(input < min, g, 0),
+    input=lambda g, input, min: where_op(input >= min, g, 0),
+    min=lambda g, input, min: where_op(input < min, g, 0),
 )  # fmt: skip
 def clamp_min(xp: Any, input: Any, min: Any) -> Any:
     """Each element, or min where it is smaller."""
@@ -124,8 +124,8 @@ def clamp_min(xp: Any, input: Any, min: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("clamp_max", "bif"), inplace=True,
-    input=lambda g, input, max: choose(input <= max, g, 0),
-    max=lambda g, input, max: choose(input > max, g, 0),
+    input=lambda g, input, max: where_op(input <= max, g, 0),
+    max=lambda g, input, max: where_op(input > max, g, 0),
 )  # fmt: skip
 def clamp_max(xp: Any, input: Any, max: Any) -> Any:
     """Each element, or max where it is larger."""
@@ -133,12 +133,12 @@ def clamp_max(xp: Any, input: Any, max: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("clamp", "bif"), method=False, name="clamp",
-    input=lambda g, input, min, max: choose((input >= min) & (input <= max), g, 0),
-    min=lambda g, input, min, max: choose((input < min) & (min < max), g, 0),
-    max=lambda g, input, min, max: choose((input > max) | (max < min), g, 0),
+    "elementwise", promote=takes("clamp", "bif"),
+    input=lambda g, input, min, max: where_op((input >= min) & (input <= max), g, 0),
+    min=lambda g, input, min, max: where_op((input < min) & (min < max), g, 0),
+    max=lambda g, input, min, max: where_op((input > max) | (max < min), g, 0),
 )  # fmt: skip
-def clamp_between(xp: Any, input: Any, min: Any, max: Any) -> Any:
+def clamp_op(xp: Any, input: Any, min: Any, max: Any) -> Any:
     """Each element, or the bound that it passes; max where min is larger."""
     return xp.minimum(xp.maximum(input, min), max)
 
@@ -160,7 +160,7 @@ def clip(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> An
         return _from_below(input, min, out=out)
     if min is None:
         return _from_above(input, max, out=out)
-    return clamp_between(input, min, max, out=out)
+    return clamp_op(input, min, max, out=out)
 
 
 @composite(inplace=True, aliases=("clip",))

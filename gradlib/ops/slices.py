@@ -18,7 +18,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous, to
 from gradlib.ops.create import zeros_of
 from gradlib.ops.dims import sizes_of, wrap_dim
-from gradlib.ops.index import slice_view
+from gradlib.ops.index import slice_op
 
 __all__ = [
     "as_strided", "diag", "diag_embed", "diagonal", "narrow", "select",
@@ -54,7 +54,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     begin += size if begin < 0 else 0
     if begin + length > size:
         raise RuntimeError(f"start ({begin}) + length ({length}) exceeds dimension size ({size}).")
-    return slice_view(input, _at(at, input.ndim, slice(begin, begin + length)))
+    return slice_op(input, _at(at, input.ndim, slice(begin, begin + length)))
 
 
 @composite
@@ -65,7 +65,7 @@ def select(input: Any, dim: int, index: Any) -> Any:
     at, number = wrap_dim(dim, input.ndim), operator.index(index)
     if not -input.shape[at] <= number < input.shape[at]:
         raise IndexError(f"select(): index {number} out of range for tensor of size {list(input.shape)} at dimension {at}")
-    return slice_view(input, (*_at(at, input.ndim, number), ...))
+    return slice_op(input, (*_at(at, input.ndim, number), ...))
 
 
 # ---- several views --------------------------------------------------------------------------------------------------------------
@@ -253,11 +253,11 @@ def _outside(size: Sequence[int], stride: Sequence[int], offset: int, itemsize: 
 
 
 @op(
-    "linear", view=True, method=False, complex="explicit", name="as_strided",
+    "linear", view=True, complex="explicit",
     jvp=lambda t_input, size, stride, start, layout: as_strided_gather(t_input, size, stride, start, layout),
     input=lambda g, input_shape, size, stride, start, layout: as_strided_backward(g, input_shape, size, stride, start, layout),
 )  # fmt: skip
-def _as_strided(xp: Namespace, input: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]) -> Any:
+def as_strided_op(xp: Namespace, input: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]) -> Any:
     """The view; ``start`` counts elements from the input's first one, ``layout`` is the input's own strides in elements."""
     try:
         return strided(input, size, _bytes(stride, input.itemsize), 0 if 0 in size else start * input.itemsize)
@@ -299,7 +299,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         _refuse_neighbours(input.shape, layout, here, sizes, steps, first)
     elif 0 not in sizes and not 0 <= first <= last < base.size:
         raise _outside(sizes, steps, first, array.itemsize)
-    return _as_strided(input, sizes, steps, first - here, layout)
+    return as_strided_op(input, sizes, steps, first - here, layout)
 
 
 def _reach(size: Sequence[int], stride: Sequence[int]) -> int:

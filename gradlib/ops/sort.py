@@ -15,7 +15,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import kept
-from gradlib.ops.select import choose
+from gradlib.ops.select import where_op
 
 __all__ = ["argsort", "isin", "kthvalue", "median", "sort", "topk", "unique"]
 
@@ -52,8 +52,8 @@ def _unsorted(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> A
 # ---- whole lines --------------------------------------------------------------------------------------------------------------
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="sort", input=_unsorted)
-def sorted_along(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) -> Any:
+@op("other", outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
+def sort_op(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) -> Any:
     """``sort`` as a plain pair."""
     _ordered("sort", input)
     dim = wrap_dim(dim, input.ndim)
@@ -75,7 +75,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
     Raises: NotImplementedError for complex numbers.
     Source: torch.sort.
     """
-    return Sort(*sorted_along(input, dim, descending, out=out))
+    return Sort(*sort_op(input, dim, descending, out=out))
 
 
 @op("none", also=("input",))
@@ -89,8 +89,8 @@ def argsort(xp: Namespace, input: Any, dim: int = -1, descending: bool = False, 
 # ---- parts of sorted lines ----------------------------------------------------------------------------------------------------
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="topk", input=_unsorted)
-def top_along(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
+@op("other", outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
+def topk_op(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = True) -> Any:
     """``topk`` as a plain pair."""
     _ordered("topk", input, bool_too=False)
     dim = wrap_dim(dim, input.ndim)
@@ -124,7 +124,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     Raises: RuntimeError for a k out of range, NotImplementedError for bools and complex numbers.
     Source: torch.topk.
     """
-    return TopK(*top_along(input, k, dim, largest, out=out))
+    return TopK(*topk_op(input, k, dim, largest, out=out))
 
 
 def _replaced(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[int, ...]) -> Any:
@@ -153,8 +153,8 @@ def _along_one(name: str, input: Array, dim: int) -> int:
     return dim
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="kthvalue", input=_replaced)
-def kth_along(xp: Namespace, input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+@op("other", outputs=("values", "indices"), differentiable=(0,), input=_replaced)
+def kthvalue_op(xp: Namespace, input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """``kthvalue`` as a plain pair."""
     dim = _along_one("kthvalue", input, dim)
     if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
@@ -175,11 +175,11 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
     Raises: RuntimeError for a k out of range.
     Source: torch.kthvalue.
     """
-    return KthValue(*kth_along(input, k, dim, keepdim, out=out))
+    return KthValue(*kthvalue_op(input, k, dim, keepdim, out=out))
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), method=False, name="median", input=_replaced)
-def median_along(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
+@op("other", outputs=("values", "indices"), differentiable=(0,), input=_replaced)
+def median_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``median(input, dim)`` as a plain pair."""
     dim = _along_one("median", input, dim)
     if not input.ndim:
@@ -202,13 +202,13 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
     Source: torch.median.
     """
     if dim is not None:
-        return Median(*median_along(input, dim, keepdim, out=out))
+        return Median(*median_op(input, dim, keepdim, out=out))
     return median_all(input, out=out)
 
 
 def _median_rule(g: Any, input: Any, out: Any) -> Any:
     attained = (input == out) | (input != input)
-    return choose(attained, g / attained.sum(), 0)
+    return where_op(attained, g / attained.sum(), 0)
 
 
 @op("other", method=False, label="median", input=_median_rule)
@@ -284,11 +284,11 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """
     if not any(isinstance(x, Tensor) or is_array(x) for x in (elements, test_elements)):
         raise TypeError("isin(): at least one argument must be a Tensor, got two numbers")
-    return membership(elements, test_elements, invert)
+    return isin_op(elements, test_elements, invert)
 
 
-@op("none", also=("elements", "test_elements"), promote="same", method=False, name="isin")
-def membership(xp: Namespace, elements: Any, test_elements: Any, invert: bool = False) -> Any:
+@op("none", also=("elements", "test_elements"), promote="same")
+def isin_op(xp: Namespace, elements: Any, test_elements: Any, invert: bool = False) -> Any:
     """``isin`` with both brought to one dtype."""
     like = elements if is_array(elements) else test_elements
     if like.dtype.kind in "bc":

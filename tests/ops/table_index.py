@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.ops.index import index, index_assign, index_backward, slice_backward, slice_view
+from gradlib.ops.index import index, index_backward, index_put_op, slice_backward, slice_op
 from gradlib.ops.scatter import extreme_at, multiply_at
 from tests.ops.case import Case, Rng, beside, normal, spread
 
@@ -89,7 +89,7 @@ CASES = [
     Case("slice", at(..., None, 1), X, lambda x: x.take(1, 2)[:, :, np.newaxis], complex=True, label="new-axis"),
     Case("slice", at(()), X, np.copy, label="nothing"),
     Case("slice", at(slice(2, 1)), X, lambda x: np.zeros((0, 4, 2)), label="empty"),
-    Case("slice", lambda x: slice_view(x, (0, ...)), X, lambda x: x.take(0, 0), complex=True, label="op"),
+    Case("slice", lambda x: slice_op(x, (0, ...)), X, lambda x: x.take(0, 0), complex=True, label="op"),
     Case("slice_backward", lambda g: slice_backward(g, (3, 4), (slice(None), 1, ...)), normal((3,)),
          lambda g: np.outer(g, [0, 1, 0, 0]), complex=True, dtypes=ALL),
     Case("index", at(ROWS), X, lambda x: np.stack([x[2], x[0], x[2]]), complex=True, dtypes=ALL, label="rows"),
@@ -103,9 +103,9 @@ CASES = [
     Case("index", lambda x: index(x, [None, beside(x, ROWS)]), X, lambda x: x[:, [2, 0, 2]], complex=True, label="op"),
     Case("index_backward", lambda g: index_backward(g, (3, 4), [None, beside(g, ROWS)]), normal((3, 3)),
          lambda g: np.stack([g[:, 1], 0 * g[:, 0], g[:, 0] + g[:, 2], 0 * g[:, 0]], 1), complex=True, dtypes=ALL[:3]),
-    Case("index_put", lambda x, v: index_assign(x, v, [None, beside(x, np.array([1, 3]))]), normal((3, 4), (3, 2)),
+    Case("index_put", lambda x, v: index_put_op(x, v, [None, beside(x, np.array([1, 3]))]), normal((3, 4), (3, 2)),
          wrote(slice(None), [1, 3]), complex=True, dtypes=ALL, label="op"),
-    Case("index_put", lambda x, v: index_assign(x, v, [beside(x, ROWS)], True), normal((3, 4), (4,)),
+    Case("index_put", lambda x, v: index_put_op(x, v, [beside(x, ROWS)], True), normal((3, 4), (4,)),
          lambda x, v: x + np.outer([1, 0, 2], v), complex=True, dtypes=ALL[:3], label="accumulate"),
     Case("index_put", lambda x, v: gradlib.index_put(x, (np.array([0, 1]), np.array([2, 2])), v), normal((3, 4), (1, 2)),
          wrote([0, 1], [2, 2]), complex=True, label="function"),

@@ -64,6 +64,6 @@ CASES = [
         "layer_norm", lambda a: F.layer_norm(a, [3, 4], eps=0.1), normal((2, 3, 4)), lambda a: normalised(a, (1, 2), 0.1),
         dtypes=ALL, label="two-dims",
     ),
-    Case("native_layer_norm", lambda a: nn.standardised(a, (1,), 0.1), normal((3, 4)),
+    Case("native_layer_norm", lambda a: nn.native_layer_norm(a, (1,), 0.1), normal((3, 4)),
          lambda a: (normalised(a, 1, 0.1), a.mean(1, keepdims=True), deviation(a))),
 ]  # fmt: skip

@@ -181,11 +181,11 @@ def test_what_layer_norm_gave_may_be_written() -> None:
 
 
 def test_the_deviation_and_the_mean_have_gradients_too() -> None:
-    from gradlib.ops.nn import standardised
+    from gradlib.ops.nn import native_layer_norm
 
     x = gradlib.randn(2, 4, dtype=gradlib.float64, requires_grad=True)
     for pick in (0, 1, 2):
-        assert gradgradcheck(lambda x, pick=pick: standardised(x, (1,), 0.1)[pick], x)
+        assert gradgradcheck(lambda x, pick=pick: native_layer_norm(x, (1,), 0.1)[pick], x)
 
 
 def test_layer_norms_that_do_not_fit() -> None:
