@@ -360,7 +360,7 @@ def static_names(path: Path) -> set[str]:
 def methods() -> str:
     """gradlib/core/methods.pyi."""
     writer = Writer()
-    inherited = static_names(ROOT / "core" / "tensor.py") | static_names(ROOT / "core" / "readout.py")
+    inherited = static_names(ROOT / "core" / "tensor.py")
     lines = [HEAD, *COMMON, KINDS]
     for name, fields in PAIRS.items():
         lines.append(f"class _{name}(NamedTuple):\n" + "\n".join(f"    {field}: Tensor" for field in fields.split()) + "\n")

@@ -47,7 +47,7 @@ def test_every_public_name_is_declared() -> None:
         - {"annotations", "backend", "core", "cli", "cuda", "files", "ops", "testing"}
     )
     assert not missing
-    methods = names_of("gradlib/core/methods.pyi") | names_of("gradlib/core/tensor.py") | names_of("gradlib/core/readout.py")
+    methods = names_of("gradlib/core/methods.pyi") | names_of("gradlib/core/tensor.py")
     assert not {name for name in dir(Tensor) if not name.startswith("_")} - methods
 
 

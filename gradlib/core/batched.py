@@ -20,8 +20,7 @@ from gradlib.backend.device import device
 from gradlib.backend.thread import carried
 from gradlib.core.modes import beneath, layer, local, watch
 from gradlib.core.node import Node, RemovableHandle, Version
-from gradlib.core.readout import Size
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Size, Tensor
 
 _SHAPED = frozenset((np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.shape, np.ndim, np.size, np.result_type, np.can_cast))
 

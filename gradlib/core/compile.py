@@ -27,7 +27,8 @@ from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
 from gradlib.core.declaration import Op
 from gradlib.core.dispatch import conjugate, dispatch, general, keywords, operate
-from gradlib.core.node import Node, check_outputs, freed, output_tensor, stale
+from gradlib.core.node import Node, check_outputs, freed, stale
+from gradlib.core.saved import OpNode, output_tensor
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
 from gradlib.core.views import mark_view
@@ -473,7 +474,7 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
         "__module__": op.value.__module__,
         "__doc__": f"One run of ``{op.name}``.",
     }
-    made: Any = type(name, (Node,), body)
+    made: Any = type(name, (OpNode,), body)
     if op.rules:
         made.run = _written_when_run(op, made, "run", conjugate)
         made.run_recorded = _written_when_run(op, made, "run_recorded", conjugate)

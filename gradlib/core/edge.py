@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gradlib.backend.array import broadcast_to, device_index, zeros
-from gradlib.core.node import AccumulateGrad, Node, Output
-from gradlib.core.tensor import Tensor, wrap
+from gradlib.core.node import Node, Output
+from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
 
 
 class GradientEdge(NamedTuple):
@@ -77,7 +77,8 @@ def _place_of(node: Node, index: int) -> int | None:
     """The CUDA device on which output ``index`` of a node lies (None: the host): where its inputs do, down to a leaf or a move."""
     while not isinstance(node, AccumulateGrad):
         if isinstance(node, Output):
-            node, index = node.parent, node.index
+            index = node.index
+            node = node.parent
         layouts = getattr(node, "outputs", ())  # of a custom Function, which may compute anywhere
         if layouts:
             return layouts[index].device

@@ -20,9 +20,9 @@ from gradlib.backend.dtype import float32
 from gradlib.backend.thread import call_users
 from gradlib.core.edge import below
 from gradlib.core.modes import AroundNode, around_nodes, observing, watch
-from gradlib.core.node import AccumulateGrad, Node, Output
+from gradlib.core.node import Node, Output
 from gradlib.core.streams import follow
-from gradlib.core.tensor import Tensor, as_array, wrap
+from gradlib.core.tensor import AccumulateGrad, Tensor, as_array, wrap
 
 Captures = dict[Node, Any]
 Needed = dict[Node, bool]

@@ -6,13 +6,28 @@ refused has changed neither the memory nor the version, and one that has begun i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gradlib.backend.array import Array, assign, is_writeable, on_device_of
 from gradlib.core.modes import local, watch, writing
-from gradlib.core.tensor import InferenceTensor, Tensor
+from gradlib.core.node import Node, Version
+
+
+class Target(Protocol):
+    """What these functions ask of a Tensor that is to be written."""
+
+    @property
+    def _array(self) -> Array: ...
+
+    @property
+    def _node(self) -> Node | None: ...
+
+    @property
+    def version(self) -> Version: ...
+
+    def is_inference(self) -> bool: ...
 
 
 def is_overlapping(array: Array) -> bool:
@@ -22,9 +37,9 @@ def is_overlapping(array: Array) -> bool:
     return any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
 
 
-def refuse_inference(target: Tensor) -> None:
+def refuse_inference(target: Target) -> None:
     """Refuse to change a tensor made in inference mode outside it, where it could have been used for what is recorded."""
-    if isinstance(target, InferenceTensor) and not local.inference:
+    if target.is_inference() and not local.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before "
             "doing inplace update."
@@ -48,13 +63,13 @@ def refuse_memory(array: Array, name: str) -> None:
         )
 
 
-def refuse_write(target: Tensor, name: str) -> None:
+def refuse_write(target: Target, name: str) -> None:
     """Refuse what cannot be written whether it is recorded or not."""
     refuse_inference(target)
     refuse_memory(target._array, name)
 
 
-def refuse_out(target: Tensor, name: str) -> None:
+def refuse_out(target: Target, name: str) -> None:
     """Refuse a tensor that cannot be written as ``out=``: also what has a place in the graph, while operations are recorded."""
     if target._node is not None and (local.grad_enabled or not watch.no_grad):
         raise no_derivative(name)
@@ -79,7 +94,7 @@ def has_begun(error: BaseException | None) -> bool:
 class counted:
     """While entered, a tensor's memory is being written; on leaving the write is counted, also when it failed half way."""
 
-    def __init__(self, target: Tensor) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
 
     def __enter__(self) -> None:
@@ -90,18 +105,19 @@ class counted:
             self.target.version.bump()
 
 
-def add(target: Tensor, values: Array, name: str) -> None:
+def add(target: Target, values: Array, name: str) -> None:
     """Add raw values that fit to a tensor's memory, outside any graph.
 
     Raises: what ``refuse_write`` raises, before anything is written.
     """
     refuse_write(target, name)
+    array = target._array
     try:
         if type(values) is np.ndarray:
-            target._array += values
+            array += values
         else:
             with on_device_of(values):
-                target._array += values
+                array += values
     except BaseException as error:
         if has_begun(error):
             target.version.bump()
@@ -109,7 +125,7 @@ def add(target: Tensor, values: Array, name: str) -> None:
     target.version.bump()
 
 
-def overwrite(target: Tensor, values: Any, name: str) -> None:
+def overwrite(target: Target, values: Any, name: str) -> None:
     """Put raw values that fit into a tensor's memory, outside any graph, as one in-place change.
 
     Raises: what ``refuse_write`` raises, before anything is written.

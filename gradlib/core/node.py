@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from gradlib.backend.array import Array, copy, is_dense, is_writeable, namespace, on_device_of
-from gradlib.backend.thread import call_users, kept_at_fork
-from gradlib.core.modes import local, next_seq
+from gradlib.backend.array import Array
+from gradlib.backend.thread import kept_at_fork
+from gradlib.core.modes import next_seq
 
 making = kept_at_fork(threading.RLock())
 """Held while what few nodes and tensors have is made, so that two threads never make it twice and lose one."""
@@ -272,61 +272,8 @@ class Node:
         op = getattr(self, "op", None)
         return op.differentiable if op is not None and len(op.outputs) == len(self.dtype) else tuple(range(len(self.dtype)))
 
-    def _parts(self) -> Iterator[tuple[str, Any]]:
-        yield from zip(self.saved_names, self.saved or (), strict=False)
-
-    def __getattr__(self, name: str) -> Any:
-        """``_saved_NAME`` is what the derivative keeps of that name; torch's ``_saved_self`` and ``_saved_result`` work too.
-
-        ``_raw_saved_NAME`` is the same as a ``SavedTensor``, to which hooks can be given.
-        """
-        kind, found, wanted = name.partition("_saved_")
-        if not found or kind not in ("", "_raw"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        wanted = {"self": "input", "result": "out"}.get(wanted, wanted)
-        if wanted not in self.saved_names:
-            raise AttributeError(f"{self.name()} saves {', '.join(self.saved_names) or 'nothing'}; there is no {name}")
-        if not kind:
-            return self.unpack(wanted)
-        from gradlib.core.saved import saved_tensor
-
-        return saved_tensor(self, wanted)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *(f"_saved_{name}" for name in self.saved_names), *(f"_raw_saved_{name}" for name in self.saved_names)]
-
-    def unpack(self, name: str) -> Any:
-        """The saved value of that name, checked, as a Tensor where it is one."""
-        if self.saved is None:
-            raise freed(self)
-        position = self.saved_names.index(name)
-        value = self.saved[position]
-        if name in self.output_names:
-            check_outputs(self)
-            return output_tensor(self, value, self.output_names.index(name))
-        version = getattr(value, "_version_slot", None)
-        if version is not None and version.changed >= self.seq:
-            raise stale(self, value._array.shape, version)
-        return value
-
     def __repr__(self) -> str:
         return f"<{self.name()} object at {hex(id(self))}>"
-
-
-def output_tensor(node: Node, array: Array, index: int) -> Any:
-    """The Tensor that output ``index`` of this node is, rebuilt around its array (a node that held its output would hold itself).
-
-    None where it was not kept.
-    """
-    from gradlib.core.tensor import wrap
-
-    if array is None:
-        return None
-    result = wrap(array)
-    result._node = node if len(node.output_names) == 1 else Output(node, index, array)
-    if node.rare is not None and index in node.rare.output_tangents:
-        result.meta.tangents = node.rare.output_tangents[index]
-    return result
 
 
 class Output(Node):
@@ -346,108 +293,6 @@ class Output(Node):
     @property
     def parent(self) -> Node:
         return self.edges[0]  # type: ignore[return-value]
-
-
-_accumulating = kept_at_fork(threading.RLock())
-
-
-class AccumulateGrad(Node):
-    """The end of the graph at a leaf: adds what arrives to the leaf's ``.grad``. Source: torch's AccumulateGrad and its layout rules.
-
-    It shares ``meta`` (where the gradient is kept) with its leaf and holds the leaf itself weakly, so the two form no cycle.
-    """
-
-    __slots__ = ("_leaf", "array", "meta")
-
-    def __init__(self, leaf: Any) -> None:
-        self._leaf = weakref.ref(leaf)
-        self.array = leaf._array
-        self.meta = leaf.meta
-        self.edges = ()
-        self.saved = None
-        self.seq = next_seq()
-        self.shape = self.array.shape
-        self.dtype = self.array.dtype
-        self.rare = None
-
-    @property
-    def variable(self) -> Any:
-        """The leaf tensor whose gradient this node accumulates."""
-        leaf = self._leaf()
-        if leaf is None:
-            from gradlib.core.tensor import wrap
-
-            leaf = wrap(self.array)
-            leaf._meta = self.meta
-            leaf._node = self
-            self._leaf = weakref.ref(leaf)
-        return leaf
-
-    def __call__(self, *grads: Any) -> tuple[()]:
-        """Accumulate a gradient (a Tensor, or None) outside any walk."""
-        if len(grads) != 1:
-            raise TypeError(f"expected 1 arguments, got {len(grads)} instead")
-        if grads[0] is not None and not hasattr(grads[0], "_array"):
-            raise TypeError(f"argument 0 is not a Variable, got {type(grads[0]).__name__}")
-        if grads[0] is not None:
-            self.accumulate_recorded(grads[0]) if local.grad_enabled else self.accumulate(grads[0]._array, False)
-        return ()
-
-    def accumulate(self, g: Array, unshared: bool) -> None:
-        """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
-        leaf, meta = self._leaf(), self.meta
-        with _accumulating:
-            if leaf is not None and leaf._node is None:
-                pass  # it wants no gradient any more
-            elif meta.grad is None:
-                from gradlib.core.tensor import wrap
-
-                meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
-            else:
-                from gradlib.core.memory import add
-
-                add(meta.grad, g, "backward's addition to .grad")
-        if meta.accumulated_hooks:
-            self._run_hooks()
-
-    def accumulate_recorded(self, g: Any) -> None:
-        """Replace the gradient by its differentiable sum with what arrived; the first one is copied, in the leaf's layout."""
-        leaf = self._leaf()
-        with _accumulating:
-            if leaf is not None and leaf._node is None:
-                pass
-            elif self.meta.grad is None:
-                first = self.meta.grad = g.clone()
-                if not self._fits(first._array):
-                    first._array = self._laid_out(first._array)
-            else:
-                self.meta.grad = self.meta.grad + g
-        if self.meta.accumulated_hooks:
-            self._run_hooks()
-
-    def _run_hooks(self) -> None:
-        for hook in tuple((self.meta.accumulated_hooks or {}).values()):
-            answer = call_users(hook, self.variable)
-            if answer is None or answer is self.variable:
-                continue
-            if not hasattr(answer, "_array"):
-                raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}': a post accumulate grad hook returns None")
-            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
-
-    def _fits(self, g: Array) -> bool:
-        if not hasattr(g, "base") or g.base is not None or not is_writeable(g):
-            return False
-        return g.strides == self.array.strides if is_dense(self.array) else g.flags.c_contiguous
-
-    def _laid_out(self, g: Array) -> Array:
-        """A copy of g with the leaf's strides when the leaf is dense, else row-major."""
-        xp = namespace(self.array)
-        with on_device_of(self.array):
-            if g.shape == () or self.array.flags.c_contiguous or not is_dense(self.array):
-                return xp.array(g, dtype=self.dtype, order="C", copy=True)
-            result = xp.empty_like(self.array, order="K")
-            result[...] = g
-            return copy(result) if result.strides != self.array.strides else result
 
 
 def freed(node: Node) -> RuntimeError:

@@ -1,7 +1,8 @@
-"""Hooks for saved tensors: what a node keeps is packed by the user's function, and unpacked when the node runs.
+"""Saved tensors: how a node shows them, and how hooks change what it keeps.
 
-A node that was recorded under hooks has a ``Packed`` in the place of its tuple of saved values. The compiled ``run`` of an operation begins
-with ``a, b, = self.saved``, so unpacking is iterating: the plain path knows nothing of it.
+Under hooks a node keeps what the user's pack function made of each tensor, and calls the unpack function when it runs. It then holds a
+``Packed`` in the place of its tuple of saved values. The compiled ``run`` of an operation begins with ``a, b, = self.saved``, so unpacking
+is iterating: the fast path knows nothing of it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gradlib.backend.array import is_array
+from gradlib.backend.array import Array, is_array
 from gradlib.core.declaration import Op
 from gradlib.core.modes import local, no_grad
-from gradlib.core.node import Node, freed
+from gradlib.core.node import Node, Output, check_outputs, freed, stale
 from gradlib.core.tensor import Tensor, wrap
 
 Pack = Callable[[Tensor], Any]
@@ -106,6 +107,8 @@ def _packed(value: Any, pack: Pack, unpack: Unpack) -> Any:
 class SavedTensor:
     """One tensor that a node saved, as ``node._raw_saved_NAME`` shows it. Source: torch's SavedTensor."""
 
+    _node: Any  # an operation's, or a custom Function's where that saved it
+
     def __init__(self, node: Node, position: int, item: int | None = None) -> None:
         self._node = node
         self._position = position
@@ -198,3 +201,58 @@ def check_hooks(pack_hook: Any, unpack_hook: Any) -> None:
     for name, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
         if not callable(hook):
             raise TypeError(f"{name} is a function, got {type(hook).__name__}")
+
+
+# ---- what a node shows of what it saved -------------------------------------------------------------------------------------------
+
+
+class OpNode(Node):
+    """The node of an operation, which shows by name what the rules saved."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        """``_saved_NAME`` is what the derivative keeps of that name; torch's ``_saved_self`` and ``_saved_result`` work too.
+
+        ``_raw_saved_NAME`` is the same as a ``SavedTensor``, to which hooks can be given.
+        """
+        kind, found, wanted = name.partition("_saved_")
+        if not found or kind not in ("", "_raw"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        wanted = {"self": "input", "result": "out"}.get(wanted, wanted)
+        if wanted not in self.saved_names:
+            raise AttributeError(f"{self.name()} saves {', '.join(self.saved_names) or 'nothing'}; there is no {name}")
+        if not kind:
+            return self.unpack(wanted)
+        return saved_tensor(self, wanted)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(f"_saved_{name}" for name in self.saved_names), *(f"_raw_saved_{name}" for name in self.saved_names)]
+
+    def unpack(self, name: str) -> Any:
+        """The saved value of that name, checked, as a Tensor where it is one."""
+        if self.saved is None:
+            raise freed(self)
+        position = self.saved_names.index(name)
+        value = self.saved[position]
+        if name in self.output_names:
+            check_outputs(self)
+            return output_tensor(self, value, self.output_names.index(name))
+        version = getattr(value, "_version_slot", None)
+        if version is not None and version.changed >= self.seq:
+            raise stale(self, value._array.shape, version)
+        return value
+
+
+def output_tensor(node: Node, array: Array, index: int) -> Any:
+    """The Tensor that output ``index`` of this node is, rebuilt around its array (a node that held its output would hold itself).
+
+    None where it was not kept.
+    """
+    if array is None:
+        return None
+    result = wrap(array)
+    result._node = node if len(node.output_names) == 1 else Output(node, index, array)
+    if node.rare is not None and index in node.rare.output_tangents:
+        result.meta.tangents = node.rare.output_tangents[index]
+    return result

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import copy as copying
 import sys
+import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlib.backend import array as arrays, dtype as dtypes
+from gradlib.backend import array as arrays, dtype as dtypes, limits
 from gradlib.backend.array import Array
+from gradlib.backend.device import device, device_of, resolve
 from gradlib.backend.names import missing_attribute
-from gradlib.core.modes import local, refuse_differentiated, watch
-from gradlib.core.node import AccumulateGrad, Born, Detached, Meta, Node, Output, RemovableHandle, Version, add_hook, making
-from gradlib.core.readout import Readout, Size as Size
+from gradlib.backend.thread import call_users, kept_at_fork
+from gradlib.core.memory import add
+from gradlib.core.modes import local, next_seq, refuse_differentiated, watch
+from gradlib.core.node import Born, Detached, Meta, Node, Output, RemovableHandle, Version, add_hook, making
 
 if TYPE_CHECKING:
     from gradlib.core.methods import Methods  # what operations put on Tensor, as ci/stubs.py writes it down
@@ -26,7 +30,117 @@ else:
     Methods = object
 
 
-class Tensor(Readout, Methods):
+class Size(tuple[int, ...]):
+    """A shape: a tuple of sizes that also counts elements. Source: torch.Size."""
+
+    def numel(self) -> int:
+        """The product of the sizes."""
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self) -> str:
+        return f"gradlib.Size({list(self)})"
+
+
+_accumulating = kept_at_fork(threading.RLock())
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds what arrives to the leaf's ``.grad``. Source: torch's AccumulateGrad and its layout rules.
+
+    It shares ``meta`` (where the gradient is kept) with its leaf and holds the leaf itself weakly, so the two form no cycle.
+    """
+
+    __slots__ = ("_leaf", "array", "meta")
+
+    def __init__(self, leaf: Any) -> None:
+        self._leaf = weakref.ref(leaf)
+        self.array = leaf._array
+        self.meta = leaf.meta
+        self.edges = ()
+        self.saved = None
+        self.seq = next_seq()
+        self.shape = self.array.shape
+        self.dtype = self.array.dtype
+        self.rare = None
+
+    @property
+    def variable(self) -> Any:
+        """The leaf tensor whose gradient this node accumulates."""
+        leaf = self._leaf()
+        if leaf is None:
+            leaf = wrap(self.array)
+            leaf._meta = self.meta
+            leaf._node = self
+            self._leaf = weakref.ref(leaf)
+        return leaf
+
+    def __call__(self, *grads: Any) -> tuple[()]:
+        """Accumulate a gradient (a Tensor, or None) outside any walk."""
+        if len(grads) != 1:
+            raise TypeError(f"expected 1 arguments, got {len(grads)} instead")
+        if grads[0] is not None and not hasattr(grads[0], "_array"):
+            raise TypeError(f"argument 0 is not a Variable, got {type(grads[0]).__name__}")
+        if grads[0] is not None:
+            self.accumulate_recorded(grads[0]) if local.grad_enabled else self.accumulate(grads[0]._array, False)
+        return ()
+
+    def accumulate(self, g: Array, unshared: bool) -> None:
+        """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
+        leaf, meta = self._leaf(), self.meta
+        with _accumulating:
+            if leaf is not None and leaf._node is None:
+                pass  # it wants no gradient any more
+            elif meta.grad is None:
+                    meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
+            else:
+                add(meta.grad, g, "backward's addition to .grad")
+        if meta.accumulated_hooks:
+            self._run_hooks()
+
+    def accumulate_recorded(self, g: Any) -> None:
+        """Replace the gradient by its differentiable sum with what arrived; the first one is copied, in the leaf's layout."""
+        leaf = self._leaf()
+        with _accumulating:
+            if leaf is not None and leaf._node is None:
+                pass
+            elif self.meta.grad is None:
+                first = self.meta.grad = g.clone()
+                if not self._fits(first._array):
+                    first._array = self._laid_out(first._array)
+            else:
+                self.meta.grad = self.meta.grad + g
+        if self.meta.accumulated_hooks:
+            self._run_hooks()
+
+    def _run_hooks(self) -> None:
+        for hook in tuple((self.meta.accumulated_hooks or {}).values()):
+            answer = call_users(hook, self.variable)
+            if answer is None or answer is self.variable:
+                continue
+            if not hasattr(answer, "_array"):
+                raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}': a post accumulate grad hook returns None")
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+    def _fits(self, g: Array) -> bool:
+        if not hasattr(g, "base") or g.base is not None or not arrays.is_writeable(g):
+            return False
+        return g.strides == self.array.strides if arrays.is_dense(self.array) else g.flags.c_contiguous
+
+    def _laid_out(self, g: Array) -> Array:
+        """A copy of g with the leaf's strides when the leaf is dense, else row-major."""
+        xp = arrays.namespace(self.array)
+        with arrays.on_device_of(self.array):
+            if g.shape == () or self.array.flags.c_contiguous or not arrays.is_dense(self.array):
+                return xp.array(g, dtype=self.dtype, order="C", copy=True)
+            result = xp.empty_like(self.array, order="K")
+            result[...] = g
+            return arrays.copy(result) if result.strides != self.array.strides else result
+
+
+class Tensor(Methods):
     """An n-dimensional array that records what is computed from it. Made by ``gradlib.tensor`` and friends.
 
     Attributes of your own, such as ``p.no_decay = True``, stay with this object and its copies; what operations make of it has none.
@@ -305,6 +419,200 @@ class Tensor(Readout, Methods):
 
         return describe(self)
 
+    # ---- what it tells of its array, and its values as Python and NumPy objects --------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        """The size of each dimension. Source: torch.Tensor.shape."""
+        return Size(self._array.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the elements, one of NumPy's. Source: torch.Tensor.dtype."""
+        return self._array.dtype
+
+    @property
+    def device(self) -> device:
+        """Where the elements lie. Source: torch.Tensor.device."""
+        return device_of(self._array)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the elements lie on a GPU. Source: torch.Tensor.is_cuda."""
+        return arrays.device_index(self._array) is not None
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are. Source: torch.Tensor.ndim."""
+        return self._array.ndim
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of one element. Source: torch.Tensor.itemsize."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements. Source: torch.Tensor.nbytes."""
+        return self._array.size * self._array.itemsize
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size along ``dim``."""
+        return self.shape if dim is None else self._array.shape[dim]
+
+    def dim(self) -> int:
+        """How many dimensions there are. Source: torch.Tensor.dim."""
+        return self._array.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """How many elements there are."""
+        return int(self._array.size)
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        """The bytes of one element. Source: torch.Tensor.element_size."""
+        return self._array.itemsize
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The steps between neighbours along each dimension, in elements (torch's unit; NumPy counts bytes)."""
+        strides = tuple(step // self._array.itemsize for step in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        array = self._array
+        return array.data.ptr if arrays.is_cupy(array) else array.__array_interface__["data"][0]
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie row after row, or in the order of a memory format."""
+        array = self._array
+        if memory_format is limits.channels_last or memory_format is limits.channels_last_3d:
+            order = (0, 2, 3, 1) if memory_format is limits.channels_last else (0, 2, 3, 4, 1)
+            return array.ndim == len(order) and bool(array.transpose(order).flags.c_contiguous)
+        limits.check_format("is_contiguous", memory_format)
+        return bool(array.flags.c_contiguous)
+
+    @property
+    def layout(self) -> limits.layout:
+        """How the elements lie in memory: always ``strided``."""
+        return limits.strided
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the elements lie on the host. Source: torch.Tensor.is_cpu."""
+        return not self.is_cuda
+
+    def get_device(self) -> int:
+        """The number of its CUDA device, -1 on the host."""
+        index = arrays.device_index(self._array)
+        return -1 if index is None else index
+
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers. Source: torch.Tensor.is_signed."""
+        return self._array.dtype.kind not in "ub"
+
+    def is_conj(self) -> bool:
+        """False: a conjugate is computed at once here, where torch may only mark it."""
+        return False
+
+    def is_neg(self) -> bool:
+        """False: a negative is computed at once here, where torch may only mark it."""
+        return False
+
+    def is_nonzero(self) -> bool:
+        """Whether the only element is not zero. Raises: RuntimeError when there is not exactly one."""
+        return bool(self)
+
+    def is_same_size(self, other: Any) -> bool:
+        """Whether the other tensor has the same shape. Source: torch.Tensor.is_same_size."""
+        return tuple(self._array.shape) == tuple(other.shape)
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a real floating-point one. Source: torch.Tensor.is_floating_point."""
+        return dtypes.is_floating_point(self._array.dtype)
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is a complex one. Source: torch.Tensor.is_complex."""
+        return self._array.dtype.kind == "c"
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a NumPy array that shares this memory.
+
+        Args:
+            force: also detach and copy from a CUDA device.
+        Raises: TypeError for a tensor on a CUDA device, RuntimeError for one that requires a gradient (while recording), unless forced.
+        Source: torch.Tensor.numpy.
+        """
+        if self.is_cuda and not force:
+            raise TypeError(f"can't convert {self.device} tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        if self._node is not None and local.grad_enabled and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return arrays.move(self._array, None)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """How CuPy, Numba and PyTorch share this memory: ``cupy.asarray(tensor)`` copies nothing.
+
+        Raises: AttributeError for a tensor in host memory, RuntimeError for one that requires a gradient.
+        Source: torch.Tensor.__cuda_array_interface__; version 3 of the CUDA array interface.
+        """
+        if not self.is_cuda:
+            raise AttributeError(f"Can't get __cuda_array_interface__ of a tensor on {self.device}. Use Tensor.cuda() to move it first.")
+        if self._node is not None:
+            raise RuntimeError("Can't get __cuda_array_interface__ of a Tensor that requires grad. Use tensor.detach() first.")
+        return self._array.__cuda_array_interface__
+
+    def item(self) -> Any:
+        """The only element as a Python number. Raises: RuntimeError when there is not exactly one."""
+        if self._array.size != 1:
+            raise RuntimeError(f"a Tensor with {self._array.size} elements cannot be converted to Scalar")
+        return self._array.item() if self._array.dtype.kind != "V" else float(arrays.move(self._array, None).reshape(()))
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists, or a number for a 0-d tensor."""
+        host = arrays.move(self._array, None)
+        return (host.astype(np.float32) if host.dtype.kind == "V" else host).tolist()
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            kind = "no values" if self._array.size == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub" or self._array.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __contains__(self, value: Any) -> bool:
+        if isinstance(value, Tensor):
+            value = arrays.move(value._array, arrays.device_index(self._array))
+        with arrays.on_device_of(self._array):
+            return bool((self._array == value).any())
+
+    def __len__(self) -> int:
+        if self._array.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self._array.ndim == 0 and spec else object.__format__(self, spec)
+
     # ---- copies of the object ---------------------------------------------------------------------------------------------
 
     def __copy__(self) -> Tensor:
@@ -363,8 +671,6 @@ class InferenceTensor(Tensor):
 
 
 def _unpickle(cls: type[Tensor], array: np.ndarray, order: tuple[int, ...], place: str, requires_grad: bool) -> Tensor:
-    from gradlib.backend.device import resolve
-
     array = array.astype(dtypes.as_dtype(array.dtype))
     return _of_class(cls, arrays.move(array, resolve(place)).transpose(np.argsort(order).tolist())).want_grad(requires_grad)
 

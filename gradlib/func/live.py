@@ -11,8 +11,8 @@ from typing import Any
 
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at
 from gradlib.core.modes import enable_grad, local, next_seq, no_grad, transforming, watch
-from gradlib.core.node import AccumulateGrad, Born, Node
-from gradlib.core.tensor import Tensor
+from gradlib.core.node import Born, Node
+from gradlib.core.tensor import AccumulateGrad, Tensor
 
 
 class Passing(AccumulateGrad):

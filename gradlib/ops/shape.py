@@ -19,9 +19,8 @@ from gradlib.core.batched import Batched
 from gradlib.core.inplace import refuse_captured, refuse_leaf
 from gradlib.core.memory import refuse_inference
 from gradlib.core.modes import beneath, enable_grad, is_grad_enabled, watch
-from gradlib.core.node import AccumulateGrad
 from gradlib.core.op import composite, op, publish, published
-from gradlib.core.tensor import Tensor, wrap
+from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
 from gradlib.ops.dims import sized_method, sizes_of, wrap_dim, wrap_dims
 
 __all__ = [

@@ -10,9 +10,9 @@ from gradlib.autograd.function_node import FunctionNode
 from gradlib.backend.array import is_array
 from gradlib.core.backward import as_tuple
 from gradlib.core.edge import below
-from gradlib.core.node import AccumulateGrad, Node, Output
+from gradlib.core.node import Node, Output
 from gradlib.core.saved import Packed, PackedTensor
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import AccumulateGrad, Tensor
 
 __all__ = ["graphviz", "print_graph"]
 

@@ -15,9 +15,8 @@ import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
 from gradlib.core import modes
 from gradlib.core.edge import below
-from gradlib.core.node import AccumulateGrad
 from gradlib.core.op import COMPOSITES, REGISTRY
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import AccumulateGrad, Tensor
 from tests.core.test_memory import holds_arrays
 from tests.ops.case import Case, as_arrays, as_tensors, results
 from tests.values import host

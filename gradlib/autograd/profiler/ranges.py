@@ -12,8 +12,8 @@ from typing import Any
 
 from gradlib.core.inplace import CopySlices
 from gradlib.core.modes import local, next_seq, observer, watch
-from gradlib.core.node import AccumulateGrad, Node
-from gradlib.core.tensor import Tensor
+from gradlib.core.node import Node
+from gradlib.core.tensor import AccumulateGrad, Tensor
 
 
 def is_recording() -> bool:
