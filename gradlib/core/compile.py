@@ -343,6 +343,8 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
             lines += _unpacked_also(op, other, variant)
             continue
         lines += _unpacked_like(op, other, variant, place in op.without_tensors)
+    if len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
+        made = f"({made} if {' or '.join(f'n_{op.tensors[i]} is not None' for i in op.saving)} else Lasting)" if op.saving else made
     compute = [f"out = {variant.value(op, passed)}", f"if type(out) is not {variant.array}:", "    out = as_array(out)"]
     if op.rules:
         unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)

@@ -36,6 +36,7 @@ class Op:
         promote: how operands meet in dtype (see ``promoted`` in ``backend/dtype.py``).
         view: whether the result may share the first input's memory.
         saves_tensors: whether the rules ask for any; a node without them can run as often as one likes.
+        saving: positions among ``tensors`` of those whose rules ask for them; where none of these wants a gradient, the node holds no tensor.
         without_tensors: positions among ``tensors``; where one of these is a number, the node holds no tensor either.
         complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
             "explicit" (the rules treat complex numbers themselves) or "none".
@@ -93,6 +94,7 @@ class Op:
         }
         saved = {name for name in self.saved_names if name in self.tensors or name in self.outputs}
         self.saves_tensors = bool(saved)
+        self.saving = tuple(i for i, _ in enumerate(self.tensors) if any(i in self.needed_by[need] for need in saved))
         self.without_tensors = tuple(
             i
             for i, name in enumerate(self.tensors)

@@ -7,6 +7,7 @@ question answered beforehand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         result, outputs = _wrap_several(op, args, node, made)
     if node is not None and outputs:  # an empty dimension unbound gives none
         keep_stream(node, device_index(outputs[0]))
-        node.saved = _saved(op, args, inputs, values, outputs)
+        node.saved = _saved(op, args, node.edges, values, outputs)
         if watch.active and local.saving:
             node.saved = pack_results(op, node.saved, result)
     return result
@@ -168,7 +169,7 @@ def _new_node(op: Op, inputs: list[Any], values: list[Any], seq: int | None) -> 
     is_complex = any(getattr(getattr(v, "dtype", None), "kind", "") == "c" or isinstance(v, complex) for v in values)
     if is_complex and op.complex == "none":
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
-    if any(not is_array(values[i]) for i in op.without_tensors):
+    if any(not is_array(values[i]) for i in op.without_tensors) or not any(_is_active(op, edges, i) for i in op.saving):
         node = op.lasting_complex_node() if is_complex else op.lasting_node()
     else:
         node = op.complex_node() if is_complex else op.node()
@@ -180,6 +181,12 @@ def _new_node(op: Op, inputs: list[Any], values: list[Any], seq: int | None) -> 
     return node
 
 
+def _is_active(op: Op, edges: Sequence[Any], place: int) -> bool:
+    """Whether the tensor argument at this place among ``op.tensors`` (any of them, where it is the list) wants a gradient."""
+    own = edges[place:] if op.tensors[place] == op.sequence else edges[place : place + 1]
+    return any(edge is not None for edge in own)
+
+
 def _arguments(op: Op, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
     """The arguments again, raw arrays in the tensors' places."""
     full = list(args)
@@ -188,21 +195,17 @@ def _arguments(op: Op, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
     return full
 
 
-def _saved(op: Op, args: tuple[Any, ...], inputs: list[Any], values: list[Any], outputs: list[Any]) -> tuple[Any, ...]:
+def _saved(op: Op, args: tuple[Any, ...], edges: Sequence[Any], values: list[Any], outputs: list[Any]) -> tuple[Any, ...]:
     """What the rules that may run asked for, in the order of ``op.saved_names``."""
-    active = {
-        name: any(isinstance(x, Tensor) and x._node is not None for x in (inputs[i:] if name == op.sequence else inputs[i : i + 1]))
-        for i, name in enumerate(op.tensors)
-    }
+    active = [_is_active(op, edges, place) for place in range(len(op.tensors))]
     kept: list[Any] = []
     for name in op.saved_names:
-        if name in op.outputs:
-            wanted = name not in op.kept_for_joint or any(active[op.tensors[i]] for i in op.needed_by[name])
-            kept.append(outputs[op.outputs.index(name)] if wanted else None)
+        if (name in op.outputs or name in op.tensors) and not any(active[i] for i in op.needed_by[name]):
+            kept.append(None)
+        elif name in op.outputs:
+            kept.append(outputs[op.outputs.index(name)])
         elif name in op.params:
-            position = op.params.index(name)
-            wanted = name not in op.tensors or any(active[op.tensors[i]] for i in op.needed_by[name])
-            kept.append(_keepable(op, args[position]) if wanted else None)
+            kept.append(_keepable(op, args[op.params.index(name)]))
         else:
             owner, _, part = name.rpartition("_")
             place = op.tensors.index(owner)
