@@ -523,12 +523,10 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
     lines = [f"def {method}(self, g):"]
     shared = [name for name in op.saved_names if op.joint or len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
     unpacked = [line for name in shared for line in _unpacked(op, name, "    ", recorded)]
-    some = any(len(names) == 1 for names in op.rule_params.values()) and not unpacked  # of the rules need nothing that was saved
-    gone = ["if saved is None:", "    raise freed(self)"]
     if op.saved_names:
         lines.append("    saved = self.saved")
-        lines += ["    if saved is not None:"] if some else [f"    {line}" for line in gone if op.saves_tensors]
-        lines.append(f"    {'    ' if some else ''}{', '.join(op.saved_names)}, = saved")
+        lines += ["    if saved is None:", "        raise freed(self)"] if op.saves_tensors else []
+        lines.append(f"    {', '.join(op.saved_names)}, = saved")
     if any(name in op.outputs for name in op.saved_names):
         lines += ["    if self.rare is not None:", "        check_outputs(self)"]
     lines += unpacked
@@ -548,8 +546,6 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
             results.append(f"*{call}")
             continue
         lines += [f"    d_{tensor} = None", f"    if edges[{position}] is not None:"]
-        if some and len(op.rule_params[tensor]) > 1:
-            lines += [f"        {line}" for line in gone]
         for name in op.rule_params[tensor]:
             if name in op.saved_names and name not in shared:
                 lines += _unpacked(op, name, "        ", recorded)

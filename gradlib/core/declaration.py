@@ -36,7 +36,7 @@ class Op:
         promote: how operands meet in dtype (see ``promoted`` in ``backend/dtype.py``).
         view: whether the result may share the first input's memory.
         saves_tensors: whether the rules ask for any; a node without them can run as often as one likes.
-        saving: positions among ``tensors`` of those whose rules ask for them; where none of these wants a gradient, the node holds no tensor.
+        saving: positions among ``tensors`` of those whose rules ask for any; where none of these wants a gradient, the node has none.
         without_tensors: positions among ``tensors``; where one of these is a number, the node holds no tensor either.
         complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
             "explicit" (the rules treat complex numbers themselves) or "none".

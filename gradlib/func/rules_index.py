@@ -137,17 +137,17 @@ def _held(level: Level, value: Any) -> Any:
     return value if level.holds(value) else level.rows(whole(level, value))
 
 
-@rule("index_put")
+@rule("index_put", "index_add")
 def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    input, values, indices, accumulate, into = args
+    input, values, indices, into = args
     if into and not level.holds(input):
         refuse_rows(next(x for x in (values, *indices) if level.holds(x)), "index_put_")
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype.kind == "b" and level.holds(indices[0]):
-        return _where_masked(level, input, values, indices[0], accumulate, into)
+        return _where_masked(level, input, values, indices[0], op.name == "index_add", into)
     places = Places(level, indices, input.ndim)
     number = not isinstance(values, Tensor) and not ndim(values)
     values = values if number else places.arranged(level, values)
-    return perform(op, (whole(level, input), values, places.indices, accumulate, into))
+    return perform(op, (whole(level, input), values, places.indices, into))
 
 
 def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: bool, into: bool) -> Any:

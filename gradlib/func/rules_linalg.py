@@ -18,10 +18,10 @@ def of_matrices(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 @rule("solve", "solve_triangular")
 def solve(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Matrices that are the same for all rows are decomposed once, for all right sides side by side."""
-    (A, B), *rest = args
+    A, (B,), *rest = args
     if level.holds(A) or A.ndim > 2:
-        return perform(op, ([whole(level, A), whole(level, B)], *rest))
+        return perform(op, (whole(level, A), [whole(level, B)], *rest))
     size, columns = B.shape
     side_by_side = B.value.permute((1, 0, 2)).reshape((size, level.size * columns))
-    made = perform(op, ([A, side_by_side], *rest))
+    made = perform(op, (A, [side_by_side], *rest))
     return made.reshape((size, level.size, columns)).permute((1, 0, 2))

@@ -14,6 +14,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import failures_seen, is_array, namespace, on_device_of
+from gradlib.core.declaration import Joint
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -159,16 +160,18 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 # ---- triangular systems -------------------------------------------------------------------------------------------------------------
 
 
-def _triangle_slopes(g: Any, tensors: list[Any], out: Any, upper: bool, unitriangular: bool) -> list[Any]:
-    inner = solve_triangle(tensors[0].mT, g, not upper, unitriangular)
+def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool) -> list[Any]:
+    inner = solve_triangle(A.mT, g, not upper, unitriangular)
+    if out is None:
+        return [None, inner]
     outer = -(inner @ out.mT)
     return [triu(outer, 1 if unitriangular else 0) if upper else tril(outer, -1 if unitriangular else 0), inner]
 
 
-@op("other", promote=matrices("solve_triangular"), sequence="tensors", tensors=_triangle_slopes)
-def solve_triangular_op(xp: Any, tensors: Any, upper: bool, unitriangular: bool) -> Any:
-    """The solution by the triangle of a matrix alone."""
-    A, B = tensors
+@op("other", promote=matrices("solve_triangular"), sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes)
+def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
+    """The solution by the triangle of a matrix alone; B is a list of one."""
+    (B,) = B
     A = xp.triu(A) if upper else xp.tril(A)
     if unitriangular:
         A = xp.where(xp.eye(A.shape[-1], dtype=bool), 1, A)
@@ -191,7 +194,7 @@ def _substituted(A: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray:
 
 def solve_triangle(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution X of A X = B for triangular matrices A, of which the other triangle is not looked at."""
-    return solve_triangular_op([A, B], upper, unitriangular)
+    return solve_triangular_op(A, [B], upper, unitriangular)
 
 
 # ---- eigenvalues --------------------------------------------------------------------------------------------------------------------

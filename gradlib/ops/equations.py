@@ -10,6 +10,7 @@ import numpy as np
 
 from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.batched import Batched
+from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import zeros_of
@@ -130,15 +131,15 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 # ---- equations ----------------------------------------------------------------------------------------------------------------------
 
 
-def _solve_slopes(g: Any, tensors: list[Any], out: Any) -> list[Any]:
-    inner = solve_op([tensors[0].mT, g])
-    return [-(inner @ out.mT), inner]
+def _solve_slopes(g: Any, A: Any, out: Any) -> list[Any]:
+    inner = solve_op(A.mT, [g])
+    return [None if out is None else -(inner @ out.mT), inner]
 
 
-@op("other", promote=matrices("solve", square=True), sequence="tensors", tensors=_solve_slopes)
-def solve_op(xp: Any, tensors: Any) -> Any:
-    """The X of A X = B, for both together."""
-    return _attempt_regular("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, *tensors)
+@op("other", promote=matrices("solve", square=True), sequence="B", A=Joint(needs=("out",)), B=_solve_slopes)
+def solve_op(xp: Any, A: Any, B: Any) -> Any:
+    """The X of A X = B; B is a list of one."""
+    return _attempt_regular("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, A, *B)
 
 
 def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
@@ -173,7 +174,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     if vector and not left:
         raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation XA = B ({list(A.shape)} and {list(B.shape)})")
     A, B = _fit_together("solve", A, B[..., None] if vector else B, left)
-    X = solve_op([A, B]) if left else solve_op([A.mT, B.mT]).mT
+    X = solve_op(A, [B]) if left else solve_op(A.mT, [B.mT]).mT
     return X[..., 0] if vector else X
 
 

@@ -20,7 +20,7 @@ from gradlib.core.op import composite, publish, with_numpy_names
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.index import array_index, assign_into, gathered_ndim, index as pick, index_put_op, trimmed
+from gradlib.ops.index import array_index, gathered_ndim, index as pick, put, put_into, trimmed
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
@@ -153,10 +153,10 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def on_copy(*args: Any, **named: Any) -> Any:
-        return function(index_put_op, *args, **named)
+        return function(put, *args, **named)
 
     def in_place(input: Tensor, *args: Any, **named: Any) -> Tensor:
-        return write(input, lambda shadow: function(assign_into, shadow, *args, **named), f"{name}_", copies_input=False)
+        return write(input, lambda shadow: function(put_into, shadow, *args, **named), f"{name}_", copies_input=False)
 
     on_copy.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     in_place.__name__ = in_place.__qualname__ = f"{name}_"

@@ -263,22 +263,32 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 
 @op(
     "linear", sequence="indices", complex="explicit",
-    input=lambda g, indices, accumulate: g if accumulate else index_put_op(g, 0.0, indices),
+    input=lambda g, indices: index_put_op(g, 0.0, indices),
     values=lambda g, indices: index(g, indices),
 )  # fmt: skip
-def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False, into: bool = False) -> Any:
-    """A copy of input whose elements at ``indices`` are replaced by values, or added to; ``into`` writes input itself."""
+def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
+    """A copy of input whose elements at ``indices`` are replaced by values; ``into`` writes input itself."""
     result = input if into else xp.array(input, copy=True)
-    if accumulate:
-        add_at(result, indices, values)
-    else:
-        _store(result, key_of(indices), values)
+    _store(result, key_of(indices), values)
     return result
 
 
-def assign_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
-    """``index_assign`` for the stand-in of a tensor that is being written: into its memory, unless a layer looks on."""
-    return index_put_op(input, values, indices, accumulate, not watch.active)
+@op("linear", sequence="indices", complex="explicit", input=lambda g: g, values=lambda g, indices: index(g, indices))
+def index_add_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
+    """A copy of input to whose elements at ``indices`` values are added, where repeats count; ``into`` writes input itself."""
+    result = input if into else xp.array(input, copy=True)
+    add_at(result, indices, values)
+    return result
+
+
+def put(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False, into: bool = False) -> Any:
+    """``index_put_op``, or ``index_add_op``."""
+    return (index_add_op if accumulate else index_put_op)(input, values, indices, into)
+
+
+def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
+    """``put`` for the stand-in of a tensor that is being written: into its memory, unless a layer looks on."""
+    return put(input, values, indices, accumulate, not watch.active)
 
 
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
@@ -361,10 +371,10 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
                 raise
             input.version.bump()
         elif gather is None:
-            write(slice_op(input, view or (...,)), lambda shadow: assign_into(shadow.data, values, []), _WRITE, False, False)
+            write(slice_op(input, view or (...,)), lambda shadow: put_into(shadow.data, values, []), _WRITE, False, False)
         else:
             target = input if view is None else slice_op(input, view)
-            write(target, lambda shadow: assign_into(shadow, values, gather), _WRITE, False, False)
+            write(target, lambda shadow: put_into(shadow, values, gather), _WRITE, False, False)
 
 
 publish(getitem, "__getitem__")

@@ -16,7 +16,7 @@ from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import clone
 from gradlib.ops.gather import along, put_shaped, values_for, writing
-from gradlib.ops.index import assign_into, index as pick, index_put_op, key_of, slice_op
+from gradlib.ops.index import index as pick, index_add_op, key_of, put_into, slice_op
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
 
@@ -73,7 +73,7 @@ def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, valu
     src = value if src is None else src
     if reduce == "multiply":
         src = src if isinstance(src, Tensor) or is_array(src) else expand(values_for("scatter", src, input), index.shape)
-        return scatter_reduce(clone(input) if put is assign_into else input, dim, index, src, "prod")
+        return scatter_reduce(clone(input) if put is put_into else input, dim, index, src, "prod")
     if reduce not in (None, "add"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     return _scattered(put, "scatter", input, dim, index, src, reduce == "add")
@@ -142,7 +142,7 @@ def _other_factors(g: Any, input: Any, src: Any, indices: Any) -> Any:
 def _among_factors(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
     """For each element of src, g times the product of all the others that met at its place, zeros among them or not."""
     zero = src == 0
-    zeros_met = pick(index_put_op(zeros_like(input), ones_like(src) * zero, indices, True), indices)
+    zeros_met = pick(index_add_op(zeros_like(input), ones_like(src) * zero, indices), indices)
     alone = zero & (zeros_met == 1)
     product = multiply_at(input, where(alone, ones_like(src), src), indices)
     others = pick(g * out, indices) / where(zero, ones_like(src), src)
@@ -165,7 +165,7 @@ def _shares(g: Any, input: Any, src: Any, out: Any, indices: Any) -> tuple[Any, 
     """g divided by how many elements equal the result, and which of input and of src do."""
     ones = ones_like(g)
     mine, its = ones * (input == out), pick(ones, indices) * (src == pick(out, indices))
-    return g / index_put_op(mine, its, indices, True), mine, its
+    return g / index_add_op(mine, its, indices), mine, its
 
 
 def _own_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:

@@ -21,6 +21,10 @@ def leaf(*values: float) -> Tensor:
     return gradlib.tensor(values or (1.0, 2.0, 3.0), dtype=gradlib.float64, requires_grad=True)
 
 
+def places(*shape: int) -> Tensor:
+    return gradlib.tensor([0, 2, 2]).reshape(shape or (3,))
+
+
 def ones(*shape: int) -> Tensor:
     return gradlib.ones(shape, dtype=gradlib.float64)
 
@@ -147,6 +151,9 @@ class TestRetaining:
             lambda x: x.float().double().clone() + x.floor(),
             lambda x: x * 2 + 3 * x - x / 4,
             lambda x: x.remainder(2) + x.fmod(x.detach()) + x.lerp(x.T, 0.5) + gradlib.addcmul(x, x.detach(), x.detach()),
+            lambda x: x.addcdiv(x.detach(), x.detach(), value=2) + gradlib.nn.functional.linear(x.detach(), x.detach(), x[0]),
+            lambda x: x.index_add(0, places(), x.detach()) + x.clone().index_add_(1, places(), x.detach(), alpha=2),
+            lambda x: x.scatter_add(0, places(3, 1), x.detach()) + x.index_put((places(), places()), x.detach()[0], accumulate=True),
         ],
     )
     def test_such_programs(self, program: Callable[[Tensor], Tensor]) -> None:

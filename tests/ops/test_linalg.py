@@ -254,6 +254,21 @@ def test_which_right_sides_are_vectors() -> None:
     assert linalg.solve(A.expand(5, 1, 3, 3), A.expand(4, 3, 3)).shape == (5, 4, 3, 3)
 
 
+@pytest.mark.parametrize("call", [gradlib.linalg.solve, lambda A, B: gradlib.linalg.solve_triangular(A, B, upper=True)])
+def test_the_right_side_of_an_equation_is_not_kept(call: Callable[..., Any]) -> None:
+    """Nor is the solution, where the matrix wants no gradient."""
+    A, B = (gradlib.eye(2, dtype=gradlib.float64) * 2).requires_grad_(), gradlib.ones(2, 1, dtype=gradlib.float64)
+    X = call(A, B)
+    B.zero_()
+    X.sum().backward()
+    assert A.grad[0].tolist() == [-0.25, -0.25]
+    right = gradlib.ones(2, 1, dtype=gradlib.float64, requires_grad=True)
+    X = call(A.detach(), right)
+    X.mul_(2)
+    X.sum().backward()
+    assert right.grad.tolist() == [[1], [1]]
+
+
 def test_the_other_triangle_is_not_looked_at() -> None:
     junk = gradlib.tensor(np.triu(np.full((3, 3), 1e6), 1))
     for upper in (False, True):
