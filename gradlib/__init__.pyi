@@ -288,7 +288,7 @@ def as_strided(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int
     """
 
 def as_strided_(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int | None = None) -> Tensor:
-    """``as_strided`` of the tensor itself. Source: torch.Tensor.as_strided_."""
+    """``as_strided`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.as_strided_."""
 
 def as_tensor(data: Any, dtype: _DType | None = None, device: _Device | None = None) -> Tensor:
     """A tensor of the data without a copy where none is needed: arrays share their memory, a Tensor is returned as it is.
@@ -443,7 +443,13 @@ def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
 def chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``clip`` under torch's usual name."""
+    """Each element, or the bound that it passes; the gradient passes inside the closed interval.
+
+    Args:
+        min, max: numbers or tensors that broadcast with input; at least one. Where min is larger than max the result is max.
+    Raises: RuntimeError without a bound.
+    Source: torch.clamp.
+    """
 
 def clamp_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
     """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1001,19 +1007,19 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm to base 10 of each element."""
 
 def log10_(input: Tensor) -> Tensor:
-    """``log1p`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+    """``log10`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(1 + x) of each element, exact also near 0."""
 
 def log1p_(input: Tensor) -> Tensor:
-    """``log2`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+    """``log1p`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Logarithm to base 2 of each element."""
 
 def log2_(input: Tensor) -> Tensor:
-    """``log10`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+    """``log2`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def log_(input: Tensor) -> Tensor:
     """``log`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

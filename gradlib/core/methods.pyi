@@ -553,7 +553,7 @@ class Methods:
     def chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     def clamp(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-        """``clip`` under torch's usual name."""
+        """Each element, or the bound that it passes; the gradient passes inside the closed interval."""
 
     def clamp_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
         """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -571,7 +571,7 @@ class Methods:
         """``clamp_min`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def clip(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-        """``clip`` under torch's usual name."""
+        """Each element, or the bound that it passes; the gradient passes inside the closed interval."""
 
     def clip_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
         """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

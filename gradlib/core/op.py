@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,7 +103,8 @@ def op(
         inplace: also declare ``NAME_``, which writes the result into the first input.
         method: put it on Tensor under its own name; when left out, unless its name ends in ``_op``.
         label: the public function that it is a part of, by whose name observers see it.
-        aliases: further names on Tensor; Python's operators (``__add__``) leave what they do not understand to the other operand.
+        aliases: further names, on Tensor and in the module's ``__all__`` where the name itself is; Python's operators (``__add__``)
+            leave what they do not understand to the other operand.
         rules: for each differentiable input a function that gives its gradient, or ``Joint`` where that of the list gives it.
     Returns: a decorator whose result is the public function.
     """
@@ -116,9 +118,9 @@ def op(
         OPERATIONS.add(made.label)
         if method or (method is None and not value.__name__.endswith("_op")):
             publish(made.call, made.name)
-        for name_too in aliases:
-            if not name_too.startswith("__"):
-                publish(named(made.call, name_too, node=False), name_too)
+        for alias in aliases:
+            if not alias.startswith("__"):
+                also_called(named(made.call, alias, node=False), alias, value, method is not False)
         if operators := [name for name in aliases if name.startswith("__")]:
             publish(compile_call(made, operator=True), *operators)
         if inplace:
@@ -133,6 +135,17 @@ def inplace_name(name: str) -> str | None:
     if not name.startswith("__"):
         return f"{name}_"
     return None if name.startswith("__r") and name != "__rshift__" else f"__i{name[2:]}"
+
+
+def also_called(function: Callable[..., Any], alias: str, declared: Callable[..., Any], method: bool) -> None:
+    """Offer a function under an alias wherever the declared one is offered: as a method of Tensor, and in the ``__all__`` of its module."""
+    if method:
+        publish(function, alias)
+    module = sys.modules[declared.__module__]
+    public: list[str] = getattr(module, "__all__", [])
+    if declared.__name__ in public:
+        setattr(module, alias, function)
+        public.append(alias)
 
 
 COMPOSITES: dict[str, Callable[..., Any]] = {}
@@ -151,30 +164,19 @@ def composite(
     elif "dim" in inspect.signature(value).parameters:
         function = compile_composite(value, None)  # the operation of its name, which it calls, is what is seen
     COMPOSITES[name] = function
-    COMPOSED.add(name)
+    COMPOSED.update((name, *aliases))
     if method:
         publish(function, name)
-    for name_too in aliases:
-        publish(composed(value, name_too), name_too)
+    for alias in aliases:
+        also_called(compile_composite(value, alias), alias, value, method)
     if inplace:
+
         def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
             return write(input, lambda shadow: value(shadow, *args, **kwargs), f"{name}_")
 
         call.__name__ = call.__qualname__ = f"{name}_"
         call.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
         publish(call, *filter(None, map(inplace_name, (name, *aliases))))
-    return function
-
-
-def composed(function: Callable[..., Any], label: str) -> Callable[..., Any]:
-    """A function of operations under another name, by which observers see it."""
-    COMPOSED.add(label)
-    return compile_composite(function, label)
-
-
-def published(name: str) -> Callable[..., Any]:
-    """What Tensor has under this name, for a module to offer it too."""
-    function: Callable[..., Any] = getattr(Tensor, name)
     return function
 
 

@@ -20,12 +20,7 @@ __all__ = ["chunk_vmap", "vmap"]
 
 
 def vmap(
-    func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
-    randomness: str = "error",
-    *,
-    chunk_size: int | None = None,
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Callable[..., Any]:
     """The function that maps ``func`` over a dimension of its arguments, as if it were called for each slice, in one go.
 

@@ -67,9 +67,7 @@ def _filled(level: Level, function: Callable[..., Any], args: tuple[Any, ...], n
         )
     with lifted(level), settled(level):
         function(
-            target.value,
-            *(aligned(level, v, target.ndim) for v in rest),
-            **{k: aligned(level, v, target.ndim) for k, v in named.items()},
+            target.value, *(aligned(level, v, target.ndim) for v in rest), **{k: aligned(level, v, target.ndim) for k, v in named.items()}
         )
     return target
 

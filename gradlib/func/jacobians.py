@@ -164,5 +164,3 @@ def _over(pull: Callable[..., Any], rows: list[Tensor], total: int, chunk_size: 
             made = pull(*(level.rows(g.narrow(0, start, count)) for g in rows))
         parts.append([level.matched(d) for d in made])
     return parts[0] if len(parts) == 1 else [cat(list(pieces), 0) for pieces in zip(*parts, strict=True)]
-
-

@@ -297,5 +297,3 @@ def to_classes(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     wide = (level.size, *shape) if len(shape) == 1 else (level.size * shape[0], *shape[1:])
     made = perform(op, (values, folded, None, ignore_index, "none", wide))
     return made.reshape((level.size, *shape))
-
-

@@ -146,9 +146,7 @@ def _with_aux(made: Any, has_aux: bool, called: str) -> tuple[Any, Any]:
     if not has_aux:
         return made, ()
     if not (isinstance(made, tuple) and len(made) == 2):
-        raise RuntimeError(
-            f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(made).__name__}"
-        )
+        raise RuntimeError(f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(made).__name__}")
     return made
 
 
@@ -179,9 +177,7 @@ def _gradients(outputs: Any, leaves: list[Tensor], cotangents: Any, create_graph
     reached = [(y, g) for y, g in zip(outputs, cotangents, strict=True) if y.requires_grad]
     for y, g in zip(outputs, cotangents, strict=True):
         if g is not None and isinstance(g, Tensor) and g.shape != y.shape:
-            raise RuntimeError(
-                f"Mismatch in shape: grad_output has a shape of {list(g.shape)} and output has a shape of {list(y.shape)}."
-            )
+            raise RuntimeError(f"Mismatch in shape: grad_output has a shape of {list(g.shape)} and output has a shape of {list(y.shape)}.")
     if not reached:
         return [zeros_like(x) for x in leaves]
     ys, gs = zip(*reached, strict=True)

@@ -26,13 +26,7 @@ from gradlib.ops.loss import (
     nll_loss as nll_loss,
     smooth_l1_loss as smooth_l1_loss,
 )
-from gradlib.ops.nn import (
-    embedding as embedding,
-    layer_norm as layer_norm,
-    linear as linear,
-    one_hot as one_hot,
-    pad as pad,
-)
+from gradlib.ops.nn import embedding as embedding, layer_norm as layer_norm, linear as linear, one_hot as one_hot, pad as pad
 
 
 def _implied(name: str, input: Any, dim: int | None) -> int:

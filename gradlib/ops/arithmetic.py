@@ -14,15 +14,12 @@ from gradlib.backend.array import is_array, is_cupy
 from gradlib.backend.dtype import promote
 from gradlib.core.dispatch import operate
 from gradlib.core.inplace import write
-from gradlib.core.op import composite, op, publish, published
+from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import zeros_like
 from gradlib.ops.kinds import takes
 
-__all__ = [
-    "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply", "remainder", "rsub", "sub",
-    "subtract", "true_divide",
-]  # fmt: skip
+__all__ = ["add", "addcdiv", "addcmul", "div", "floor_divide", "fmod", "lerp", "mul", "remainder", "rsub", "sub", "true_divide"]
 
 
 # ---- sums and differences -------------------------------------------------------------------------------------------------------
@@ -301,6 +298,3 @@ def addcdiv(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
     Source: torch.addcdiv.
     """
     return input + _scaled(tensor1 / tensor2, value)
-
-
-subtract, multiply, divide = map(published, ("subtract", "multiply", "divide"))

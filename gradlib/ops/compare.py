@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from gradlib.backend.array import is_array
 from gradlib.backend.dtype import promote
 from gradlib.core.inplace import inplace_form
-from gradlib.core.op import REGISTRY, CompiledOp, composite, inplace_name, op, publish, published
+from gradlib.core.op import CompiledOp, composite, inplace_name, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import zeros_like
@@ -17,47 +19,70 @@ from gradlib.ops.kinds import takes
 
 __all__ = [
     "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "eq",
-    "equal", "ge", "greater", "greater_equal", "gt", "isclose", "le", "less", "less_equal", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "lt", "ne", "not_equal",
+    "equal", "ge", "gt", "isclose", "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne",
 ]  # fmt: skip
 
 BOTH = ("input", "other")
 
 
+def _compares(promote: Any, aliases: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a comparison, and its in-place forms, which have the dtype of the tensor that is written and a derivative of zeros.
+
+    So it is in torch, which gives none to those of ``logical_and`` and its like and leaves the tensor the history of values that are gone.
+    """
+
+    def declare(value: Callable[..., Any]) -> Callable[..., Any]:
+        name, operands = value.__name__, tuple(inspect.signature(value).parameters)[1:]
+        call = op("none", promote=promote, also=operands, aliases=aliases)(value)
+
+        def one(xp: Any, input: Any, dtype: Any) -> Any:
+            return value(xp, input).astype(dtype)
+
+        def two(xp: Any, input: Any, other: Any, dtype: Any) -> Any:
+            return value(xp, input, other).astype(dtype)
+
+        zeros = dict.fromkeys(operands, lambda g: zeros_like(g))
+        form = CompiledOp(two if "other" in zeros else one, "elementwise", zeros, name=name, promote=promote, complex="explicit")
+        publish(inplace_form(form, lambda shadow: (shadow.dtype,)), *filter(None, map(inplace_name, (name, *aliases))))
+        return call
+
+    return declare
+
+
 # ---- comparisons --------------------------------------------------------------------------------------------------------------
 
 
-@op("none", promote="same", also=BOTH, aliases=("__eq__",))
+@_compares(promote="same", aliases=("__eq__",))
 def eq(xp: Any, input: Any, other: Any) -> Any:
     """Whether the elements of each pair are equal."""
     return xp.equal(input, other)
 
 
-@op("none", promote="same", also=BOTH, aliases=("not_equal", "__ne__"))
+@_compares(promote="same", aliases=("not_equal", "__ne__"))
 def ne(xp: Any, input: Any, other: Any) -> Any:
     """Whether the elements of each pair differ."""
     return xp.not_equal(input, other)
 
 
-@op("none", promote=takes("lt", "bif"), also=BOTH, aliases=("less", "__lt__"))
+@_compares(promote=takes("lt", "bif"), aliases=("less", "__lt__"))
 def lt(xp: Any, input: Any, other: Any) -> Any:
     """Whether each element of input is smaller than that of other."""
     return xp.less(input, other)
 
 
-@op("none", promote=takes("le", "bif"), also=BOTH, aliases=("less_equal", "__le__"))
+@_compares(promote=takes("le", "bif"), aliases=("less_equal", "__le__"))
 def le(xp: Any, input: Any, other: Any) -> Any:
     """Whether each element of input is at most that of other."""
     return xp.less_equal(input, other)
 
 
-@op("none", promote=takes("gt", "bif"), also=BOTH, aliases=("greater", "__gt__"))
+@_compares(promote=takes("gt", "bif"), aliases=("greater", "__gt__"))
 def gt(xp: Any, input: Any, other: Any) -> Any:
     """Whether each element of input is larger than that of other."""
     return xp.greater(input, other)
 
 
-@op("none", promote=takes("ge", "bif"), also=BOTH, aliases=("greater_equal", "__ge__"))
+@_compares(promote=takes("ge", "bif"), aliases=("greater_equal", "__ge__"))
 def ge(xp: Any, input: Any, other: Any) -> Any:
     """Whether each element of input is at least that of other."""
     return xp.greater_equal(input, other)
@@ -70,56 +95,28 @@ def _truths(values: list[Any]) -> list[Any]:
     return [v.astype(bool, copy=False) if is_array(v) else bool(v) for v in values]
 
 
-@op("none", promote=_truths, also=("input",))
+@_compares(promote=_truths)
 def logical_not(xp: Any, input: Any) -> Any:
     """Whether each element is zero."""
     return xp.logical_not(input)
 
 
-@op("none", promote=_truths, also=BOTH)
+@_compares(promote=_truths)
 def logical_and(xp: Any, input: Any, other: Any) -> Any:
     """Whether both elements of each pair are nonzero."""
     return xp.logical_and(input, other)
 
 
-@op("none", promote=_truths, also=BOTH)
+@_compares(promote=_truths)
 def logical_or(xp: Any, input: Any, other: Any) -> Any:
     """Whether any element of each pair is nonzero."""
     return xp.logical_or(input, other)
 
 
-@op("none", promote=_truths, also=BOTH)
+@_compares(promote=_truths)
 def logical_xor(xp: Any, input: Any, other: Any) -> Any:
     """Whether exactly one element of each pair is nonzero."""
     return xp.logical_xor(input, other)
-
-
-# ---- written in place ---------------------------------------------------------------------------------------------------------
-
-
-def _written(name: str, *aliases: str) -> None:
-    """Declare the in-place forms: in the dtype of the tensor that is written they have a derivative, of zeros, as in torch.
-
-    torch gives none to those of ``logical_and`` and its like, and leaves the tensor the history of values that are gone.
-    """
-    made = REGISTRY[name]
-
-    def one(xp: Any, input: Any, dtype: Any) -> Any:
-        return made.value(xp, input).astype(dtype)
-
-    def two(xp: Any, input: Any, other: Any, dtype: Any) -> Any:
-        return made.value(xp, input, other).astype(dtype)
-
-    zeros = dict.fromkeys(made.tensors, lambda g: zeros_like(g))
-    form = CompiledOp(two if "other" in zeros else one, "elementwise", zeros, name=name, promote=made.promote, complex="explicit")
-    publish(inplace_form(form, lambda shadow: (shadow.dtype,)), *filter(None, map(inplace_name, (name, *aliases))))
-
-
-for _name, *_aliases in (
-    ("eq", "__eq__"), ("ne", "not_equal", "__ne__"), ("lt", "less", "__lt__"), ("le", "less_equal", "__le__"),
-    ("gt", "greater", "__gt__"), ("ge", "greater_equal", "__ge__"), ("logical_not",), ("logical_and",), ("logical_or",), ("logical_xor",),
-):  # fmt: skip
-    _written(_name, *_aliases)
 
 
 # ---- bits ---------------------------------------------------------------------------------------------------------------------
@@ -232,6 +229,3 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
 def equal(input: Any, other: Any) -> bool:
     """Whether both have the same shape and equal elements. Source: torch.equal."""
     return bool(tuple(input.shape) == tuple(other.shape) and eq(input, other).all())
-
-
-less, less_equal, greater, greater_equal, not_equal = map(published, ("less", "less_equal", "greater", "greater_equal", "not_equal"))

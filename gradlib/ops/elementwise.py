@@ -10,16 +10,15 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, special
 from gradlib.backend.limits import check_format
-from gradlib.core.op import composite, op, published
+from gradlib.core.op import composite, op
 from gradlib.ops.create import zeros_like
 from gradlib.ops.kinds import in_single, takes
 from gradlib.ops.select import where_op
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan",
-    "atanh", "ceil", "clone", "cos", "cosh", "erf", "exp", "exp2", "expm1", "fix", "floor", "frac", "isfinite", "isinf", "isnan",
-    "log", "log1p", "log2", "log10", "nan_to_num", "neg", "negative", "positive", "reciprocal", "round", "rsqrt", "sgn", "sigmoid",
-    "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clone", "cos", "cosh", "erf", "exp", "exp2", "expm1",
+    "floor", "frac", "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "nan_to_num", "neg", "positive", "reciprocal",
+    "round", "rsqrt", "sgn", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 LN2 = math.log(2)
@@ -357,7 +356,3 @@ def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
     if memory_format is not None:
         check_format("clone", memory_format)
     return xp.array(input, order="C" if 0 in input.strides else "K", copy=True)  # of what is expanded there is no order to keep
-
-
-absolute, negative, fix = map(published, ("absolute", "negative", "fix"))
-arcsin, arccos, arctan, arcsinh, arccosh, arctanh = (published(f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh"))

@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-from gradlib.core.op import published
+from typing import Any
 
-__all__ = [
-    "abs_",
-    "acos_",
-    "acosh_",
-    "addmv_",
-    "arccos_",
-    "arccosh_",
-    "arcsin_",
-    "arcsinh_",
-    "arctan_",
-    "arctanh_",
-    "asin_",
-    "asinh_",
-    "atan_",
-    "atanh_",
-    "ceil_",
-    "clamp_",
-    "clamp_max_",
-    "clamp_min_",
-    "clip_",
-    "conj_physical_",
-    "cos_",
-    "cosh_",
-    "detach_",
-    "erf_",
-    "exp2_",
-    "exp_",
-    "expm1_",
-    "fill_",
-    "fix_",
-    "floor_",
-    "frac_",
-    "index_put_",
-    "log1p_",
-    "log2_",
-    "log10_",
-    "log_",
-    "nan_to_num_",
-    "neg_",
-    "negative_",
-    "reciprocal_",
-    "relu_",
-    "round_",
-    "rsqrt_",
-    "sigmoid_",
-    "sin_",
-    "sinh_",
-    "sqrt_",
-    "square_",
-    "tan_",
-    "tanh_",
-    "trunc_",
-]  # fmt: skip
+from gradlib.core.tensor import Tensor
+from gradlib.ops import storage  # noqa: F401  (it puts as_strided_ on Tensor)
 
-(
-    abs_, acos_, acosh_, addmv_, arccos_, arccosh_, arcsin_, arcsinh_, arctan_, arctanh_, asin_, asinh_, atan_, atanh_, ceil_, clamp_,
-    clamp_max_, clamp_min_, clip_, conj_physical_, cos_, cosh_, detach_, erf_, exp2_, exp_, expm1_, fill_, fix_, floor_, frac_,
-    index_put_, log10_, log1p_, log2_, log_, nan_to_num_, neg_, negative_, reciprocal_, relu_, round_, rsqrt_, sigmoid_, sin_, sinh_,
-    sqrt_, square_, tan_, tanh_, trunc_,
-) = map(published, __all__)  # fmt: skip
+NAMES = """
+    abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh atan atanh ceil clamp clamp_max clamp_min clip
+    conj_physical cos cosh detach erf exp2 exp expm1 fill fix floor frac index_put log1p log2 log10 log nan_to_num neg negative
+    reciprocal relu round rsqrt sigmoid sin sinh sqrt square tan tanh trunc
+"""
+
+__all__ = [f"{name}_" for name in NAMES.split()]
+
+
+def __getattr__(name: str) -> Any:
+    """The method of Tensor, which is the function."""
+    if name in __all__:
+        return getattr(Tensor, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

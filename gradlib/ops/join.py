@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Namespace, row_major
-from gradlib.core.compile import named
-from gradlib.core.op import composed, composite, op, publish
+from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.shape import expand, reshape, unsqueeze
 from gradlib.ops.slices import narrow, split_with_sizes, unbind
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cat", "chunk", "column_stack", "concat",
-    "concatenate", "dsplit", "dstack", "hsplit", "hstack", "meshgrid", "row_stack", "split", "stack", "tensor_split", "vsplit", "vstack",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cat", "chunk", "column_stack", "dsplit",
+    "dstack", "hsplit", "hstack", "meshgrid", "split", "stack", "tensor_split", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -42,6 +41,7 @@ def _parted(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
     promote="same",
     sequence="tensors",
     method=False,
+    aliases=("concat", "concatenate"),
     complex="explicit",
     tensors=lambda g, tensors_shape, dim: _parted(g, tensors_shape, dim),
 )
@@ -82,9 +82,6 @@ def _misfit(tensors: Any, dim: int) -> str:
     )
 
 
-concat, concatenate = (named(cat, name, node=False) for name in ("concat", "concatenate"))
-
-
 @op("linear", promote="same", sequence="tensors", method=False, complex="explicit", tensors=lambda g, dim: list(unbind(g, dim)))
 def stack(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension. Raises: RuntimeError for unequal shapes. Source: torch.stack."""
@@ -109,13 +106,10 @@ def hstack(tensors: Sequence[Any]) -> Any:
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
-@composite(method=False)
+@composite(method=False, aliases=("row_stack",))
 def vstack(tensors: Sequence[Any]) -> Any:
     """Tensors one above another: along dimension 0, vectors as rows. Source: torch.vstack."""
     return cat(atleast_2d(*_some("vstack", tensors), several=True), 0)
-
-
-row_stack = composed(vstack, "row_stack")
 
 
 @composite(method=False)

@@ -10,14 +10,14 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
-from gradlib.core.op import op, publish, published
+from gradlib.core.op import op, publish
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.elementwise import log, sigmoid
 from gradlib.ops.kinds import takes
 from gradlib.ops.select import where_op
 
-__all__ = ["arctan2", "atan2", "hypot", "logaddexp", "pow"]
+__all__ = ["atan2", "hypot", "logaddexp", "pow"]
 
 
 # ---- powers ---------------------------------------------------------------------------------------------------------------------
@@ -131,6 +131,3 @@ def logaddexp(xp: Any, input: Any, other: Any) -> Any:
         return xp.logaddexp(input, other)
     swapped = input.real < other.real
     return xp.where(swapped, other, input) + xp.log1p(xp.exp(xp.where(swapped, input - other, other - input)))
-
-
-arctan2 = published("arctan2")

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, accumulate, row_major, running_fold
-from gradlib.core.op import composed, composite, op
+from gradlib.core.op import composite, op
 from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
@@ -21,7 +21,7 @@ from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim, unsqueeze
 from gradlib.ops.slices import select
 
-__all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "trapezoid", "trapz"]
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "trapezoid"]
 
 _WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 
@@ -233,7 +233,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return input
 
 
-@composite(method=False)
+@composite(method=False, aliases=("trapz",))
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Integral of samples along ``dim`` by the trapezoidal rule.
 
@@ -264,9 +264,6 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     if x.shape[along] != y.shape[dim]:
         raise _unpaired(x, y, dim)
     return sum((_part(x, along, 1, None) - _part(x, along, 0, x.shape[along] - 1)) * pairs, dim) / 2.0
-
-
-trapz = composed(trapezoid, "trapz")
 
 
 def _sampled(samples: Any, dim: int) -> int:

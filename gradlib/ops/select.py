@@ -10,7 +10,7 @@ from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.ops.kinds import takes
 
-__all__ = ["clamp", "clamp_max", "clamp_min", "clip", "fmax", "fmin", "maximum", "minimum", "where"]
+__all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimum", "where"]
 
 
 # ---- where --------------------------------------------------------------------------------------------------------------------
@@ -146,7 +146,8 @@ def clamp_op(xp: Any, input: Any, min: Any, max: Any) -> Any:
 _from_below, _from_above = (named(bound, "clamp", node=False) for bound in (clamp_min, clamp_max))
 
 
-def clip(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+@composite(inplace=True, aliases=("clip",))
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     """Each element, or the bound that it passes; the gradient passes inside the closed interval.
 
     Args:
@@ -161,9 +162,3 @@ def clip(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> An
     if min is None:
         return _from_above(input, max, out=out)
     return clamp_op(input, min, max, out=out)
-
-
-@composite(inplace=True, aliases=("clip",))
-def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
-    """``clip`` under torch's usual name."""
-    return clip(input, min, max, out=out)

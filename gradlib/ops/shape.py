@@ -19,13 +19,13 @@ from gradlib.core.batched import Batched
 from gradlib.core.inplace import refuse_captured, refuse_leaf
 from gradlib.core.memory import refuse_inference
 from gradlib.core.modes import beneath, enable_grad, is_grad_enabled, watch
-from gradlib.core.op import composite, op, publish, published
+from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
 from gradlib.ops.dims import sized_method, sizes_of, wrap_dim, wrap_dims
 
 __all__ = [
-    "adjoint", "broadcast_to", "expand", "expand_as", "flatten", "moveaxis", "movedim", "permute", "ravel", "reshape", "reshape_as",
-    "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze", "view_as",
+    "adjoint", "broadcast_to", "expand", "expand_as", "flatten", "movedim", "permute", "ravel", "reshape", "reshape_as", "squeeze",
+    "t", "transpose", "unflatten", "unsqueeze", "view_as",
 ]  # fmt: skip
 
 
@@ -176,9 +176,6 @@ def transpose(xp: Namespace, input: Any, dim0: int, dim1: int) -> Any:
     return input.swapaxes(wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim))
 
 
-swapaxes, swapdims = map(published, ("swapaxes", "swapdims"))
-
-
 def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes this one."""
     order = [0] * len(dims)
@@ -221,9 +218,6 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     rest = iter([d for d in range(ndim) if d not in old])
     place = dict(zip(new, old, strict=True))
     return permute(input, tuple(place[d] if d in place else next(rest) for d in range(ndim)))
-
-
-moveaxis = published("moveaxis")
 
 
 @op("linear", view=True, complex="explicit", input=lambda g: t(g))

@@ -20,7 +20,7 @@ from gradlib.ops.join import chunk, split
 from gradlib.ops.shape import turns
 from gradlib.ops.slices import as_strided, narrow
 
-__all__ = ["as_strided_", "resize_as_", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"]
+__all__ = ["resize_as_", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"]
 
 
 # ---- other memory ---------------------------------------------------------------------------------------------------------------
@@ -118,11 +118,6 @@ publish(resize_, "resize_")
 publish(resize_as_, "resize_as_")
 publish(set_, "set_")
 turns(as_strided, "as_strided_")
-
-
-def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """``as_strided`` of the tensor itself. Source: torch.Tensor.as_strided_."""
-    return input.as_strided_(size, stride, storage_offset)
 
 
 # ---- older ways -----------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ def ones(*shape: int) -> Tensor:
     return gradlib.ones(shape, dtype=gradlib.float64)
 
 
-
 def test_its_data_cannot_be_deleted() -> None:
     x = leaf()
     with pytest.raises(RuntimeError, match=r"Deleting tensor data is not allowed. Delete tensor instead!"):

@@ -440,6 +440,7 @@ def test_sums_in_half_precision_stop_at_2048() -> None:
 
 # ---- order ------------------------------------------------------------------------------------------------------------------------------
 
+
 def drawn_into(a: Any) -> None:
     """Random numbers written over what an array holds."""
     from cupy_backends.cuda.libs import curand

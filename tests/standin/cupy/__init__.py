@@ -31,14 +31,7 @@ from numpy import (
     uint64 as uint64,
 )  # fmt: skip
 
-from cupy import (
-    _environment as _environment,
-    _functions as _functions,
-    cuda as cuda,
-    lib as lib,
-    linalg as linalg,
-    random as random,
-)
+from cupy import _environment as _environment, _functions as _functions, cuda as cuda, lib as lib, linalg as linalg, random as random
 from cupy._array import ndarray as ndarray
 from cupy._functions import *
 from cupy._functions import abs as abs, all as all, any as any, max as max, min as min, sum as sum, ufunc as ufunc
