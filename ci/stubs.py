@@ -185,7 +185,7 @@ OVERLOADED = {
 
 COMMON = [
     "from gradlib.backend.device import device as _device_type",
-    "from gradlib.backend.random import Generator as Generator",
+    "from gradlib.core.random import Generator as Generator",
     "from gradlib.core.tensor import Size as Size, Tensor as Tensor\n",
 ]
 

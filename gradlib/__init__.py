@@ -62,14 +62,6 @@ from gradlib.backend.limits import (
     strided as strided,
 )
 from gradlib.backend.names import no_such_name as _no_such_name, suggest_names as _suggest_names
-from gradlib.backend.random import (
-    Generator as Generator,
-    get_rng_state as get_rng_state,
-    initial_seed as initial_seed,
-    manual_seed as manual_seed,
-    seed as seed,
-    set_rng_state as set_rng_state,
-)
 from gradlib.core.modes import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -77,6 +69,14 @@ from gradlib.core.modes import (
     is_inference_mode_enabled as is_inference_mode_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
+)
+from gradlib.core.random import (
+    Generator as Generator,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
 )
 from gradlib.core.show import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size, Tensor as Tensor

@@ -43,18 +43,18 @@ from gradlib.backend.limits import layout as layout
 from gradlib.backend.limits import memory_format as memory_format
 from gradlib.backend.limits import preserve_format as preserve_format
 from gradlib.backend.limits import strided as strided
-from gradlib.backend.random import Generator as Generator
-from gradlib.backend.random import get_rng_state as get_rng_state
-from gradlib.backend.random import initial_seed as initial_seed
-from gradlib.backend.random import manual_seed as manual_seed
-from gradlib.backend.random import seed as seed
-from gradlib.backend.random import set_rng_state as set_rng_state
 from gradlib.core.modes import enable_grad as enable_grad
 from gradlib.core.modes import inference_mode as inference_mode
 from gradlib.core.modes import is_grad_enabled as is_grad_enabled
 from gradlib.core.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from gradlib.core.modes import no_grad as no_grad
 from gradlib.core.modes import set_grad_enabled as set_grad_enabled
+from gradlib.core.random import Generator as Generator
+from gradlib.core.random import get_rng_state as get_rng_state
+from gradlib.core.random import initial_seed as initial_seed
+from gradlib.core.random import manual_seed as manual_seed
+from gradlib.core.random import seed as seed
+from gradlib.core.random import set_rng_state as set_rng_state
 from gradlib.core.show import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size
 from gradlib.core.tensor import Tensor as Tensor
@@ -83,7 +83,7 @@ bfloat16: np.dtype[Any]
 __version__: builtins.str
 from gradlib.core.methods import _Max, _Min, _Sort, _TopK, _KthValue, _Median, _Cummax, _Cummin, _MinMax, _Slogdet, _Eigh, _SVD, _QR, _Lstsq
 from gradlib.backend.device import device as _device_type
-from gradlib.backend.random import Generator as Generator
+from gradlib.core.random import Generator as Generator
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
 
 _bool: TypeAlias = builtins.bool

@@ -58,7 +58,7 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "gradlib").
 
 BEFORE = {
     "gradlib/core/README.md": "from gradlib.core.op import op",
-    "gradlib/func/README.md": "from gradlib.func.level import perform, rule\nfrom gradlib.ops.dims import wrap_dim",
+    "gradlib/func/README.md": "from gradlib.func.rules import perform, rule\nfrom gradlib.ops.dims import wrap_dim",
     "gradlib/autograd/profiler/README.md": (
         "import gradlib\ndef train_step():\n    gradlib.ones(3, requires_grad=True).exp().sum().backward()"
     ),

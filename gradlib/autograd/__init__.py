@@ -16,8 +16,9 @@ from gradlib.autograd.grad_mode import (
     set_multithreading_enabled as set_multithreading_enabled,
 )
 from gradlib.autograd.gradcheck import GradcheckError as GradcheckError, gradcheck as gradcheck, gradgradcheck as gradgradcheck
+from gradlib.autograd.gradient import grad as grad
 from gradlib.autograd.variable import Variable as Variable
-from gradlib.core.backward import backward as backward, grad as grad
+from gradlib.core.backward import backward as backward
 from gradlib.core.modes import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,

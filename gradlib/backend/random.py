@@ -10,8 +10,7 @@ import json
 import secrets
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from gradlib.backend.dtype import float16, float64, is_bfloat16
 from gradlib.backend.thread import kept_at_fork
 
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
-
-as_state: Callable[[Array], Any] = np.asarray
-"""How the bytes of a stream's state are handed out; ``ops/random.py``, which knows Tensors, says."""
 
 
 class _Locks:
@@ -39,16 +35,17 @@ class _Locks:
             lock.release()
 
 
-_made: weakref.WeakSet[Generator] = weakref.WeakSet()
+AnyRandom = TypeVar("AnyRandom", bound="RandomStream")
+
+_made: weakref.WeakSet[RandomStream] = weakref.WeakSet()
 kept_at_fork(_Locks())
 
 
-class Generator:
+class RandomStream:
     """A stream of random numbers on one device.
 
     Args:
-        device: where the numbers are made; tensors drawn from it live there.
-    Source: torch.Generator.
+        device: where the numbers are made.
     """
 
     def __init__(self, device: Any = "cpu") -> None:
@@ -58,9 +55,9 @@ class Generator:
         _made.add(self)
         self.manual_seed(67280421310721)
 
-    def manual_seed(self, seed: int) -> Generator:
+    def manual_seed(self: AnyRandom, seed: int) -> AnyRandom:
         """Start the stream that belongs to this seed. Returns: this generator."""
-        self._seed = _as_seed(seed)
+        self._seed = as_seed(seed)
         self._drawn = 0
         if self.device.type == "cpu":
             self._host = np.random.Generator(np.random.PCG64(self._seed))
@@ -77,34 +74,26 @@ class Generator:
         """The seed that this stream began with."""
         return self._seed
 
-    def get_state(self) -> Any:
-        """Where the stream stands, as a uint8 tensor on the CPU for ``set_state``."""
+    def state(self) -> bytes:
+        """Where the stream stands, for ``restore``."""
         state: dict[str, Any] = {"device": self.device.type, "seed": self._seed, "drawn": self._drawn}
         if self.device.type == "cpu":
             state["host"] = self._host.bit_generator.state
-        return as_state(np.frombuffer(json.dumps(state).encode(), dtype=np.uint8).copy())
+        return json.dumps(state).encode()
 
-    def set_state(self, new_state: Any) -> Generator:
-        """Continue from where ``get_state`` was called.
+    def restore(self, state: bytes) -> None:
+        """Continue from where ``state`` was called.
 
-        Raises: TypeError for what is no such state, RuntimeError for the state of another kind of device.
+        Raises: RuntimeError for the state of another kind of device; KeyError, TypeError or ValueError for what is no state.
         """
-        try:
-            state = json.loads(new_state.numpy().tobytes())
-            kind = state["device"]
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise TypeError(f"expected a state from Generator.get_state(), got {type(new_state).__name__}") from None
+        known = json.loads(state)
+        kind = known["device"]
         if kind != self.device.type:
             raise RuntimeError(f"this is the state of a {kind} generator; this generator is on {self.device}")
-        self.manual_seed(state["seed"])
-        self._drawn = state["drawn"]
+        self.manual_seed(known["seed"])
+        self._drawn = known["drawn"]
         if kind == "cpu":
-            self._host.bit_generator.state = state["host"]
-        return self
-
-    def clone_state(self) -> Generator:
-        """A new generator at the same place of the same stream."""
-        return Generator(self.device).set_state(self.get_state())
+            self._host.bit_generator.state = known["host"]
 
     # ---- the draws ----------------------------------------------------------------------------------------------------------------
 
@@ -180,7 +169,7 @@ class _Here:
 _here = _Here()
 
 
-def _as_seed(seed: Any) -> int:
+def as_seed(seed: Any) -> int:
     number = int(seed)
     if not -(1 << 63) <= number <= _BITS:
         raise RuntimeError(f"Overflow when unpacking long: a seed lies in [-2**63, 2**64 - 1], got {number}")
@@ -192,59 +181,3 @@ def _mixed(x: int) -> int:
     x = ((x ^ (x >> 30)) * 0xBF58_476D_1CE4_E5B9) & _BITS
     x = ((x ^ (x >> 27)) * 0x94D0_49BB_1331_11EB) & _BITS
     return x ^ (x >> 31)
-
-
-# ---- the default stream of each device ------------------------------------------------------------------------------------------
-
-_lock = kept_at_fork(threading.Lock())
-_defaults: dict[int | None, Generator] = {}
-_first_seed = secrets.randbits(63)
-
-
-def default_generator(index: int | None) -> Generator:
-    """The stream that functions use on a device when no generator is given."""
-    made = _defaults.get(index)
-    if made is None:
-        with _lock:
-            made = _defaults.setdefault(
-                index, Generator(Device("cpu") if index is None else Device("cuda", index)).manual_seed(_first_seed)
-            )
-    return made
-
-
-def default_states() -> list[tuple[Generator, Any]]:
-    """The default streams in use, the current device's among them, each with the state in which it is now."""
-    default_generator(resolve(None))
-    return [(made, made.get_state()) for made in tuple(_defaults.values())]
-
-
-def manual_seed(seed: int) -> Generator:
-    """Start the default streams of every device from this seed. Returns: the CPU's generator. Source: torch.manual_seed."""
-    global _first_seed
-    with _lock:
-        _first_seed = _as_seed(seed)
-        for made in _defaults.values():
-            made.manual_seed(seed)
-    return default_generator(None)
-
-
-def seed() -> int:
-    """Start the default streams from a seed that the operating system gives, and return it. Source: torch.seed."""
-    drawn = secrets.randbits(63)
-    manual_seed(drawn)
-    return drawn
-
-
-def initial_seed() -> int:
-    """The seed with which the CPU's default stream began. Source: torch.initial_seed."""
-    return default_generator(None).initial_seed()
-
-
-def get_rng_state() -> Any:
-    """Where the CPU's default stream stands. Source: torch.get_rng_state."""
-    return default_generator(None).get_state()
-
-
-def set_rng_state(new_state: Any) -> None:
-    """Continue the CPU's default stream from a saved place. Source: torch.set_rng_state."""
-    default_generator(None).set_state(new_state)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of, zeros_like
-from gradlib.core.batched import Batched
+from gradlib.core.batched import Batched, levels_of
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
 from gradlib.core.modes import enable_grad, local, no_grad, watch
 from gradlib.core.node import Node, Output
+from gradlib.core.op import publish
 from gradlib.core.streams import around_walk
 from gradlib.core.tensor import Tensor, as_array, wrap
-
-
-def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
-    """``function(*rows)`` for all rows of some Tensors at once; ``func/`` puts vmap here."""
-    raise RuntimeError("is_grads_batched=True needs gradlib.func")
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -195,10 +191,28 @@ def backward(
                 tensor.retain_grad()  # of a leaf says nothing
         places = [tensor._node for tensor in _placed(wanted, roots)]
         ends = {end: None for node in places for end in ((node, node.parent) if isinstance(node, Output) else (node,))}
-        needed = _leading_to([node for node, _ in roots], ends, run_ends=True)
+        needed = leading_to([node for node, _ in roots], ends, run_ends=True)
         roots = [(node, g) for node, g in roots if node in needed]
     if roots:
         (_run_known if watch.walks else _run)(roots, keep, create_graph, needed, None)
+
+
+def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
+    """Add the gradient of this tensor with respect to the graph's leaves to their ``.grad``.
+
+    Args:
+        gradient: the cotangent, of this tensor's shape; may be left out for a scalar.
+        retain_graph: keep saved values for another backward; defaults to create_graph.
+        create_graph: record the backward itself, for higher derivatives.
+        inputs: accumulate into these tensors only.
+    Raises: RuntimeError when nothing requires a gradient, when the graph was freed, or when shapes do not fit.
+    Source: torch.Tensor.backward.
+    """
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+_backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"
+publish(_backward, "backward")
 
 
 def _warn_of_cycle(caller: Any) -> None:
@@ -208,7 +222,7 @@ def _warn_of_cycle(caller: Any) -> None:
         "memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure "
         "to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak.",
         UserWarning,
-        stacklevel=4 if caller.f_code is Tensor.backward.__code__ else 3,
+        stacklevel=4 if caller.f_code is _backward.__code__ else 3,
     )
 
 
@@ -218,33 +232,20 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    only_inputs: bool = True,
     allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """The gradients of outputs with respect to inputs, returned rather than accumulated.
+    """The gradients of outputs with respect to inputs: ``autograd.grad`` for one cotangent for each output.
 
     Args:
         outputs, inputs: a Tensor (or ``graph.GradientEdge``), or several in anything that can be gone through; inputs may be a dict.
         grad_outputs: a cotangent for each output, or None for scalars.
-        retain_graph, create_graph: as in ``backward``.
-        allow_unused: give None for an input that the outputs do not depend on, instead of an error.
-        is_grads_batched: each cotangent has one more dimension in front, and so has each result: many products in one walk.
-        materialize_grads: give zeros for such an input.
+        retain_graph, create_graph, allow_unused, materialize_grads: as in ``autograd.grad``.
     Returns: a tuple with a gradient for each input, of its shape and dtype; a dict of them for a dict.
-    Raises: RuntimeError for an unused input unless allowed, and as ``backward`` does.
-    Source: torch.autograd.grad.
     """
-    _check_options(only_inputs, allow_unused, materialize_grads)
-    wanted = _given_inputs(inputs, "grad")
-    options = retain_graph, create_graph, allow_unused or materialize_grads, materialize_grads
-
-    def gradients(*given: Any) -> tuple[Tensor | None, ...]:
-        return _gradients(several, wanted, given, *options)
-
-    several, given = _given_outputs(outputs, "outputs"), as_tuple(grad_outputs)
-    found = over_rows(gradients, given) if is_grads_batched else gradients(*given)
+    wanted, several = _given_inputs(inputs, "grad"), _given_outputs(outputs, "outputs")
+    allowed = allow_unused or materialize_grads
+    found = _gradients(several, wanted, as_tuple(grad_outputs), retain_graph, create_graph, allowed, materialize_grads)
     return dict(zip(inputs, found, strict=True)) if type(inputs) is dict else found
 
 
@@ -254,9 +255,8 @@ def _gradients(
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """``grad`` of what was given; for an input that the outputs do not depend on zeros, None or an error."""
     if watch.active and local.layers and any(type(x) is Batched for x in (*outputs, *wanted)):
-        from gradlib.core.backward_rows import grad_of_rows
-
-        found = grad_of_rows(outputs, wanted, given, retain_graph, create_graph)
+        level = max((each for x in (*outputs, *wanted) for each in levels_of(x)), key=lambda each: each.depth)
+        found = level.gradients(outputs, wanted, given, retain_graph, create_graph)
     else:
         roots = _cotangents(_placed(outputs), given, create_graph)
         keep = create_graph if retain_graph is None else retain_graph
@@ -290,37 +290,25 @@ def from_undefined(outputs: list[tuple[Tensor, Any]], inputs: list[Tensor]) -> l
     Hooks and custom Functions are called with it, as torch's are. For ``gradcheck``; nothing is freed.
     """
     captures: Captures = {x._node: None for x in inputs if x._node is not None}
-    needed = _leading_to([y._node for y, _ in outputs if y._node is not None], captures)
+    needed = leading_to([y._node for y, _ in outputs if y._node is not None], captures)
     roots = [(y._node, g) for y, g in outputs if y._node is not None and y._node in needed]
     with no_grad(), around_walk(outputs[0][0]._array):
         walk_recorded(roots, needed, captures)
     return [captures[x._node] for x in inputs if x._node is not None]
 
 
-def _check_options(only_inputs: bool, allow_unused: bool | None, materialize_grads: bool) -> None:
-    if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    if not only_inputs:
-        warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
-            "graph, please use backward.",
-            FutureWarning,
-            stacklevel=3,
-        )
-
-
 def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: bool, create_graph: bool) -> list[Any]:
     """Walk only where the wanted tensors are reached, and return the gradient that arrived at each (None where none did)."""
     targets = [t._node for t in wanted]
     captures: Captures = {node: None for node in targets if node is not None}
-    needed = _leading_to([node for node, _ in roots], captures)
+    needed = leading_to([node for node, _ in roots], captures)
     roots = [(node, g) for node, g in roots if node in needed]
     if roots:
         (_run_known if watch.walks else _run)(roots, keep, create_graph, needed, captures)
     return [captures[node] if node is not None else None for node in targets]
 
 
-def _leading_to(starts: list[Node], captures: Captures, run_ends: bool = False) -> Needed:
+def leading_to(starts: list[Node], captures: Captures, run_ends: bool = False) -> Needed:
     """The nodes between starts and captures; True for those that must run, False for captures beyond which nothing is wanted.
 
     ``run_ends``: captures run too.

@@ -7,8 +7,6 @@ of a row: what stands for its array is the first row, guarded.
 
 from __future__ import annotations
 
-import functools
-import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -17,8 +15,7 @@ import numpy as np
 from gradlib.backend import array as arrays, limits
 from gradlib.backend.array import Array
 from gradlib.backend.device import device
-from gradlib.backend.thread import carried
-from gradlib.core.modes import beneath, layer, local, watch
+from gradlib.core.modes import beneath, layer
 from gradlib.core.node import Node, RemovableHandle, Version
 from gradlib.core.tensor import Size, Tensor
 
@@ -230,14 +227,22 @@ class VmapLevel(layer):
         size: how many rows there are.
         depth: what orders the levels: of those that a value is batched over, the deepest is the outermost view.
         spreads: whether it is over values.
+        randomness: what it does with draws: "error", "same" (one for all rows) or "different" (each row its own).
     """
 
     size: int
+    randomness: str
     depth: int
     spreads: bool
 
     def draw(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Run a function that draws random numbers as this level wants it done."""
+        raise NotImplementedError
+
+    def gradients(
+        self, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None, create_graph: bool
+    ) -> tuple[Tensor | None, ...]:
+        """``grad`` where the deepest level of what it is given is this one: for each row its own gradient."""
         raise NotImplementedError
 
     def holds(self, value: Any) -> bool:
@@ -316,30 +321,3 @@ def spread_as(value: Tensor, like: Any, every: bool = False) -> Tensor:
         if (every or level.spreads) and not is_batched_at(level, value):
             value = level.rows(level.spread(value))
     return value
-
-
-# ---- random numbers ---------------------------------------------------------------------------------------------------------------
-
-
-class Drawing(threading.local):
-    """What the levels of vmap have settled about the draw that is under way."""
-
-    settled: tuple[VmapLevel, ...] = ()
-    rows: tuple[int, ...] = ()  # dimensions in front of what is drawn
-
-
-drawing = carried(Drawing())
-
-
-def draws(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that draws random numbers; inside vmap each level says whether rows share them."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
-        if watch.active and local.layers:
-            for level in reversed(local.layers):
-                if isinstance(level, VmapLevel) and level not in drawing.settled:
-                    return level.draw(call, args, named)
-        return function(*args, **named)
-
-    return call

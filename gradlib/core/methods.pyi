@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 from gradlib.backend.device import device as _device_type
-from gradlib.backend.random import Generator as Generator
+from gradlib.core.random import Generator as Generator
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
 
 _bool: TypeAlias = builtins.bool
@@ -464,6 +464,9 @@ class Methods:
 
     def atanh_(self) -> Tensor:
         """``atanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
+    def backward(self, gradient: Any = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: Any = None) -> None:
+        """Add the gradient of this tensor with respect to the graph's leaves to their ``.grad``."""
 
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m). Source: torch.baddbmm."""

@@ -396,21 +396,6 @@ class Tensor(Methods):
             self.meta.accumulated_hooks = {}
         return add_hook(self.meta.accumulated_hooks, hook)
 
-    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
-        """Add the gradient of this tensor with respect to the graph's leaves to their ``.grad``.
-
-        Args:
-            gradient: the cotangent, of this tensor's shape; may be left out for a scalar.
-            retain_graph: keep saved values for another backward; defaults to create_graph.
-            create_graph: record the backward itself, for higher derivatives.
-            inputs: accumulate into these tensors only.
-        Raises: RuntimeError when nothing requires a gradient, when the graph was freed, or when shapes do not fit.
-        Source: torch.Tensor.backward.
-        """
-        from gradlib.core.backward import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
     def __hash__(self) -> int:
         return id(self)
 

@@ -6,10 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.backend.random import default_states
-from gradlib.core import backward
 from gradlib.core.batched import Batched
 from gradlib.core.modes import lifted
+from gradlib.core.random import default_states
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level, check_randomness
 from gradlib.func.tree import Structure, flatten, spread, unflatten
@@ -218,6 +217,3 @@ def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
     with level:
         made = function(*(None if g is None else level.rows(g) for g in cotangents))
     return tuple(None if d is None else level.matched(d) for d in made)
-
-
-backward.over_rows = over_rows

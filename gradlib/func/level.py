@@ -1,42 +1,18 @@
-"""A level of vmap at work: each operation on rows is run once, on whole values, by its batching rule.
-
-A rule is a function ``rule(level, op, args)`` that runs beneath the level and returns whole values, batch dimension in front. ``RULES`` has
-them by the operation's name; the ``rules_*.py`` beside this file fill it. An operation without one runs row by row, with a warning.
-"""
+"""A level of vmap at work: each operation on rows is run once, on whole values, by its batching rule."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from gradlib.backend.array import on_device_of
 from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.declaration import Op
 from gradlib.core.modes import as_outside, beneath, local, transforming
-from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import Tensor
-
-Rule = Callable[[Any, Any, tuple[Any, ...]], Any]
-
-RULES: dict[str, Rule] = {}
-"""The batching rule of each operation, by name."""
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a batching rule for operations."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            RULES[name] = function
-        return function
-
-    return register
-
-
-def rule_of(op: Op) -> Rule | None:
-    """The batching rule of an operation: its own, or what its kind says."""
-    return RULES.get(op.name) or (RULES["pointwise"] if op.kind == "elementwise" and len(op.outputs) == 1 else None)
+from gradlib.func.gradients import grad_of_rows
+from gradlib.func.random import draw
+from gradlib.func.rules import perform, row_by_row, rule_of
 
 
 def _place_of(value: Any) -> Any:
@@ -98,85 +74,14 @@ class Level(VmapLevel):
 
     def draw(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Run a function that draws random numbers as ``randomness`` says."""
-        from gradlib.func.draw import draw
-
         return draw(self, function, args, named)
+
+    def gradients(
+        self, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None, create_graph: bool
+    ) -> tuple[Tensor | None, ...]:
+        """``grad`` where the deepest level of what it is given is this one: for each row its own gradient."""
+        return grad_of_rows(self, outputs, inputs, cotangents, retain_graph, create_graph)
 
     def unwrapped(self, value: Any) -> Any:
         """The whole value of a row; anything else as it is."""
         return value.value if type(value) is Batched and value.level is self else value
-
-
-# ---- what rules are made of -------------------------------------------------------------------------------------------------------
-
-
-def aligned(level: Level, value: Any, rank: int) -> Any:
-    """The whole value of a row, with dimensions of size 1 behind the batch's so that each row has ``rank``; other values as they are."""
-    if type(value) is not Batched or value.level is not level:
-        return value
-    whole = value.value
-    missing = rank + 1 - whole.ndim
-    return whole if missing <= 0 else whole.reshape((level.size, *(1,) * missing, *whole.shape[1:]))
-
-
-def ndim(value: Any) -> int:
-    return getattr(value, "ndim", 0)
-
-
-def placed(op: Op, args: tuple[Any, ...], **new: Any) -> tuple[Any, ...]:
-    """The arguments with some replaced by name."""
-    return tuple(new.get(name, value) for name, value in zip(op.params, args, strict=True))
-
-
-def perform(op: Op, args: tuple[Any, ...]) -> Any:
-    """An operation on its arguments, by its public function, which is quickest."""
-    return op.call(*args)
-
-
-def named(op: Op, args: tuple[Any, ...]) -> dict[str, Any]:
-    """The arguments by name."""
-    return dict(zip(op.params, args, strict=True))
-
-
-def run(name: str, *args: Any) -> Any:
-    """An operation by name, on all of its arguments."""
-    return perform(REGISTRY[name], args)
-
-
-def row_by_row(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The fallback: the operation on each row, one after the other, and the results stacked."""
-    if not level.size:
-        raise RuntimeError(f"vmap: {op.name} has no batching rule and cannot be run row by row over a batch of size 0")
-    warnings.warn(
-        f"There is a performance drop because we have not yet implemented the batching rule for {op.name}; it runs once per row.",
-        UserWarning,
-        stacklevel=2,
-    )
-    made = [perform(op, tuple(row(level, value, i) for value in args)) for i in range(level.size)]
-    if isinstance(made[0], tuple):
-        return tuple(run("stack", list(parts), 0) for parts in zip(*made, strict=True))
-    return run("stack", made, 0)
-
-
-def row(level: Level, value: Any, number: int) -> Any:
-    """Row ``number`` of an argument."""
-    if isinstance(value, (list, tuple)):
-        return [row(level, each, number) for each in value]
-    return value.value[number] if level.holds(value) else value
-
-
-def whole(level: Level, value: Any) -> Any:
-    """The whole value of a row, or one spread over the batch from what is the same for all rows; None stays None."""
-    if value is None:
-        return None
-    if type(value) is Batched and value.level is level:
-        return value.value
-    if isinstance(value, Tensor):
-        return level.spread(value)
-    from gradlib.ops.data import as_tensor
-
-    return level.spread(as_tensor(value))
-
-
-def any_held(level: Level, values: Sequence[Any]) -> bool:
-    return any(level.holds(value) for value in values)

@@ -12,7 +12,8 @@ from gradlib.backend.array import namespace
 from gradlib.core.batched import refuse_rows
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw, wrap
-from gradlib.func.level import Level, aligned, any_held, ndim, perform, rule, run, whole
+from gradlib.func.level import Level
+from gradlib.func.rules import aligned, any_held, ndim, perform, rule, run, whole
 from gradlib.ops.convert import to
 from gradlib.ops.data import as_tensor
 from gradlib.ops.dims import wrap_dim

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.core.declaration import Op
-from gradlib.func.level import Level, perform, rule, whole
+from gradlib.func.level import Level
+from gradlib.func.rules import perform, rule, whole
 
 
 @rule("cholesky", "cofactors", "det", "eigh", "eigvalsh", "inv", "pinv", "qr", "qr_complete", "slogdet", "svd", "svdvals")

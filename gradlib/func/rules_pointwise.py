@@ -8,7 +8,8 @@ from gradlib.backend.dtype import promoted
 from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
-from gradlib.func.level import Level, aligned, named, ndim, perform, placed, rule, run, whole
+from gradlib.func.level import Level
+from gradlib.func.rules import aligned, named, ndim, perform, placed, rule, run, whole
 from gradlib.ops.convert import to
 
 

@@ -9,7 +9,8 @@ from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import raw
-from gradlib.func.level import Level, aligned, ndim, perform, rule, run
+from gradlib.func.level import Level
+from gradlib.func.rules import aligned, ndim, perform, rule, run
 from gradlib.ops.dims import wrap_dim
 
 

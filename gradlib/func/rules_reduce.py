@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from gradlib.core.declaration import Op
-from gradlib.func.level import Level, named, perform, placed, rule, run
+from gradlib.func.level import Level
+from gradlib.func.rules import named, perform, placed, rule, run
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
 

@@ -9,7 +9,8 @@ from gradlib.backend.dtype import promoted
 from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
-from gradlib.func.level import Level, named, perform, placed, rule, run, whole
+from gradlib.func.level import Level
+from gradlib.func.rules import named, perform, placed, rule, run, whole
 from gradlib.ops.convert import to
 from gradlib.ops.dims import wrap_dim, wrap_dims
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, on_device_of
-from gradlib.backend.random import default_generator
 from gradlib.core.inplace import ask, write
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op
+from gradlib.core.random import default_generator
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.create import zeros_like
 from gradlib.ops.elementwise import erf, exp, sigmoid, tanh

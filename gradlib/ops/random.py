@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, random as streams
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
-from gradlib.backend.random import Generator, default_generator
-from gradlib.core.batched import drawing, draws
 from gradlib.core.op import publish
+from gradlib.core.random import Generator, default_generator, drawing, draws
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.ops.convert import copy
 from gradlib.ops.create import finished, ignored, size_given
@@ -19,8 +18,6 @@ from gradlib.ops.dims import sizes_of
 from gradlib.ops.shape import expand
 
 __all__ = ["bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
-
-streams.as_state = wrap
 
 
 def stream(generator: Generator | None, index: int | None) -> Generator:

@@ -11,10 +11,9 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, namespace, on_device_of
-from gradlib.backend.random import Generator
-from gradlib.core.batched import draws
 from gradlib.core.inplace import ask, write
 from gradlib.core.op import publish
+from gradlib.core.random import Generator, draws
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import copy
 from gradlib.ops.random import check_range, check_std, stream, zeros_and_ones

@@ -7,7 +7,8 @@ from typing import Any
 from gradlib.core.declaration import Op
 from gradlib.core.dispatch import dispatch
 from gradlib.core.tensor import Tensor
-from gradlib.func.level import RULES, Level
+from gradlib.func.level import Level
+from gradlib.func.rules import RULES
 from gradlib.ops.data import as_tensor
 from gradlib.trajectory.cost import wanted_of
 

@@ -15,9 +15,9 @@ from typing import Any
 from gradlib.autograd.graph import saved_tensors_hooks
 from gradlib.backend.array import device_index
 from gradlib.backend.device import default_index, get_default_device
-from gradlib.backend.random import default_generator
 from gradlib.core.dispatch import dispatch
 from gradlib.core.modes import beneath, enable_grad, layer, local, set_layers, watch
+from gradlib.core.random import default_generator
 from gradlib.core.saved import PackedTensor
 from gradlib.core.tensor import Tensor
 

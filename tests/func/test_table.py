@@ -11,7 +11,7 @@ import pytest
 import gradlib
 from gradlib.core.op import REGISTRY
 from gradlib.func import vmap
-from gradlib.func.level import rule_of
+from gradlib.func.rules import rule_of
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
 from tests.values import host

@@ -379,7 +379,7 @@ class TestRandom:
 
 
 def test_an_operation_without_a_rule_runs_row_by_row_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradlib.func.level import RULES
+    from gradlib.func.rules import RULES
 
     monkeypatch.delitem(RULES, "cumsum")
     x = drawn(4, 3)

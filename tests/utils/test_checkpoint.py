@@ -15,7 +15,7 @@ import gradlib
 from gradlib import func
 from gradlib.autograd import Function, forward_ad, grad
 from gradlib.backend.array import device_index
-from gradlib.backend.random import default_generator
+from gradlib.core.random import default_generator
 from gradlib.utils.checkpoint import (
     CheckpointError,
     checkpoint,

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.core.batched import drawing, is_batched_at
+from gradlib.core.batched import VmapLevel, is_batched_at
 from gradlib.core.modes import lifted
+from gradlib.core.random import drawing
 from gradlib.core.tensor import Tensor
-from gradlib.func.level import Level, aligned, any_held, ndim, whole
+from gradlib.func.rules import aligned, any_held, ndim, whole
 
 _FROM_VALUES = ("bernoulli", "multinomial", "normal")
 
@@ -17,7 +18,7 @@ _FROM_VALUES = ("bernoulli", "multinomial", "normal")
 class settled:
     """While entered, this level has had its say about the draw; ``rows`` go in front of what is drawn."""
 
-    def __init__(self, level: Level, rows: tuple[int, ...] = ()) -> None:
+    def __init__(self, level: VmapLevel, rows: tuple[int, ...] = ()) -> None:
         self.level = level
         self.rows = rows
 
@@ -30,7 +31,7 @@ class settled:
         drawing.settled, drawing.rows = self.before
 
 
-def draw(level: Level, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def draw(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Run a function that draws random numbers as the level's ``randomness`` says.
 
     Raises: RuntimeError for "error", and for what cannot be the same, or cannot differ, in all rows.
@@ -57,7 +58,7 @@ def draw(level: Level, function: Callable[..., Any], args: tuple[Any, ...], name
     return _by_rows(level, function, args, named)
 
 
-def _filled(level: Level, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _filled(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """A tensor filled with numbers, which differ from row to row."""
     target, *rest = args
     if not level.holds(target):
@@ -72,7 +73,7 @@ def _filled(level: Level, function: Callable[..., Any], args: tuple[Any, ...], n
     return target
 
 
-def _filled_alike(level: Level, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _filled_alike(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """A tensor whose rows are filled with the same numbers."""
     target, *rest = args
     if level.size:
@@ -83,7 +84,7 @@ def _filled_alike(level: Level, function: Callable[..., Any], args: tuple[Any, .
     return target
 
 
-def _by_rows(level: Level, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _by_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Numbers drawn from parameters, one draw for all rows of these."""
     if function.__name__ != "multinomial":
         rank = max(ndim(v) for v in (*args, *named.values()))
@@ -98,7 +99,7 @@ def _by_rows(level: Level, function: Callable[..., Any], args: tuple[Any, ...], 
         return level.rows(made.reshape((*shape[:-1], made.shape[-1])))
 
 
-def _spread(level: Level, value: Any, rank: int) -> Any:
+def _spread(level: VmapLevel, value: Any, rank: int) -> Any:
     if not isinstance(value, Tensor):
         return value
     return aligned(level, value if level.holds(value) else level.rows(level.spread(value)), rank)

@@ -6,20 +6,20 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import namespace, on_device_of
-from gradlib.core.backward import _leading_to, grad
-from gradlib.core.batched import Batched, VmapLevel, is_batched_at, levels_of
+from gradlib.core.backward import grad, leading_to
+from gradlib.core.batched import Batched, VmapLevel, is_batched_at
 from gradlib.core.modes import lifted
 from gradlib.core.tensor import Tensor, wrap
 
 
 def grad_of_rows(
-    outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None, create_graph: bool
-) -> tuple[Tensor | None, ...]:
+    level: VmapLevel, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None,
+    create_graph: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
     """The gradients of rows, for each row its own, None for an input that is not used; arguments as for ``grad``.
 
     Raises: RuntimeError for a gradient of rows by what is the same for all of them, which would be their sum.
     """
-    level = max((each for x in (*outputs, *inputs) for each in levels_of(x)), key=lambda each: each.depth)
     if cotangents and len(cotangents) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(cotangents)} gradients")
     pairs = list(zip(outputs, cotangents or (None,) * len(outputs), strict=True))
@@ -63,7 +63,7 @@ def _refuse_sums(outputs: list[Any], inputs: list[Any]) -> None:
     if not outputs or not nodes:
         return
     starts = [y._node for y in outputs if y._node is not None]
-    if any(node in nodes for node in _leading_to(starts, nodes)):
+    if any(node in nodes for node in leading_to(starts, nodes)):
         raise RuntimeError(
             "vmap: the gradient of a Tensor that is batched over with respect to one that is the same for all rows would be the sum over "
             "the rows. Use func.grad or func.vjp inside vmap, which give each row its own, or take the gradient outside vmap."

@@ -1,0 +1,129 @@
+"""Random numbers as Tensors know them: the generators that a program may hold, and what vmap has to say about a draw."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.device import device as Device, resolve
+from gradlib.backend.random import RandomStream, as_seed
+from gradlib.backend.thread import carried, kept_at_fork
+from gradlib.core.batched import VmapLevel
+from gradlib.core.modes import local, watch
+from gradlib.core.tensor import Tensor, wrap
+
+
+class Generator(RandomStream):
+    """A stream of random numbers on one device.
+
+    Args:
+        device: where the numbers are made; tensors drawn from it live there.
+    Source: torch.Generator.
+    """
+
+    def get_state(self) -> Tensor:
+        """Where the stream stands, as a uint8 tensor on the CPU for ``set_state``."""
+        return wrap(np.frombuffer(self.state(), dtype=np.uint8).copy())
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Continue from where ``get_state`` was called.
+
+        Raises: TypeError for what is no such state, RuntimeError for the state of another kind of device.
+        """
+        try:
+            self.restore(new_state.numpy().tobytes())
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise TypeError(f"expected a state from Generator.get_state(), got {type(new_state).__name__}") from None
+        return self
+
+    def clone_state(self) -> Generator:
+        """A new generator at the same place of the same stream."""
+        return Generator(self.device).set_state(self.get_state())
+
+
+# ---- the default stream of each device ------------------------------------------------------------------------------------------
+
+_lock = kept_at_fork(threading.Lock())
+_defaults: dict[int | None, Generator] = {}
+_first_seed = secrets.randbits(63)
+
+
+def default_generator(index: int | None) -> Generator:
+    """The stream that functions use on a device when no generator is given."""
+    made = _defaults.get(index)
+    if made is None:
+        with _lock:
+            made = _defaults.setdefault(
+                index, Generator(Device("cpu") if index is None else Device("cuda", index)).manual_seed(_first_seed)
+            )
+    return made
+
+
+def default_states() -> list[tuple[Generator, Any]]:
+    """The default streams in use, the current device's among them, each with the state in which it is now."""
+    default_generator(resolve(None))
+    return [(made, made.get_state()) for made in tuple(_defaults.values())]
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default streams of every device from this seed. Returns: the CPU's generator. Source: torch.manual_seed."""
+    global _first_seed
+    with _lock:
+        _first_seed = as_seed(seed)
+        for made in _defaults.values():
+            made.manual_seed(seed)
+    return default_generator(None)
+
+
+def seed() -> int:
+    """Start the default streams from a seed that the operating system gives, and return it. Source: torch.seed."""
+    drawn = secrets.randbits(63)
+    manual_seed(drawn)
+    return drawn
+
+
+def initial_seed() -> int:
+    """The seed with which the CPU's default stream began. Source: torch.initial_seed."""
+    return default_generator(None).initial_seed()
+
+
+def get_rng_state() -> Any:
+    """Where the CPU's default stream stands. Source: torch.get_rng_state."""
+    return default_generator(None).get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Continue the CPU's default stream from a saved place. Source: torch.set_rng_state."""
+    default_generator(None).set_state(new_state)
+
+
+# ---- draws inside vmap ----------------------------------------------------------------------------------------------------------
+
+
+class Drawing(threading.local):
+    """What the levels of vmap have settled about the draw that is under way."""
+
+    settled: tuple[VmapLevel, ...] = ()
+    rows: tuple[int, ...] = ()  # dimensions in front of what is drawn
+
+
+drawing = carried(Drawing())
+
+
+def draws(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that draws random numbers; inside vmap each level says whether rows share them."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if watch.active and local.layers:
+            for level in reversed(local.layers):
+                if isinstance(level, VmapLevel) and level not in drawing.settled:
+                    return level.draw(call, args, named)
+        return function(*args, **named)
+
+    return call
