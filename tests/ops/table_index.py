@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.ops.index import index, index_backward, index_put_op, slice_backward, slice_op
+from gradlib.ops.index import index, index_add_op, index_backward, index_put_op, slice_backward, slice_op
 from gradlib.ops.scatter import extreme_at, multiply_at
 from tests.ops.case import Case, Rng, beside, normal, spread
 
@@ -105,8 +105,8 @@ CASES = [
          lambda g: np.stack([g[:, 1], 0 * g[:, 0], g[:, 0] + g[:, 2], 0 * g[:, 0]], 1), complex=True, dtypes=ALL[:3]),
     Case("index_put", lambda x, v: index_put_op(x, v, [None, beside(x, np.array([1, 3]))]), normal((3, 4), (3, 2)),
          wrote(slice(None), [1, 3]), complex=True, dtypes=ALL, label="op"),
-    Case("index_put", lambda x, v: index_put_op(x, v, [beside(x, ROWS)], True), normal((3, 4), (4,)),
-         lambda x, v: x + np.outer([1, 0, 2], v), complex=True, dtypes=ALL[:3], label="accumulate"),
+    Case("index_add", lambda x, v: index_add_op(x, v, [beside(x, ROWS)]), normal((3, 4), (4,)),
+         lambda x, v: x + np.outer([1, 0, 2], v), complex=True, dtypes=ALL[:3]),
     Case("index_put", lambda x, v: gradlib.index_put(x, (np.array([0, 1]), np.array([2, 2])), v), normal((3, 4), (1, 2)),
          wrote([0, 1], [2, 2]), complex=True, label="function"),
     Case("index_put", assigned(1), normal((3, 4), (4,)), wrote(1), complex=True, label="x[1]=v"),
