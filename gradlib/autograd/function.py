@@ -8,11 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.autograd.function_ctx import BackwardCFunction, FunctionCtx
-from gradlib.autograd.function_forward import carry
+from gradlib.autograd.function_call import BackwardCFunction, DelayedError, FunctionCtx, FunctionNode, carry, tie
 from gradlib.autograd.function_nested import NestedBackward, NestedCtx, emptied, flatten, rebuild
-from gradlib.autograd.function_node import DelayedError, FunctionNode
-from gradlib.autograd.function_outputs import tie
 from gradlib.autograd.function_vmap import call_on_rows, has_rule
 from gradlib.core.batched import VmapLevel
 from gradlib.core.forward import Level
@@ -27,9 +24,12 @@ class FunctionMeta(type):
 
     _backward_cls: type[BackwardCFunction]
     _ctx_base: type[BackwardCFunction]
+    _root: FunctionMeta  # Function itself, whose methods only say what is missing
 
     def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
         cls._backward_cls = type(f"{name}Backward", (cls._ctx_base,), {"_forward_cls": cls, "__module__": cls.__module__})
+        if not any(isinstance(base, FunctionMeta) for base in bases):
+            cls._root = cls
         super().__init__(name, bases, attributes)
 
 

@@ -31,9 +31,7 @@ def call_on_rows(cls: Any, level: VmapLevel, args: tuple[Any, ...]) -> tuple[Any
         with beneath(level):
             made: tuple[Any, Any] = cls._call(args, _is_separate(cls))
             return made
-    from gradlib.autograd.function import Function
-
-    own = cls.vmap is not Function.vmap
+    own = cls.vmap is not cls._root.vmap
     if own and cls.generate_vmap_rule:
         raise RuntimeError(
             f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. Please "
@@ -49,15 +47,11 @@ def call_on_rows(cls: Any, level: VmapLevel, args: tuple[Any, ...]) -> tuple[Any
 
 def has_rule(cls: Any) -> bool:
     """Whether a Function says what it is on batches."""
-    from gradlib.autograd.function import Function
-
-    return bool(cls.generate_vmap_rule) or cls.vmap is not Function.vmap
+    return bool(cls.generate_vmap_rule) or cls.vmap is not cls._root.vmap
 
 
 def _is_separate(cls: Any) -> bool:
-    from gradlib.autograd.function import Function
-
-    return cls.setup_context is not Function.setup_context
+    return cls.setup_context is not cls._root.setup_context
 
 
 def _wholes(level: Level, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -133,8 +127,6 @@ class RowsCtx:
 
 def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
     """A Function on whole values that is the given one for each row."""
-    from gradlib.autograd.function import Function
-
     def rows(level: Level, values: Any) -> tuple[Any, ...]:
         flat = map_leaves(lambda v, d: v if d is None or v is None else level.rows(v), values, dims)
         return tuple(flat)
@@ -169,6 +161,6 @@ def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
             return whole(level, cls.jvp(RowsCtx(ctx, level, ahead=True), *rows(level, tangents)))
 
     methods = {"forward": forward, "setup_context": setup_context, "backward": backward}
-    if cls.jvp is not Function.jvp:
+    if cls.jvp is not cls._root.jvp:
         methods["jvp"] = jvp
-    return type(f"Vmapped{cls.__name__}", (Function,), {"generate_vmap_rule": True, **{k: staticmethod(v) for k, v in methods.items()}})
+    return type(f"Vmapped{cls.__name__}", (cls._root,), {"generate_vmap_rule": True, **{k: staticmethod(v) for k, v in methods.items()}})

@@ -1,7 +1,7 @@
 """Profilers: ranges for NVIDIA's and Intel's tools, tables and traces of one's own. README.md beside this file says how to use them."""
 
+from gradlib.autograd.profiler.event_list import EventList as EventList
 from gradlib.autograd.profiler.events import (
-    EventList as EventList,
     FunctionEvent as FunctionEvent,
     FunctionEventAvg as FunctionEventAvg,
     Kernel as Kernel,

@@ -8,14 +8,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gradlib.autograd.profiler.events import EventList, forward_by_seq
+from gradlib.autograd.profiler.events import Events, forward_by_seq
 from gradlib.autograd.profiler.table import sides
 
 _PAGE = Path(__file__).with_name("page.html")
 _DEEPEST = 256  # lanes of a thread: browsers draw no picture that is much higher
 
 
-def write_page(events: EventList, path: Path, title: str) -> None:
+def write_page(events: Events, path: Path, title: str) -> None:
     """Write the page; it needs no network and no other file.
 
     Args:
@@ -28,7 +28,7 @@ def write_page(events: EventList, path: Path, title: str) -> None:
     path.write_text(page, encoding="utf-8")
 
 
-def page_data(events: EventList) -> dict[str, Any]:
+def page_data(events: Events) -> dict[str, Any]:
     """What the page shows: rows of the table; lanes (a thread's nesting depths, the streams) of ``[start, duration, name, kind, partner]``.
 
     ``partner`` is where the other pass of an item lies (of an operation the first run of its node), as ``[lane, place]``, or 0.

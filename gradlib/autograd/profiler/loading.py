@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gradlib.autograd.profiler.events import EventList, FunctionEvent, Interval, Kernel
+from gradlib.autograd.profiler.event_list import EventList
+from gradlib.autograd.profiler.events import FunctionEvent, Interval, Kernel
 from gradlib.autograd.profiler.nvtx import DOMAIN
 from gradlib.core.compile import COMPOSED, OPERATIONS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gradlib.autograd.profiler.events import EventList
+from gradlib.autograd.profiler.event_list import EventList
 from gradlib.autograd.profiler.loading import Launch, Range, Tables, assemble, no_collection, opened, own_domain, strings
 
 _KERNEL, _GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"

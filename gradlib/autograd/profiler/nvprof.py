@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from gradlib.autograd.profiler.events import EventList
+from gradlib.autograd.profiler.event_list import EventList
 from gradlib.autograd.profiler.loading import Launch, Range, Tables, assemble, no_collection, opened, own_domain, strings
 
 TABLES = {

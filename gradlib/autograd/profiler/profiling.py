@@ -11,7 +11,8 @@ from time import perf_counter_ns
 from typing import Any
 
 import gradlib.core
-from gradlib.autograd.profiler.events import EventList, FunctionEvent, FunctionEventAvg
+from gradlib.autograd.profiler.event_list import EventList
+from gradlib.autograd.profiler.events import FunctionEvent, FunctionEventAvg
 from gradlib.autograd.profiler.flops import backward_flops, forward_flops
 from gradlib.autograd.profiler.ranges import gradient_sizes, is_recording, sizes, stashed_seq
 from gradlib.backend.array import cupy, is_array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gradlib.autograd.profiler.events import BIT, EventList, FunctionEvent
+from gradlib.autograd.profiler.events import BIT, Events, FunctionEvent
 
 SORTABLE = (
     "cpu_time", "cuda_time", "device_time", "cpu_time_total", "cuda_time_total", "device_time_total", "self_cpu_time_total",
@@ -46,7 +46,7 @@ def flops_text(count: float) -> str:
     return f"{count:.0f} FLOP"
 
 
-def build_table(events: EventList, sort_by: str | None, row_limit: int, header: str | None, top_level_only: bool) -> str:
+def build_table(events: Events, sort_by: str | None, row_limit: int, header: str | None, top_level_only: bool) -> str:
     """The text of ``EventList.table``."""
     if sort_by is not None and sort_by not in SORTABLE:
         raise ValueError(f"sort_by is one of {', '.join(SORTABLE)}; got {sort_by!r}")
@@ -70,7 +70,7 @@ def build_table(events: EventList, sort_by: str | None, row_limit: int, header: 
     return "\n".join(lines) + "\n"
 
 
-def _columns(events: EventList, rows: list[Any], has_device: bool) -> list[tuple[str, Any]]:
+def _columns(events: Events, rows: list[Any], has_device: bool) -> list[tuple[str, Any]]:
     """Heading and text of each column that has something to show."""
     found: list[tuple[str, Any]] = [
         ("Name", lambda e, cpu, device: e.name),
@@ -147,7 +147,7 @@ def totals(rows: list[Sides]) -> list[float]:
     return device if any(device) else [row.forward_cpu + row.backward_cpu for row in rows]
 
 
-def sides(events: EventList) -> list[Sides]:
+def sides(events: Events) -> list[Sides]:
     """Each operation with its own forward and the backward it caused, the most expensive first.
 
     Counted are operations outside any backward, without operations that are nested in them; what runs inside a node of backward belongs

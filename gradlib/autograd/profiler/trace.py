@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gradlib.autograd.profiler.events import EventList, forward_by_seq
+from gradlib.autograd.profiler.events import Events, forward_by_seq
 
 _CATEGORY = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation"}
 _DEVICE = (1 << 22) + 1  # as a process number, above every one that Linux gives; the further devices follow
 
 
-def trace_events(events: EventList) -> Iterator[dict[str, Any]]:
+def trace_events(events: Events) -> Iterator[dict[str, Any]]:
     """The trace's entries: the threads, what ran in them, kernels on their streams, arrows from forward to backward and to kernels."""
     own = os.getpid()
     for process in sorted({event.process or own for event in events}):
@@ -64,7 +64,7 @@ def _notes(event: Any) -> dict[str, Any]:
     return notes
 
 
-def write_trace(events: EventList, path: Path) -> None:
+def write_trace(events: Events, path: Path) -> None:
     """Write the trace as JSON, entry by entry, into a file whose place `gradlib.files` gave."""
     with path.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
@@ -74,7 +74,7 @@ def write_trace(events: EventList, path: Path) -> None:
         file.write("\n]}\n")
 
 
-def write_stacks(events: EventList, path: Path, metric: str) -> None:
+def write_stacks(events: Events, path: Path, metric: str) -> None:
     """Write one line for each stack: its frames, outermost first, and the sum of the metric in whole microseconds."""
     if metric not in ("self_cpu_time_total", "self_cuda_time_total"):
         raise ValueError(f"metric should be one of: ['self_cpu_time_total', 'self_cuda_time_total'], got {metric!r}")

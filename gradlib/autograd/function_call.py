@@ -1,0 +1,622 @@
+"""One call of a custom Function: its ctx, its node in the graph, and what becomes of the results.
+
+The graph holds a ``FunctionNode``: what was saved, and backward with every check on what it returns. What users see as ``ctx`` and as
+``tensor.grad_fn`` is a face of that node with the user's own attributes as its ``__dict__``, so that names such as ``ctx.shape`` or
+``ctx.saved`` are the user's alone. The node owns the attributes, the ctx the node, and the node finds its ctx by a weak reference, so
+there is no cycle.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradlib.backend.array import Array, device_index, is_array, may_leave_host, zeros, zeros_like
+from gradlib.backend.dtype import is_differentiable, is_floating_point
+from gradlib.backend.thread import call_users
+from gradlib.core.forward import Level
+from gradlib.core.inplace import rebase, refuse_leaf
+from gradlib.core.modes import beneath, local, made_node, next_seq, no_grad, watch
+from gradlib.core.node import Node, Output, RemovableHandle, Version, freed, stale
+from gradlib.core.saved import Pack, PackedTensor, SavedTensor, Unpack
+from gradlib.core.streams import keep_stream
+from gradlib.core.tensor import InferenceTensor, Tensor, wrap
+
+
+class FunctionCtx:
+    """What forward and ``setup_context`` tell about a call; each method should be called at most once.
+
+    Source: torch.autograd.function.FunctionCtx.
+    """
+
+    to_save: tuple[Tensor | None, ...]
+    saved_for_forward: tuple[Tensor | None, ...]
+    dirty_tensors: tuple[Tensor, ...]
+    non_differentiable: tuple[Tensor, ...]
+    materialize_grads: bool
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors (or None) for ``saved_tensors`` in backward, which refuses those that were written in place since.
+
+        Inputs and outputs come back with their place in the graph, so that backward can be differentiated again; anything else comes back
+        as a constant. Keep what is no tensor as an attribute of ctx.
+        """
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors (or None) for ``saved_tensors`` in ``jvp``. Raises: AssertionError for anything else."""
+        for tensor in tensors:
+            if not (isinstance(tensor, Tensor) or tensor is None):
+                raise AssertionError(
+                    f"save_for_forward expects all arguments to be tensors, got {type(tensor).__name__}; you should save non-tensors as "
+                    "attributes on ctx."
+                )
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args: Tensor) -> None:
+        """Say which inputs forward wrote in place; they must be among what it returns."""
+        self.dirty_tensors = args
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Deprecated: tensors that share memory are known to do so."""
+        warnings.warn(
+            "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked.", FutureWarning, stacklevel=2
+        )
+
+    def mark_non_differentiable(self, *args: Tensor) -> None:
+        """Say which outputs carry no gradient. Backward still takes an argument for each: zeros."""
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward receives zeros (the default) or None for outputs that nothing used."""
+        self.materialize_grads = value
+
+
+class BackwardCFunction(FunctionCtx):
+    """The ctx of one call of a Function, and its node as users see it. Source: torch.autograd.function.BackwardCFunction."""
+
+    __slots__ = ("_node",)
+
+    _node: FunctionNode
+    _forward_cls: Any  # the Function; each has a subclass of its own, NAMEBackward
+
+    # ---- what backward reads --------------------------------------------------------------------------------------------------
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What ``save_for_backward`` kept; within ``jvp``, what ``save_for_forward`` did.
+
+        Raises: RuntimeError when a saved tensor was written in place since, or when an earlier backward freed it.
+        """
+        return self._node.for_forward if self._node.in_jvp else self._node.unpack_all()
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """What ``save_for_backward`` kept, as objects to which pack and unpack hooks can be given."""
+        return self._node.raw_saved()
+
+    @property
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
+        """Deprecated name of ``saved_tensors``."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
+    @property
+    def saved_data(self) -> dict[str, Any]:
+        """A map for whatever else backward needs, as in the C++ interface."""
+        data: dict[str, Any] = self._node.attributes.setdefault("_saved_data", {})
+        return data
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """For each argument of forward, whether its gradient is wanted."""
+        return self._node.needs
+
+    @needs_input_grad.setter
+    def needs_input_grad(self, value: tuple[bool, ...]) -> None:
+        self._node.needs = value
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether any argument requires a gradient."""
+        return any(self._node.needs)
+
+    # ---- the node -------------------------------------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        """The node's name: the Function's, followed by Backward."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes that made the tensor arguments, each with the number of its output that was used."""
+        return self._node.next_functions
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes on this node."""
+        return self._node.metadata
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after backward; a returned tuple replaces grad_inputs."""
+        return self._node.register_hook(hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before backward; a returned tuple replaces grad_outputs."""
+        return self._node.register_prehook(hook)
+
+    def _sequence_nr(self) -> int:
+        return self._node.seq
+
+    # ---- running the user's functions -----------------------------------------------------------------------------------------
+
+    def _get_user_fn(self) -> Callable[..., Any]:
+        """The Function's ``backward``, or its ``vjp``."""
+        root = self._forward_cls._root
+        backward, vjp = self._forward_cls.backward, self._forward_cls.vjp
+        if backward is not root.backward and vjp is not root.vjp:
+            raise RuntimeError(
+                f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed ({self._forward_cls.__name__} does). "
+                "You should only implement one of them."
+            )
+        return vjp if vjp is not root.vjp else backward
+
+    def apply(self, *grads: Tensor | None) -> Any:
+        """The user's backward, as the walk calls it."""
+        return self._get_user_fn()(self, *([list(grads)] if self._forward_cls.boxed_grads_call else grads))
+
+    def apply_jvp(self, *tangents: Tensor | None) -> Any:
+        """The user's ``jvp``."""
+        return self._forward_cls.jvp(self, *tangents)
+
+
+# ---- the node -------------------------------------------------------------------------------------------------------------------
+
+
+class Saved(NamedTuple):
+    """One saved tensor: itself, or for an output its array and number (a node that held its output would hold itself).
+
+    Under hooks for saved tensors the value is a ``PackedTensor``.
+    """
+
+    value: Any
+    output: int | None
+    version: Version | None
+    written: int  # the version's count at the time of saving
+
+
+class Layout(NamedTuple):
+    """What an output or an input looks like, so that zeros for it can be made and gradients for it be checked."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: int | None
+
+    @classmethod
+    def of(cls, array: Array) -> Layout:
+        return cls(array.shape, array.dtype, device_index(array))
+
+    def zeros(self) -> Array:
+        return zeros(self.shape, self.dtype, self.device)
+
+
+class FunctionNode(Node):
+    """One call of a custom Function.
+
+    ``edges`` has one entry for each tensor argument; ``positions`` says which arguments those are.
+    """
+
+    __slots__ = (
+        "_face", "attributes", "constant", "ctx_class", "for_forward", "in_jvp", "inputs", "materialize", "needs", "outputs", "positions",
+    )  # fmt: skip
+
+    takes_none = True
+
+    ctx_class: type[BackwardCFunction]
+    attributes: dict[str, Any]  # the ctx's own
+    needs: tuple[bool, ...]  # for each argument
+    outputs: tuple[Layout | None, ...]  # None for what is no tensor
+    constant: tuple[int, ...]  # outputs that were marked non-differentiable
+    for_forward: tuple[Tensor | None, ...]  # what ``save_for_forward`` kept, until ``jvp`` has run
+    in_jvp: bool
+
+    def __init__(self, ctx_class: type[BackwardCFunction], arguments: tuple[Any, ...]) -> None:
+        self.seq = next_seq()
+        self.ctx_class = ctx_class
+        self.attributes = {}
+        self._face: weakref.ref[BackwardCFunction] | None = None
+        self.positions = tuple([i for i, a in enumerate(arguments) if isinstance(a, Tensor)])
+        self.inputs = tuple([Layout.of(arguments[i]._array) for i in self.positions])
+        self.edges = tuple([arguments[i]._node for i in self.positions])
+        self.needs = tuple([isinstance(a, Tensor) and a._node is not None for a in arguments])
+        self.materialize = True
+        self.outputs = ()
+        self.constant = ()
+        self.for_forward = ()
+        self.in_jvp = False
+        self.saved = ()
+        self.shape: Any = None
+        self.dtype: Any = None
+        self.rare = None
+        if watch.new_node:
+            made_node(self)
+
+    @property
+    def public(self) -> BackwardCFunction:
+        """The ctx of this call; always the same object while anyone holds it."""
+        ctx = None if self._face is None else self._face()
+        if ctx is None:
+            ctx = object.__new__(self.ctx_class)
+            ctx.__dict__ = self.attributes
+            ctx._node = self
+            self._face = weakref.ref(ctx)
+        return ctx
+
+    def name(self) -> str:
+        return self.ctx_class.__name__
+
+    # ---- saved tensors --------------------------------------------------------------------------------------------------------
+
+    def save(self, tensors: Any, results: tuple[Any, ...]) -> None:
+        """Keep what the user gave to ``save_for_backward``, outputs by their arrays.
+
+        Raises: TypeError for what is no tensor, RuntimeError for a tensor made in inference mode.
+        """
+        self.saved = tuple(self._packed(i, t, results) for i, t in enumerate(tensors))
+
+    def _packed(self, number: int, tensor: Any, results: tuple[Any, ...]) -> Saved:
+        if tensor is None:
+            return Saved(None, None, None, 0)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {number} is of type {type(tensor).__name__} (in {self.name()}). "
+                "Save what is no tensor as an attribute of ctx."
+            )
+        if isinstance(tensor, InferenceTensor):
+            raise RuntimeError(
+                f"Inference tensors cannot be saved for backward (argument {number} of save_for_backward in {self.name()}). Make a clone "
+                "outside inference mode to get a normal tensor."
+            )
+        hooks = local.saving[-1] if watch.active and local.saving else None
+        for output, result in enumerate(results):
+            if result is tensor and tensor._node is not None:
+                if hooks is not None:
+                    return Saved(PackedTensor(tensor, *hooks, output=True), output, None, 0)
+                return Saved(tensor._array, output, tensor.version, tensor.version.count)
+        if hooks is not None:
+            return Saved(PackedTensor(tensor, *hooks), None, None, 0)
+        version = tensor._version_slot
+        return Saved(tensor, None, None, 0 if version is None else version.count)
+
+    def unpack_all(self) -> tuple[Tensor | None, ...]:
+        """The saved tensors. Raises: RuntimeError for one that was written since, or when they were freed."""
+        if self.saved is None:
+            raise freed(self)
+        clears = self.ctx_class._forward_cls.clear_saved_tensors_on_access
+        if self.saved is _CLEARED:
+            raise RuntimeError(
+                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function "
+                f"({self.name()}). Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
+            )
+        result = tuple(self._unpacked(s) for s in self.saved)
+        if clears and self.saved:
+            self.saved = _CLEARED
+        return result
+
+    def _unpacked(self, saved: Saved) -> Tensor | None:
+        if saved.value is None:
+            return None
+        if isinstance(saved.value, PackedTensor):
+            found = saved.value.restored()
+            return found if saved.output is None else self._output(found, saved.output)
+        version = saved.version if saved.output is not None else saved.value._version_slot
+        if version is not None and version.count != saved.written:
+            raise stale(self, saved.value.shape, version)
+        if saved.output is None:
+            return saved.value
+        result = self._output(saved.value, saved.output)
+        result._version_slot = saved.version
+        return result
+
+    def _output(self, array: Array, index: int) -> Tensor:
+        """The Tensor that output ``index`` is, around its array."""
+        result = wrap(array)
+        result._node = self if len(self.outputs) == 1 else Output(self, index, array)
+        return result
+
+    def raw_saved(self) -> tuple[SavedTensor, ...]:
+        """The saved tensors, to which hooks can be given."""
+        return tuple(SavedByFunction(self, position) for position in range(len(self.saved or ())))
+
+    # ---- backward -------------------------------------------------------------------------------------------------------------
+
+    def run(self, g: Any) -> tuple[Array | None, ...]:
+        given = g if len(self.outputs) != 1 else [g]
+        found = self._backward([None if a is None else wrap(a) for a in given])
+        return tuple(None if d is None else d._array for d in found)
+
+    def run_recorded(self, g: Any) -> tuple[Tensor | None, ...]:
+        return tuple(self._backward(g if len(self.outputs) != 1 else [g]))
+
+    def _backward(self, given: list[Tensor | None]) -> list[Tensor | None]:
+        """Call the user's backward and check what it returns: a gradient (or None) for each edge."""
+        if self.materialize:
+            given = [wrap(o.zeros()) if g is None and o is not None else g for g, o in zip(given, self.outputs, strict=True)]
+        grads = call_users(self.public.apply, *given)
+        grads = grads if isinstance(grads, tuple) else (grads,)
+        count = len(self.needs)
+        if len(grads) > count and all(d is None for d in grads[count:]):
+            grads = grads[:count]
+        if len(grads) != count:
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(grads)})")
+        for position, d in enumerate(grads):
+            if d is not None and position not in self.positions:
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different than None at position {position + 1}, but the corresponding "
+                    "forward input was not a Tensor"
+                )
+        return [self._checked(position, number, grads[position]) for number, position in enumerate(self.positions)]
+
+    def _checked(self, position: int, number: int, d: Any) -> Tensor | None:
+        """One returned gradient, when it fits the input it is for; the walk brings it to the input's dtype."""
+        if d is None or self.edges[number] is None:
+            return None
+        if not isinstance(d, Tensor):
+            raise RuntimeError(f"function {self.name()} returned an invalid gradient: expected Tensor or None (got {type(d).__name__})")
+        have, want = Layout.of(d._array), self.inputs[number]
+        says = f"Function {self.name()} returned an invalid gradient at index {position} - "
+        if have.shape != want.shape and not _reduces(have.shape, want.shape):
+            raise RuntimeError(f"{says}got {list(have.shape)} but expected shape compatible with {list(want.shape)}")
+        if (have.dtype.kind == "c") != (want.dtype.kind == "c") and not is_floating_point(have.dtype):
+            raise RuntimeError(f"{says}expected dtype {want.dtype} but got {have.dtype}; convert it with .to({want.dtype.name!r})")
+        if have.device != want.device:
+            raise RuntimeError(f"{says}expected device {_place(want)} but got {_place(have)}")
+        return d
+
+
+class SavedByFunction(SavedTensor):
+    """One tensor that ``save_for_backward`` kept."""
+
+    def unpack(self) -> Tensor | None:
+        if self._node.saved is None:
+            raise freed(self._node)
+        return self._node._unpacked(self._node.saved[self._position])
+
+    def _held(self) -> Any:
+        return self._node.saved[self._position].value
+
+    def _hold(self, value: Any, pack: Pack, unpack: Unpack) -> None:
+        saved = list(self._node.saved)
+        output = saved[self._position].output
+        packed = PackedTensor(value.detach() if isinstance(value, Tensor) else wrap(value), pack, unpack, output=output is not None)
+        if isinstance(value, Tensor):
+            packed.node = value._node
+        saved[self._position] = Saved(packed, output, None, 0)
+        self._node.saved = tuple(saved)
+
+
+_CLEARED: tuple[Any, ...] = (object(),)
+"""What ``saved`` becomes when a Function clears its saved tensors on access."""
+
+
+def _reduces(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
+    """Whether a gradient of the one shape sums up to the other, the input having been broadcast."""
+    extra = len(have) - len(want)
+    return extra >= 0 and all(w in (1, h) for h, w in zip(have[extra:], want, strict=True))
+
+
+def _place(layout: Layout) -> str:
+    return "cpu" if layout.device is None else f"cuda:{layout.device}"
+
+
+class DelayedError(Node):
+    """Stands for a derivative that does not exist: the error comes when a walk reaches it."""
+
+    __slots__ = ("message",)
+    single = False
+
+    def __init__(self, message: str, edges: tuple[Node | None, ...], array: Array) -> None:
+        self.seq = next_seq()
+        self.message = message
+        self.edges = edges
+        self.saved = None
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self.rare = None
+
+    def run(self, g: Any) -> Any:
+        raise RuntimeError(self.message)
+
+    run_recorded = run
+
+
+# ---- what forward returned, given its place in the graph ------------------------------------------------------------------------
+
+
+def tie(node: FunctionNode, recording: bool, arguments: tuple[Any, ...], made: Any) -> Any:
+    """Give what forward returned its place in the graph.
+
+    Args:
+        node: the node of this call, with the ctx's attributes.
+        recording: whether gradients are wanted at all.
+        arguments: what forward received.
+        made: what it returned: anything, or a tuple of which every Tensor is an output.
+    Returns: the same, with inputs replaced by views of themselves unless they were marked dirty.
+    Raises: RuntimeError for tensors marked wrongly, a leaf or a view that cannot be written in place.
+    """
+    several = isinstance(made, tuple)
+    results = tuple(made) if several else (made,)
+    inputs = {id(a): a for a in arguments if isinstance(a, Tensor)}
+    dirty = _marked(node, "dirty_tensors", "mark_dirty can only accept variables")
+    constant = _marked(node, "non_differentiable", "mark_non_differentiable only accepts variable arguments")
+    if constant:
+        node.constant = tuple(i for i, r in enumerate(results) if id(r) in constant)
+    if dirty:
+        _check_dirty(node, dirty, inputs, results)
+    node.outputs = tuple(Layout.of(r._array) if isinstance(r, Tensor) else None for r in results)
+    single = len(results) == 1
+    if single:
+        node.shape, node.dtype = node.outputs[0][:2] if node.outputs[0] else (None, None)
+    else:
+        node.shape = tuple(o.shape if o else None for o in node.outputs)
+        node.dtype = tuple(o.dtype if o else None for o in node.outputs)
+    if recording and may_leave_host():
+        keep_stream(node, next((o.device for o in node.outputs if o is not None and o.device is not None), None))
+    tied = []
+    for index, result in enumerate(results):
+        if not isinstance(result, Tensor):
+            if recording and is_array(result):
+                raise RuntimeError(
+                    f"function {node.name()} returned {type(result).__name__} at position {index} of its forward, through which no "
+                    "gradient would flow: return a Tensor (gradlib.as_tensor), or keep what backward needs as an attribute of ctx"
+                )
+            tied.append(result)
+        elif not recording or id(result) in constant or not is_differentiable(result._array.dtype):
+            tied.append(_without_gradient(result, id(result) in inputs, id(result) in dirty))
+        else:
+            place = node if single else Output(node, index, result._array)
+            tied.append(_with_gradient(node, place, result, id(result) in inputs, id(result) in dirty, single))
+    return tuple(tied) if several else tied[0]
+
+
+def _marked(node: FunctionNode, name: str, rule: str) -> dict[int, Tensor]:
+    """The tensors the user marked, by identity."""
+    if name not in node.attributes:
+        return {}
+    tensors = node.attributes.pop(name)
+    for number, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise RuntimeError(f"{rule}, but argument {number} is of type {type(tensor).__name__} (in {node.name()})")
+    return {id(t): t for t in tensors}
+
+
+def _check_dirty(node: FunctionNode, dirty: dict[int, Tensor], inputs: dict[int, Tensor], results: tuple[Any, ...]) -> None:
+    returned = {id(r) for r in results}
+    if any(key not in returned for key in dirty):
+        raise RuntimeError(
+            f"Some elements marked as dirty during the forward method of {node.name()} were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
+        )
+    for key in dirty:
+        if key not in inputs:
+            warnings.warn(
+                "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is no need to pass it to "
+                f"mark_dirty() (in {node.name()}).",
+                UserWarning,
+                stacklevel=4,
+            )
+
+
+def _without_gradient(result: Tensor, is_input: bool, is_dirty: bool) -> Tensor:
+    """An output that carries no gradient: an alias where the input itself does."""
+    if is_input and is_dirty:
+        result.version.bump()
+    if result._node is not None:
+        if is_input:
+            return result.detach()
+        result._node = None
+        return result
+    if is_input and not is_dirty:
+        with no_grad():
+            return result.view_as(result)
+    return result
+
+
+def _with_gradient(
+    node: FunctionNode, place: FunctionNode | Output, result: Tensor, is_input: bool, is_dirty: bool, single: bool
+) -> Tensor:
+    """An output that carries a gradient: its place is the node's."""
+    if is_dirty and is_input:
+        _written(node, place, result, single)
+        return result
+    if is_input:
+        with no_grad():
+            result = result.view_as(result)
+    result._node = place
+    if result._meta is not None and result._meta.view is not None:
+        result._meta.view.custom = True
+        result._meta.view.several = not single
+    return result
+
+
+def _written(node: FunctionNode, place: FunctionNode | Output, result: Tensor, single: bool) -> None:
+    """An input that forward wrote in place takes its new history, and so does the base it is a view of."""
+    if result._node is not None and result.is_leaf:
+        raise RuntimeError(f"a leaf Variable that requires grad has been used in an in-place operation (in {node.name()}).")
+    view = result._meta.view if result._meta is not None else None
+    if view is not None:
+        refuse_leaf(result, node.name())
+        if not single:
+            raise RuntimeError(
+                f"If your Function ({node.name()}) modifies inplace an input that is a view of another Tensor, it cannot return more than "
+                "one Tensor. Either make sure the input is not a view (using .clone() for example) or split it into two Functions: one "
+                "that does the inplace and returns a single Tensor, and a second one for the rest."
+            )
+    shadow = wrap(result._array)
+    shadow._node = place
+    result.version.bump()
+    rebase(result, shadow)
+
+
+# ---- forward mode: the user's jvp -----------------------------------------------------------------------------------------------
+
+
+def carry(level: Level, node: FunctionNode, arguments: tuple[Any, ...], made: Any) -> None:
+    """Let the results of a call carry, at this level, what the user's ``jvp`` makes of the arguments' tangents.
+
+    Args:
+        level: a level of forward mode, at which the call itself was not seen.
+        node, arguments, made: the call, what forward received and what it returned.
+    Raises: NotImplementedError when there is no ``jvp``; RuntimeError naming the Function when what it returns does not fit.
+    """
+    tangents = [level.tangent(a) for a in arguments]
+    if all(t is None for t in tangents):
+        return
+    if node.materialize:
+        tangents = [_zero_tangent(a) if t is None else t for a, t in zip(arguments, tangents, strict=True)]
+    node.in_jvp = True
+    try:
+        with beneath(level):
+            moved = node.public.apply_jvp(*tangents)
+    finally:
+        node.in_jvp = False
+    moved = moved if isinstance(moved, tuple) else (moved,)
+    results = made if isinstance(made, tuple) else (made,)
+    name = node.ctx_class._forward_cls.__name__
+    if len(moved) != len(results):
+        raise RuntimeError(f"{name}.jvp returned an invalid number of forward gradients (expected {len(results)} but got {len(moved)})")
+    for position, (result, tangent) in enumerate(zip(results, moved, strict=True)):
+        if tangent is None:
+            continue
+        if not isinstance(tangent, Tensor):
+            raise RuntimeError(f"{name}.jvp returned {type(tangent).__name__} for output {position}; it gives a Tensor or None")
+        _check_tangent(f"{name}.jvp returned for output {position}", node, position, result, tangent, level)
+        level.attach(result, tangent)
+
+
+def _zero_tangent(value: Any) -> Tensor | None:
+    if not isinstance(value, Tensor) or not is_differentiable(value._array.dtype):
+        return None
+    return wrap(zeros_like(value._array))
+
+
+def _check_tangent(says: str, node: FunctionNode, position: int, result: Any, tangent: Tensor, level: Level) -> None:
+    if not isinstance(result, Tensor) or position in node.constant or not is_differentiable(result._array.dtype):
+        raise RuntimeError(f"{says} a tangent, but that output is not a differentiable Tensor; return None at that position instead")
+    if tangent.shape != result.shape or tangent.dtype != result.dtype or tangent.device != result.device:
+        raise RuntimeError(
+            f"{says} a tangent of shape {list(tangent.shape)}, {tangent.dtype} on {tangent.device}; the output has shape "
+            f"{list(result.shape)}, {result.dtype} on {result.device}"
+        )
+    held = level.tangent(result)
+    if held is not None and held is not tangent:  # the output is an input that forward wrote
+        raise RuntimeError(
+            f"{says} a tangent of its own. If the forward is modifying an input inplace, then the jvp function must modify the gradient "
+            "inplace and return it as-is."
+        )
+    if held is None and result._is_view() and not tangent._is_view():
+        raise RuntimeError(f"{says} a fresh tangent, but the forward is returning a view (or an input as-is): then jvp returns a view too")
