@@ -65,7 +65,7 @@ def eigh(A: Tensor, UPLO: _str = 'L') -> _Eigh:
     Returns: the named tuple (eigenvalues (..., n), real, ascending; eigenvectors (..., n, n), in columns, each up to a factor of modulus
         1). A function of the eigenvectors has a derivative where it does not depend on that factor and no two eigenvalues are equal.
     Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
-        with inf has eigenvalues NaN.
+        with inf has eigenvalues and eigenvectors NaN.
     Source: torch.linalg.eigh.
     """
 
@@ -222,7 +222,7 @@ def svd(A: Tensor, full_matrices: _bool = True) -> _SVD:
         derivative where it does not depend on the factor of modulus 1 that their columns and rows share, and no two singular values are
         equal.
     Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
-        with inf has singular values NaN.
+        with inf gives NaN throughout.
     Source: torch.linalg.svd.
     """
 

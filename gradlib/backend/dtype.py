@@ -119,6 +119,19 @@ def to_real(dtype: np.dtype) -> np.dtype:
     return _REAL_OF.get(dtype, dtype)
 
 
+def fitted(number: Any, dtype: np.dtype) -> Any:
+    """A number as it stands in an array of this dtype. Raises: RuntimeError for one that the dtype cannot hold."""
+    if category(dtype) == 1 and isinstance(number, (int, float)):
+        bounds = np.iinfo(dtype)
+        lowest = -bounds.max if bounds.min == 0 and isinstance(number, int) else bounds.min  # an integer may wrap, as in C
+        if not lowest <= number <= bounds.max:
+            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {number}")
+        return int(number) % (bounds.max + 1) if bounds.min == 0 else int(number)
+    if isinstance(number, complex) and dtype.kind not in "cb":
+        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {number}")
+    return number
+
+
 def promote_types(a: Any, b: Any) -> np.dtype:
     """The smallest dtype to which both convert. Source: torch.promote_types."""
     first, second = as_dtype(a), as_dtype(b)
@@ -205,12 +218,14 @@ _INEXACT = {"f", "c"}
 _EXACT = {"b", "i", "u"}
 
 
-def promote(values: list[Any], to_float: bool = False) -> list[Any]:
+def promote(values: list[Any], to_float: bool = False, fitting: bool = False) -> list[Any]:
     """Bring operands to the dtype in which they meet (torch's rules); numbers stay numbers where NumPy treats them alike.
 
     Args:
         values: arrays, Python numbers or None.
         to_float: integers and bools become the default float dtype.
+        fitting: an integer dtype must hold a number as it is, which otherwise wraps.
+    Raises: RuntimeError for a number that does not fit.
     """
     found = {v.dtype if is_array(v) else type(v) for v in values} - _WEAK
     if len(found) == 1:
@@ -222,6 +237,8 @@ def promote(values: list[Any], to_float: bool = False) -> list[Any]:
     if to_float and category(common) < 2:
         common = get_default_dtype()
     weak = category(common) >= 2 and common.kind != "V" and any(is_array(v) and v.dtype == common for v in operands)
+    if fitting and category(common) == 1:
+        values = [v if v is None or is_array(v) else fitted(v, common) for v in values]
     return [_meet(v, common, weak) for v in values]
 
 

@@ -226,14 +226,14 @@ def _is_complex(value: Any) -> bool:
 
 
 def _zero(value: Any) -> Any:
-    """The tangent of an input that has none: zeros of its shape and dtype, 0 for a number."""
+    """The tangent of an input that has none: zeros of its shape and dtype; for a number 0, complex where it is."""
     if type(value) is Batched:
         return value.again(_zero(value.value))
     if isinstance(value, Tensor):
         return wrap(zeros_like(value._array))
     if is_array(value):
         return zeros_like(value)
-    return 0 if isinstance(value, (int, float, complex)) else value
+    return 0j if isinstance(value, complex) else 0 if isinstance(value, (int, float)) else value
 
 
 def _with(op: Op, args: tuple[Any, ...], inputs: list[Any], moved: list[Any]) -> tuple[Any, ...]:

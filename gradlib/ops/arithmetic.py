@@ -16,7 +16,7 @@ from gradlib.core.dispatch import operate
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
-from gradlib.ops.create import zeros_like
+from gradlib.ops.create import as_element, zeros_like
 from gradlib.ops.kinds import takes
 
 __all__ = ["add", "addcdiv", "addcmul", "div", "floor_divide", "fmod", "lerp", "mul", "remainder", "rsub", "sub", "true_divide"]
@@ -68,6 +68,7 @@ def _times(other: Any, alpha: Any, *operands: Any) -> Any:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if not kind:
         return other if alpha else other ^ other
+    alpha = as_element(alpha, common)
     if isinstance(other, Tensor):
         return other.to(common) * alpha  # times a fraction, an integer would take the default float dtype
     return (other.astype(common) if is_array(other) else other) * alpha
@@ -265,7 +266,7 @@ def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
 
 def _scaled(product: Any, value: Any) -> Any:
     """The product times the factor that ``value=`` gave, in the product's own dtype."""
-    return product if value == 1 else product * product.dtype.type(value)
+    return product if value == 1 else product * product.dtype.type(as_element(value, product.dtype))
 
 
 @op(

@@ -215,8 +215,13 @@ def isclose(xp: Any, input: Any, other: Any, rtol: float = 1e-05, atol: float = 
         return close
     with np.errstate(invalid="ignore", over="ignore"):
         room = atol + xp.absolute(rtol * other)
-        away = xp.absolute(input - other)
+        away = xp.absolute(input - other) if input.dtype.kind not in "iu" else _apart(xp, input, other)
     return close | (xp.isfinite(away) & (away <= room))
+
+
+def _apart(xp: Any, input: Any, other: Any) -> Any:
+    """The distance between integers, which their own dtype may not hold."""
+    return xp.maximum(input, other).astype("uint64") - xp.minimum(input, other).astype("uint64")
 
 
 @composite

@@ -86,14 +86,11 @@ def _without_ones(x: Any, names: Labels) -> tuple[Any, Labels]:
 
 
 def _summed(x: Any, names: Labels, wanted: set[int]) -> tuple[Any, Labels]:
-    """Sum over the labels that nothing else speaks of."""
+    """Sum over the labels that nothing else speaks of; integers and bools become int64, as in every sum."""
     alone = tuple(i for i, n in enumerate(names) if n not in wanted)
     if not alone:
         return x, names
-    added = total(x, alone)
-    if added.dtype != x.dtype:  # integers, which sum to int64
-        added = added.to(x.dtype) if isinstance(added, Tensor) else added.astype(x.dtype)
-    return added, [n for n in names if n in wanted]
+    return total(x, alone), [n for n in names if n in wanted]
 
 
 def _cheapest(pairs: list[tuple[Any, Labels]], output: Labels, sizes: dict[int, int]) -> tuple[int, int]:

@@ -103,17 +103,8 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 
 
 def as_element(value: Any, dtype: np.dtype) -> Any:
-    """A number as it stands in an array of this dtype. Raises: RuntimeError for one that the dtype cannot hold."""
-    value = _number(value)
-    if dtypes.category(dtype) == 1 and isinstance(value, (int, float)):
-        bounds = np.iinfo(dtype)
-        lowest = -bounds.max if bounds.min == 0 and isinstance(value, int) else bounds.min  # an integer may wrap, as in C
-        if not lowest <= value <= bounds.max:
-            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value}")
-        return int(value) % (bounds.max + 1) if bounds.min == 0 else int(value)
-    if isinstance(value, complex) and dtype.kind not in "cb":
-        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value}")
-    return value
+    """A number, or the only element of a tensor, as it stands in an array of this dtype. Raises: as ``dtypes.fitted``."""
+    return dtypes.fitted(_number(value), dtype)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -77,9 +77,19 @@ def iterate(name: str, function: Callable[..., Any], A: Any, *args: Any, read: A
     return attempt(name, "A must be finite.", function, A if broken is None else safe, *args, **named), broken
 
 
-def nan_where(broken: Any, values: Any) -> Any:
-    """The values (..., k), NaN for the matrices that were not finite."""
-    return values if broken is None else namespace(values).where(broken[..., None], values.dtype.type(np.nan), values)
+def nan_of(dtype: np.dtype) -> Any:
+    """NaN in this dtype, in both parts of a complex one."""
+    return dtype.type(complex(np.nan, np.nan) if dtype.kind == "c" else np.nan)
+
+
+def nan_where(broken: Any, *results: Any) -> Any:
+    """Each result (..., k) or (..., m, k), NaN for the matrices that were not finite, so that their derivatives are as well."""
+    if broken is not None:
+        xp, added = namespace(broken), broken.ndim
+        results = tuple(
+            xp.where(broken.reshape(broken.shape + (1,) * (x.ndim - added)), nan_of(x.dtype), x) for x in results
+        )
+    return results if len(results) > 1 else results[0]
 
 
 def matrices(name: str, square: bool = False, low_precision: bool = False, integers: bool = False) -> Callable[[list[Any]], list[Any]]:
@@ -220,7 +230,7 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
 def eigh_op(xp: Any, A: Any, UPLO: str) -> Any:
     """Eigenvalues and eigenvectors of a Hermitian matrix, read from one triangle."""
     (values, vectors), broken = iterate("eigh", xp.linalg.eigh, A, UPLO, read=_one_triangle(xp, A, UPLO))
-    return nan_where(broken, values), vectors
+    return nan_where(broken, values, vectors)
 
 
 @op("none", promote=matrices("eigh", square=True), also=("A",))
@@ -251,7 +261,7 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
     Returns: the named tuple (eigenvalues (..., n), real, ascending; eigenvectors (..., n, n), in columns, each up to a factor of modulus
         1). A function of the eigenvectors has a derivative where it does not depend on that factor and no two eigenvalues are equal.
     Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
-        with inf has eigenvalues NaN.
+        with inf has eigenvalues and eigenvectors NaN.
     Source: torch.linalg.eigh.
     """
     return Eigh(*eigh_op(A, _triangle_named(UPLO)))
@@ -303,7 +313,7 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
 def svd_op(xp: Any, A: Any, full_matrices: bool) -> Any:
     """Singular values and vectors; the public function says more."""
     (U, S, Vh), broken = iterate("svd", xp.linalg.svd, A, full_matrices)
-    return U, nan_where(broken, S), Vh
+    return nan_where(broken, U, S, Vh)
 
 
 @op("none", promote=matrices("svd"), also=("A",))
@@ -324,7 +334,7 @@ def svd(A: Any, full_matrices: bool = True) -> Any:
         derivative where it does not depend on the factor of modulus 1 that their columns and rows share, and no two singular values are
         equal.
     Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
-        with inf has singular values NaN.
+        with inf gives NaN throughout.
     Source: torch.linalg.svd.
     """
     return SVD(*svd_op(A, full_matrices))

@@ -14,7 +14,7 @@ from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import zeros_of
-from gradlib.ops.decompose import LinAlgError, adjoint, attempt, iterate, matrices, nan_where, solve_triangle
+from gradlib.ops.decompose import LinAlgError, adjoint, attempt, iterate, matrices, nan_of, nan_where, solve_triangle
 from gradlib.ops.elementwise import abs
 from gradlib.ops.product import matmul
 from gradlib.ops.reduce import sum as total
@@ -30,15 +30,22 @@ Lstsq = namedtuple("Lstsq", ["solution", "residuals", "rank", "singular_values"]
 
 
 def _attempt_regular(name: str, advice: str, function: Any, A: Any, *rest: Any) -> Any:
-    """``attempt``; but matrices that hold NaN are no singular ones, as which LAPACK reports some: their result is NaN."""
+    """``attempt``; but matrices that hold NaN are no singular ones, as which LAPACK reports some: their result is NaN.
+
+    Where elimination in a matrix that is not finite (on the CPU) met NaN, it leaves NaN in those rows only to which its pivots led it;
+    the whole result is NaN then.
+    """
     try:
-        return attempt(name, advice, function, A, *rest)
+        made = attempt(name, advice, function, A, *rest)
+        if namespace(A) is not np or np.isfinite(made).all():
+            return made
+        unknown = (np.isnan(made).any((-2, -1)) & ~np.isfinite(A).all((-2, -1)))[..., None, None]
     except LinAlgError:
         unknown = np.isnan(A).any((-2, -1))[..., None, None]
         if not unknown.any():
             raise
-    made = attempt(name, advice, function, np.where(unknown, np.eye(A.shape[-1], dtype=A.dtype), A), *rest)
-    return np.where(unknown, made.dtype.type(math.nan), made)
+        made = attempt(name, advice, function, np.where(unknown, np.eye(A.shape[-1], dtype=A.dtype), A), *rest)
+    return np.where(unknown, nan_of(made.dtype), made)
 
 
 @op("other", promote=matrices("inv", square=True), method=False, A=lambda g, out: -(out.mT @ (g @ out.mT)))
@@ -83,14 +90,14 @@ def pinv_op(xp: Any, A: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     else:
         (U, values, Vh), broken = iterate("pinv", xp.linalg.svd, A, False)
         size = values
-    values, size = nan_where(broken, values), nan_where(broken, size)
+    values, size = nan_where(broken, values, size)
     largest = size.max(-1, keepdims=True) if size.shape[-1] else size.sum(-1, keepdims=True)
     bound = xp.maximum(xp.asarray(atol)[..., None], xp.asarray(rtol)[..., None] * largest)
     kept = size > bound
     reciprocal = xp.where(kept, 1 / xp.where(kept, values, 1), 0)
     left = (Vh.conj() if Vh.dtype.kind == "c" else Vh).mT * reciprocal[..., None, :]
     inverse = xp.matmul(left, (U.conj() if U.dtype.kind == "c" else U).mT)
-    return inverse if broken is None else xp.where(broken[..., None, None], inverse.dtype.type(math.nan), inverse), values
+    return inverse if broken is None else xp.where(broken[..., None, None], nan_of(inverse.dtype), inverse), values
 
 
 def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:

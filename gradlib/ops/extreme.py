@@ -41,7 +41,7 @@ def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     extreme = spread(out, input.shape, dim, keepdim)
     mask = input == extreme
     share = spread(g / sum(mask, dim, keepdim), input.shape, dim, keepdim)
-    return where_op(mask, share, where_op(extreme == extreme, 0.0, extreme))
+    return where_op(mask, share, where_op(extreme == extreme, 0.0, share * 0))  # the share of none is inf or NaN
 
 
 @op("other", input=_shared)

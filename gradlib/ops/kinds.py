@@ -13,7 +13,7 @@ _NAMES = {"b": "bool", "i": "integer", "f": "float", "c": "complex"}
 
 
 def takes(
-    name: str, kinds: str, advice: str = "", to_float: bool = False, error: type[Exception] = NotImplementedError
+    name: str, kinds: str, advice: str = "", to_float: bool = False, error: type[Exception] = NotImplementedError, fitting: bool = False
 ) -> Callable[[list[Any]], list[Any]]:
     """How operands meet in dtype, for ``op(promote=...)``: as "same" (or "float") does, but only in certain kinds of dtype.
 
@@ -23,10 +23,11 @@ def takes(
         advice: what to do instead, for the error text.
         to_float: integers and bools become the default float dtype.
         error: what is raised for another dtype; torch's NotImplementedError is a RuntimeError.
+        fitting: refuse a number that an integer dtype does not hold.
     """
 
     def meet(values: list[Any]) -> list[Any]:
-        met = promote(values, to_float)
+        met = promote(values, to_float, fitting)
         dtype = next(v.dtype for v in met if hasattr(v, "dtype"))
         if "bifc"[dtypes.category(dtype)] not in kinds:
             taken = ", ".join(_NAMES[kind] for kind in kinds)

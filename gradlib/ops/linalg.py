@@ -17,7 +17,7 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complexes import conj
 from gradlib.ops.create import ones_like
-from gradlib.ops.decompose import adjoint, diagonal_mask, matrices, svd, svdvals, without_broken
+from gradlib.ops.decompose import adjoint, diagonal_mask, matrices, nan_of, svd, svdvals, without_broken
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import abs, clone
 from gradlib.ops.equations import inv
@@ -56,12 +56,15 @@ def _turned(U: Any, inner: Any, Vh: Any) -> Any:
 
 def _cofactors_slope(g: Any, A: Any) -> Any:
     """The second derivative of the determinant: for a diagonal matrix all pairs i, j weighted with the product of the other elements."""
-    U, S, Vh = svd(A, False)
+    array = raw(A)
+    safe, broken = without_broken(namespace(array), array)
+    U, S, Vh = svd(A if broken is None else where_op(broken[..., None, None], safe, A), False)
     mask = diagonal_mask(U)
     pairs = where_op(mask, 0.0, _of_others(where_op(mask, 1.0, S[..., None, :])))
     g = adjoint(U) @ g @ adjoint(Vh)
     on_diagonal = total(pairs * where_op(mask, g, 0.0).sum(-1)[..., None, :], -1)
-    return _turned(U, where_op(mask, on_diagonal[..., None, :], -(pairs * g).mT), Vh)
+    made = _turned(U, where_op(mask, on_diagonal[..., None, :], -(pairs * g).mT), Vh)
+    return made if broken is None else where_op(broken[..., None, None], math.nan, made)
 
 
 @op("other", method=False, A=_cofactors_slope)
@@ -70,7 +73,7 @@ def cofactors(xp: Any, A: Any) -> Any:
     safe, broken = without_broken(xp, A)
     U, S, Vh = svd(safe, False)
     made = _turned(U, xp.eye(S.shape[-1], dtype=S.dtype) * _of_others(S)[..., None, :], Vh)
-    return made if broken is None else xp.where(broken[..., None, None], made.dtype.type(math.nan), made)
+    return made if broken is None else xp.where(broken[..., None, None], nan_of(made.dtype), made)
 
 
 def _det_slope(g: Any, A: Any, out: Any) -> Any:
@@ -104,7 +107,7 @@ def det(xp: Any, A: Any) -> Any:
     Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.det.
     """
     made = xp.linalg.det(A)
-    return made if xp is not np or np.all(made) else xp.where((made == 0) & ~np.isfinite(A).all((-2, -1)), made.dtype.type(math.nan), made)
+    return made if xp is not np or np.all(made) else xp.where((made == 0) & ~np.isfinite(A).all((-2, -1)), nan_of(made.dtype), made)
 
 
 def _slogdet_slope(g: Any, A: Any, sign: Any) -> Any:
@@ -133,7 +136,7 @@ def slogdet_op(xp: Any, A: Any) -> Any:
     sign, size = xp.linalg.slogdet(A)
     if xp is np and not np.all(np.isfinite(size)):  # LAPACK takes a pivot of NaN for a zero
         size = np.where((sign == 0) & ~np.isfinite(A).all((-2, -1)), size.dtype.type(math.nan), size)
-        sign = np.where(size != size, sign.dtype.type(0), sign)
+        sign = np.where(size != size, nan_of(sign.dtype) if sign.dtype.kind == "c" else 0.0, sign)
     return sign, size
 
 

@@ -19,10 +19,12 @@ __all__ = ["norm", "std", "std_mean", "var", "var_mean"]
 
 
 def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    """The variance in real numbers, in float32 for half types."""
+    """The variance in real numbers, those of real dtypes in float64: the squares of float32 numbers overflow at half of the exponent."""
     dtype = input.dtype
     if dtype.kind in "biu":
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {dtype}; convert it, as with .float()")
+    if dtype.kind != "c":
+        input = input.astype(dtypes.float64, copy=False)
     number = count(input.shape, dim)
     away = input - total(xp, input, dim, True) / max(number, 1)
     squares = away.real**2 + away.imag**2 if dtype.kind == "c" else away * away
@@ -42,7 +44,7 @@ def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: boo
 @op("other", complex="explicit", input=_variance_rule)
 def var_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
     """``var`` with all its arguments in place."""
-    return back(_variance(xp, input, dim, correction, keepdim), input.dtype)
+    return _variance(xp, input, dim, correction, keepdim).astype(dtypes.to_real(input.dtype), copy=False)
 
 
 def _deviation_rule(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
@@ -54,7 +56,7 @@ def _deviation_rule(g: Any, input: Any, out: Any, dim: Any, correction: float, k
 @op("other", complex="explicit", input=_deviation_rule)
 def std_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
     """``std`` with all its arguments in place."""
-    return back(xp.sqrt(_variance(xp, input, dim, correction, keepdim)), input.dtype)
+    return xp.sqrt(_variance(xp, input, dim, correction, keepdim)).astype(dtypes.to_real(input.dtype), copy=False)
 
 
 def _corrected(name: str, dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:

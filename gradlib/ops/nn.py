@@ -189,7 +189,7 @@ def constant_pad(xp: Namespace, input: Any, pad: Sequence[int], value: float) ->
             )
         source[dim] = slice(max(-before, 0), size - max(-after, 0))
         target[dim] = slice(max(before, 0), shape[dim] - max(after, 0))
-    result = xp.full(shape, value, input.dtype) if value else xp.zeros(shape, input.dtype)
+    result = xp.full(shape, dtypes.fitted(value, input.dtype), input.dtype) if value else xp.zeros(shape, input.dtype)
     if result.size:
         result[tuple(target)] = input[tuple(source)]
     return result

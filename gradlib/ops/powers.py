@@ -65,8 +65,10 @@ def _real_log(number: float) -> float:
 
 def _powers_meet(values: list[Any]) -> list[Any]:
     met = _power_kinds(values)
-    if isinstance(values[1], int) and values[1] < 0 and met[0].dtype.kind in "iu":
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if isinstance(values[1], int) and met[0].dtype.kind in "iu":
+        if values[1] < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        dtypes.fitted(values[1], met[0].dtype)
     return met
 
 

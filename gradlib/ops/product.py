@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.core.compile import named
@@ -173,7 +174,7 @@ def _scaled(x: Any, factor: Any) -> Any:
         return x
     if factor == 0:
         return fill(x, 0)
-    return x * (int(factor) if x.dtype.kind in "iu" else factor)
+    return x * dtypes.fitted(factor, x.dtype)
 
 
 def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:

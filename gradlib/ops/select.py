@@ -22,7 +22,7 @@ def _branches_meet(values: list[Any]) -> list[Any]:
     if dtype not in (dtypes.bool_, dtypes.uint8):
         found = type(condition).__name__ if dtype is None else f"a tensor with dtype {dtype}"
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got {found}; compare it first, for example with != 0")
-    return [condition.astype(bool, copy=False), *promote(branches)]
+    return [condition.astype(bool, copy=False), *promote(branches, fitting=True)]
 
 
 @op(
@@ -113,7 +113,7 @@ def fmin(xp: Any, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("clamp_min", "bif"), inplace=True,
+    "elementwise", promote=takes("clamp_min", "bif", fitting=True), inplace=True,
     input=lambda g, input, min: where_op(input >= min, g, 0),
     min=lambda g, input, min: where_op(input < min, g, 0),
 )  # fmt: skip
@@ -123,7 +123,7 @@ def clamp_min(xp: Any, input: Any, min: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("clamp_max", "bif"), inplace=True,
+    "elementwise", promote=takes("clamp_max", "bif", fitting=True), inplace=True,
     input=lambda g, input, max: where_op(input <= max, g, 0),
     max=lambda g, input, max: where_op(input > max, g, 0),
 )  # fmt: skip
@@ -133,7 +133,7 @@ def clamp_max(xp: Any, input: Any, max: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("clamp", "bif"),
+    "elementwise", promote=takes("clamp", "bif", fitting=True),
     input=lambda g, input, min, max: where_op((input >= min) & (input <= max), g, 0),
     min=lambda g, input, min, max: where_op((input < min) & (min < max), g, 0),
     max=lambda g, input, min, max: where_op((input > max) | (max < min), g, 0),

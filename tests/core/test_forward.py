@@ -280,3 +280,11 @@ class TestLeavesThatLeft:
         x.detach_().requires_grad_()
         y.backward()
         assert host(x.grad).tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("call", [lambda x: x + 1j, lambda x: 1j - x, lambda x: x * 1j, lambda x: gradlib.where(x > 0, x, 1j)])
+def test_a_complex_number_makes_the_tangent_complex(call: Callable[[gradlib.Tensor], gradlib.Tensor]) -> None:
+    x, t = gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 5.0])
+    with forward_ad.dual_level():
+        value, tangent = forward_ad.unpack_dual(call(forward_ad.make_dual(x, t)))
+    assert tangent.dtype == value.dtype == gradlib.complex64

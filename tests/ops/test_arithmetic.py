@@ -440,3 +440,27 @@ def test_the_angle_of_the_origin_has_no_slope() -> None:
     y, x = gradlib.zeros(1, requires_grad=True), gradlib.zeros(1, requires_grad=True)
     gradlib.atan2(y, x).sum().backward()
     assert (y.grad.item(), x.grad.item()) == (0, 0)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
+def test_a_number_that_an_integer_dtype_does_not_hold_is_refused(dtype: str) -> None:
+    """But for operators, where it wraps, as in torch."""
+    x = gradlib.tensor([1, 2], dtype=dtype)
+    many = 2**40
+    calls = [
+        lambda: gradlib.clamp(x, max=many), lambda: gradlib.clamp_min(x, many), lambda: x.clamp(0, many), lambda: x.clone().clamp_(many),
+        lambda: gradlib.where(x > 1, x, many), lambda: x**many, lambda: gradlib.nn.functional.pad(x, (1, 1), value=many),
+        lambda: gradlib.add(x, x, alpha=many), lambda: gradlib.sub(x, x, alpha=many), lambda: x.clone().add_(x, alpha=many),
+        lambda: gradlib.addcmul(x, x, x, value=many), lambda: gradlib.addmm(x[None], x[None], x[:, None] * x, alpha=many),
+        lambda: x.index_add(0, gradlib.tensor([0]), x[:1], alpha=many),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(RuntimeError, match="without overflow"):
+            call()
+    assert (x + many).tolist() == (x * many + x).tolist() == [1, 2]
+
+
+def test_a_negative_factor_of_unsigned_integers_wraps() -> None:
+    x = gradlib.tensor([1, 2], dtype="uint8")
+    assert gradlib.addcmul(x, x, x, value=-2).tolist() == [255, 250]
+    assert gradlib.add(x, x, alpha=-2).tolist() == [255, 254]

@@ -152,3 +152,12 @@ def test_equal() -> None:
     assert not x.equal(t([1.0]))
     assert not gradlib.equal(x, t([[1.0, 2.0]]))
     assert gradlib.equal(t([]), t([]))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64"])
+def test_the_distance_of_integers_does_not_wrap(dtype: str) -> None:
+    limits = gradlib.iinfo(gradlib.zeros((), dtype=dtype).dtype)
+    a = gradlib.tensor([limits.min, limits.min, limits.max, 1, 2], dtype=dtype)
+    b = gradlib.tensor([limits.max, limits.min, limits.max - 1, 2, 1], dtype=dtype)
+    assert gradlib.isclose(a, b, rtol=0.0, atol=0.5).tolist() == [False, True, False, False, False]
+    assert gradlib.isclose(a, b, rtol=0.0, atol=1.0).tolist() == [False, True, True, True, True]

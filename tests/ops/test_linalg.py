@@ -551,3 +551,34 @@ def test_the_slope_of_qr_at_dependent_columns_is_not_finite(device: str) -> None
     Q, R = linalg.qr(x)
     (slope,) = gradlib.autograd.grad(Q.sum() + R.sum(), x)
     assert not np.isfinite(host(slope)).any()
+
+
+@pytest.mark.host
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_what_elimination_leaves_of_nan_is_nan_throughout(dtype: str) -> None:
+    """LAPACK leaves it in those rows only to which its pivots led."""
+    a = np.array([[[2.0, 0, 0], [0, 2, 0], [0, 0, 2]], [[1, 2, 3], [4, -INF, 1], [0, 1, 1]], [[np.nan, 1, 0], [1, 2, 0], [0, 0, 1]]], dtype)
+    x = gradlib.tensor(a)
+    for made in (linalg.inv(x), linalg.solve(x, gradlib.ones(3, 1, dtype=x.dtype)), linalg.matrix_power(x, -1)):
+        assert np.isfinite(host(made)[0]).all()
+        assert np.isnan(host(made)[1:]).all()
+
+
+@pytest.mark.nonfinite
+def test_decompositions_of_a_matrix_that_holds_inf_have_slopes_of_nan() -> None:
+    x = gradlib.tensor(np.stack([np.eye(5) * 2, ENDLESS]), requires_grad=True)
+    for values in (linalg.svdvals(x), linalg.eigvalsh(x), linalg.svd(x)[0], linalg.matrix_norm(x, "nuc")):
+        (slope,) = gradlib.autograd.grad(values.sum(), x)
+        assert np.isnan(host(slope)[1]).all()
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize(("name", "bad"), [("det", np.nan), ("det", INF), ("slogdet", np.nan)])
+def test_the_second_derivative_of_a_determinant_that_is_not_finite_is_nan(name: str, bad: float) -> None:
+    x = gradlib.tensor([[[2.0, 0, 1], [0, 2, 0], [0, 0, 2]], [[1, bad, 3], [4, 1, 1], [0, 1, 1]]], dtype="float64", requires_grad=True)
+    made = getattr(linalg, name)(x)
+    (slope,) = gradlib.autograd.grad((made if name == "det" else made[1]).sum(), x, create_graph=True)
+    (again,) = gradlib.autograd.grad(slope.cos().sum(), x)
+    assert np.isfinite(host(again)[0]).all()
+    assert np.isnan(host(again)[1]).any()

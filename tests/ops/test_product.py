@@ -66,9 +66,19 @@ def test_what_is_refused(call: Callable[[], Any], error: type[Exception], text: 
 def test_the_dtype_stays(dtype: str) -> None:
     a, b, v = (x.to(dtype) for x in (A, B, V))
     products = [a @ b, gradlib.mm(a, b), v @ b, v @ v, gradlib.addmm(a @ b, a, b, alpha=2), gradlib.einsum("ij,jk->ik", a, b)]
-    products += [gradlib.einsum("ij->", a), gradlib.tensordot(a, b, 1), gradlib.kron(a, v), gradlib.outer(v, v), gradlib.cross(v, v)]
+    products += [gradlib.tensordot(a, b, 1), gradlib.kron(a, v), gradlib.outer(v, v), gradlib.cross(v, v)]
     assert {made.dtype.name for made in products} == {dtype}
     assert (a @ b).tolist() == (A @ B).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32"])
+def test_einsum_adds_integers_up_as_sum_does(dtype: str) -> None:
+    """In int64: bools are counted, and nothing wraps."""
+    a, b = gradlib.tensor([[1, 1, 0], [1, 1, 1]]).to(dtype), gradlib.tensor([0.5, 2.0])
+    for made, want in ((gradlib.einsum("ij->i", a), [2, 3]), (gradlib.einsum("ii", a[:, :2]), 2), (gradlib.einsum("ij->", a * 255), None)):
+        assert made.dtype == gradlib.int64
+        assert made.tolist() == (want if want is not None else 5 * 255)
+    assert gradlib.einsum("ij,k->", a, b).tolist() == 5 * 2.5
 
 
 def test_halves_are_summed_in_single_precision() -> None:

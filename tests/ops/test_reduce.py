@@ -402,3 +402,29 @@ def test_a_distance_of_zero_has_no_slope_whatever_arrives(p: float) -> None:
     (1 / gradlib.cdist(x, x, p)).sum().backward()
     assert np.isfinite(host(x.grad)).all()
     assert (host(x.grad)[0] == -host(x.grad)[1]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("size", [1e30, 1e-30])
+def test_the_deviation_of_huge_and_tiny_numbers_is_in_range(dtype: str, size: float) -> None:
+    """Its squares are not, in float32: they are added in float64."""
+    size = {"float16": 3e4 if size > 1 else 6e-5}.get(dtype, size)
+    x = gradlib.tensor([[3 * size, size, size], [size, size, size]] if dtype != "float16" else [[size, -size, 0.0], [size] * 3], dtype=dtype)
+    x.requires_grad_()
+    want = np.std(host(x.detach().double()), axis=1, ddof=1)
+    made = gradlib.std(x, 1)
+    np.testing.assert_allclose(host(made.double()), want, rtol=1e-2 if dtype != "float32" else 1e-6)
+    np.testing.assert_allclose(host(gradlib.std_mean(x, 1)[0].double()), host(made.double()))
+    (slope,) = gradlib.autograd.grad(made[0], x)
+    away = host((x - x.mean(1, True)).detach().double())[0]
+    np.testing.assert_allclose(host(slope.double())[0], away / (2 * want[0]), rtol=2e-2 if dtype != "float32" else 1e-5, atol=1e-3)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("name", ["amax", "amin"])
+def test_the_slope_of_an_extreme_does_not_depend_on_the_values(name: str) -> None:
+    """Not where it is NaN either."""
+    x = gradlib.tensor([[1.0, np.nan], [1.0, 2.0]], requires_grad=True)
+    (slope,) = gradlib.autograd.grad(getattr(gradlib, name)(x, 1).sum(), x, create_graph=True)
+    assert np.isnan(host(slope[0].detach())).all()
+    assert not slope.requires_grad
