@@ -1,5 +1,5 @@
-"""``gradlib.nn.functional``: the functions that layers and losses are made of, under torch's names."""
+"""``gradlib.nn``: the functions that layers and losses are made of, and helpers for parameters, under torch's names."""
 
 from __future__ import annotations
 
-from gradlib.nn import functional as functional
+from gradlib.nn import functional as functional, utils as utils

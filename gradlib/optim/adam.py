@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.optimizer import Group, Optimizer, check_options, real, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, write, zeros_like
 
 
 class Adam(Optimizer):
@@ -46,28 +46,20 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
-        for i, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
         super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
-        p, g = real(value._array), real(gradient)
-        (b1, b2), lr, decay = group["betas"], float(group["lr"]), group["weight_decay"]
+        p, g = descent(value, gradient, group)
+        (b1, b2), lr = group["betas"], float(group["lr"])
         state = self.state[value]
         if not state:
             state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(p)
         state["step"] += 1
-        if group["maximize"]:
-            g = -g
-        if decay and group["decoupled_weight_decay"]:
-            p = p * (1 - lr * decay)
-        elif decay:
-            g = g + decay * p
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         write(mean, mean._array + (1 - b1) * (g - mean._array))
         write(square, b2 * square._array + (1 - b2) * (g * g))
@@ -75,5 +67,31 @@ class Adam(Optimizer):
             write(state["max_exp_avg_sq"], xp.maximum(state["max_exp_avg_sq"]._array, square._array))
             square = state["max_exp_avg_sq"]
         denominator = xp.sqrt(square._array) / math.sqrt(1 - b2 ** state["step"]) + group["eps"]
-        p = p - (lr / (1 - b1 ** state["step"])) * mean._array / denominator
-        write(value, p.view(value._array.dtype) if value.is_complex() else p)
+        put(value, p - (lr / (1 - b1 ** state["step"])) * mean._array / denominator)
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameter itself, apart from the gradient: the usual choice where weights are regularised.
+
+        p = p (1 - lr weight_decay), then a step of `Adam`
+
+    Args:
+        params: Tensors, or groups of them.
+        lr, betas, eps, amsgrad, maximize: as in `Adam`.
+        weight_decay: as above.
+    Raises: ValueError for an option out of its range.
+    Source: torch.optim.AdamW; I. Loshchilov and F. Hutter, Decoupled weight decay regularization, ICLR 2019.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True)

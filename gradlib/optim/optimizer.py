@@ -42,6 +42,7 @@ class Optimizer:
         self.param_groups: list[Group] = []
         self._pre_hooks: dict[int, Callable[..., Any]] = {}
         self._post_hooks: dict[int, Callable[..., Any]] = {}
+        self.has_stepped = False  # a scheduler that steps first warns
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -109,6 +110,7 @@ class Optimizer:
         for hook in tuple(self._pre_hooks.values()):
             hook(self, (closure,), {})
         loss = self._step(closure)
+        self.has_stepped = True
         for hook in tuple(self._post_hooks.values()):
             hook(self, (closure,), {})
         return loss
@@ -199,10 +201,38 @@ def real(array: Array) -> Array:
 
 def check_options(**least: float) -> None:
     """Refuse options below zero, with torch's words."""
-    words = {"lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value", "momentum": "momentum value"}
+    words = {"lr": "learning rate", "eps": "epsilon value"}
     for name, value in least.items():
         if not float(value) >= 0.0:
-            raise ValueError(f"Invalid {words[name]}: {value}")
+            raise ValueError(f"Invalid {words.get(name, f'{name} value')}: {value}")
+
+
+def check_betas(betas: tuple[float, float]) -> None:
+    """Refuse decay rates of running means outside [0, 1), with torch's words."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= float(beta) < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def descent(value: Tensor, gradient: Array, group: Group) -> tuple[Array, Array]:
+    """The parameter and the direction to descend against, real (see `real`): the gradient, or its negative to climb, plus weight decay.
+
+    A group with "decoupled_weight_decay" shrinks the parameter instead.
+    """
+    p, g = real(value._array), real(gradient)
+    if group["maximize"]:
+        g = -g
+    if group["weight_decay"]:
+        if group.get("decoupled_weight_decay"):
+            p = p * (1 - float(group["lr"]) * group["weight_decay"])
+        else:
+            g = g + group["weight_decay"] * p
+    return p, g
+
+
+def put(value: Tensor, p: Array) -> None:
+    """Write a new value, real as `descent` gave it, into the parameter."""
+    write(value, p.view(value._array.dtype) if value.is_complex() else p)
 
 
 def _fitted(item: Any, value: Tensor) -> Any:

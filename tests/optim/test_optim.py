@@ -34,6 +34,67 @@ TORCH = [
         [-0.7726593929032626, 0.6447613218488277], 3.291958061575847, 25,
     ),
     ("Adam", {"lr": 0.01, "maximize": True}, 25, [-1.4675675106671977, 0.733877558541491], 194.78257405776458, 25),
+    ("AdamW", {}, 50, [-1.1522897838138504, 1.0467991774727707], 12.690239143162017, 50),
+    ("AdamW", {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True}, 50, [-0.5448824808620693, 0.3195347471707776], 2.4595034383856342, 50),
+    ("AdamW", {"lr": 0.05, "maximize": True}, 50, [-4.24498395868763, -2.049732551237245], 37477.972250984705, 50),
+    ("RMSprop", {}, 50, [-1.0280226043085812, 1.0630854095511284], 4.120236910467151, 50),
+    ("RMSprop", {"lr": 0.02, "alpha": 0.8, "momentum": 0.5}, 50, [-0.8162020721438329, 0.659267539661205], 3.3281520803105082, 50),
+    (
+        "RMSprop", {"lr": 0.02, "alpha": 0.8, "centered": True, "weight_decay": 0.1}, 50,
+        [-0.9152855042627851, 0.810852117014903], 3.8527811477144076, 50,
+    ),
+    (
+        "RMSprop", {"lr": 0.02, "momentum": 0.3, "centered": True, "maximize": True}, 50,
+        [-8.445314795796593, -5.579359306476762], 564033.0789974432, 50,
+    ),
+    ("Adagrad", {"lr": 0.3}, 50, [-0.9815109734715711, 0.9698985770723695], 3.9365528389436646, 50),
+    (
+        "Adagrad", {"lr": 0.3, "lr_decay": 0.1, "initial_accumulator_value": 2.0, "weight_decay": 0.1}, 50,
+        [-1.0268768009715128, 1.0610618154202103], 4.113644907843153, 50,
+    ),
+    ("Adagrad", {"maximize": True}, 50, [-1.348618653444167, 0.853802133256105], 97.34040929074158, 50),
+    ("Adadelta", {}, 50, [-1.0928550025168093, 1.1089500515456634], 5.179941537423659, 50),
+    (
+        "Adadelta", {"lr": 0.5, "rho": 0.5, "eps": 0.001, "weight_decay": 0.2}, 50,
+        [-0.9308118030948392, 1.0047454059009566], 5.438936274837957, 50,
+    ),
+    ("Adadelta", {"maximize": True}, 50, [-1.5600581369068445, 0.671703701615587], 297.89923417009817, 50),
+    ("Adamax", {}, 50, [-1.1239393686095926, 1.0773007751095969], 8.100478076532609, 50),
+    (
+        "Adamax", {"lr": 0.05, "betas": (0.5, 0.8), "weight_decay": 0.2, "eps": 0.001}, 50,
+        [-0.6736403794125171, 0.46654407887652244], 2.878285754030461, 50,
+    ),
+    ("Adamax", {"maximize": True}, 50, [-1.2928849986329694, 0.9064195855124692], 62.78897085089969, 50),
+    ("NAdam", {}, 50, [-1.122393164398041, 1.07834045780289], 7.952969794183744, 50),
+    (
+        "NAdam", {"lr": 0.05, "betas": (0.5, 0.8), "weight_decay": 0.2, "momentum_decay": 0.1}, 50,
+        [-0.9010464349023061, 0.7732550923320209], 3.826897121604825, 50,
+    ),
+    (
+        "NAdam", {"lr": 0.05, "weight_decay": 0.2, "decoupled_weight_decay": True, "maximize": True}, 50,
+        [-3.9073027228869104, -2.3118881940014813], 29127.117857855035, 50,
+    ),
+    ("RAdam", {}, 50, [-0.959109814202204, 1.0608533098755586], 5.834701459756722, 50),
+    (
+        "RAdam", {"lr": 0.002, "betas": (0.5, 0.8), "weight_decay": 0.2}, 50,
+        [-0.949594580294502, 0.9104394893102177], 3.8122501804283684, 50,
+    ),
+    (
+        "RAdam", {"lr": 0.002, "weight_decay": 0.2, "decoupled_weight_decay": True, "maximize": True}, 50,
+        [-20954570.006836858, -21954.250971810005], 1.9311233891115632e+31, 50,
+    ),
+    ("Rprop", {}, 50, [-0.9635771595748897, 0.933455440146196], 3.8667402166401255, 50),
+    (
+        "Rprop", {"lr": 0.001, "etas": (0.3, 1.5), "step_sizes": (0.0001, 0.1)}, 50,
+        [-1.0200763013518974, 1.0529532625579425], 4.107808044804267, 50,
+    ),
+    ("Rprop", {"maximize": True}, 50, [-414.4728631366359, -412.27286313663586], 1774297149930.3577, 50),
+    ("ASGD", {"lr": 0.0001}, 50, [-1.0295158146053396, 1.0665401586185714], 4.123698709498548, 50),
+    (
+        "ASGD", {"lr": 0.0001, "lambd": 0.1, "alpha": 0.5, "t0": 5, "weight_decay": 0.1}, 50,
+        [-1.0288262469134315, 1.0653174454892056], 4.121209025495287, 50,
+    ),
+    ("ASGD", {"lr": 1e-06, "maximize": True}, 50, [-1.211196137703329, 0.9954476118628663], 27.06220354248713, 50),
     ("LBFGS", {"line_search_fn": "strong_wolfe"}, 1, [0.38062264334648777, 0.12491013187293636], 24.199999999999996, 25),
     (
         "LBFGS", {"line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 2}, 5,
@@ -48,6 +109,15 @@ TORCH = [
 EACH = [
     ("SGD", {"lr": 1e-4, "momentum": 0.9}),
     ("Adam", {"lr": 0.02, "amsgrad": True}),
+    ("AdamW", {"lr": 0.02}),
+    ("Adamax", {"lr": 0.02}),
+    ("NAdam", {"lr": 0.02}),
+    ("RAdam", {"lr": 1e-4}),
+    ("RMSprop", {"lr": 0.02, "momentum": 0.5, "centered": True}),
+    ("Adagrad", {"lr": 0.2}),
+    ("Adadelta", {"eps": 1e-3}),
+    ("Rprop", {"lr": 1e-3}),
+    ("ASGD", {"lr": 1e-4, "t0": 2}),
     ("LBFGS", {"max_iter": 3, "line_search_fn": "strong_wolfe"}),
 ]
 
@@ -190,6 +260,15 @@ def test_state_dict_has_numbers_for_parameters_and_loading_checks_groups():
         optim.SGD([{"params": [a, leaf([1.0])]}, {"params": [b]}]).load_state_dict(saved)
 
 
+def test_asgd_keeps_the_average_of_its_parameters():
+    x, seen = leaf([-1.2, 1.0]), []
+    optimiser = optim.ASGD([x], lr=1e-4, t0=0)
+    for _ in range(5):
+        optimiser.step(closure_of(optimiser, x))
+        seen.append(host(x).copy())
+    np.testing.assert_allclose(host(optimiser.state[x]["ax"]), np.mean(seen[1:], axis=0), rtol=1e-12)
+
+
 def test_zero_grad_drops_or_zeroes():
     x = leaf([1.0, 2.0])
     optimiser = optim.SGD([x])
@@ -266,6 +345,14 @@ def test_what_cannot_be_optimised_is_refused():
             (lambda: optim.Adam([x], betas=(0.9, 1.0)), "index 1: 1.0"),
             (lambda: optim.Adam([x], weight_decay=-0.1), "weight_decay"),
             (lambda: optim.LBFGS([x], lr=-1), "learning rate"),
+            (lambda: optim.RMSprop([x], alpha=-1), "Invalid alpha value: -1"),
+            (lambda: optim.Adagrad([x], lr_decay=-1), "Invalid lr_decay value: -1"),
+            (lambda: optim.Adadelta([x], rho=1.5), "Invalid rho value: 1.5"),
+            (lambda: optim.NAdam([x], momentum_decay=-1), "Invalid momentum_decay value: -1"),
+            (lambda: optim.RAdam([x], betas=(1.0, 0.9)), "index 0: 1.0"),
+            (lambda: optim.Adamax([x], eps=-1), "epsilon"),
+            (lambda: optim.Rprop([x], etas=(1.1, 1.2)), "Invalid eta values: 1.1, 1.2"),
+            (lambda: optim.ASGD([x], weight_decay=-1), "weight_decay"),
         ):
             with pytest.raises(ValueError, match=text):
                 make()
@@ -283,7 +370,7 @@ two_devices = pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason=
 
 
 @two_devices
-@pytest.mark.parametrize(("name", "options"), EACH[:2])
+@pytest.mark.parametrize(("name", "options"), EACH[:-1])
 def test_parameters_on_several_devices(name, options):
     """Each is updated where it lies, whichever device is current."""
     whole, parts = leaf([-1.2, 1.0]), [leaf([-1.2], device=AWAY), leaf([1.0])]

@@ -1,0 +1,147 @@
+"""Gradients clipped, and parameters as one vector. Source: torch.nn.utils."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gradlib.core.modes import no_grad
+from gradlib.core.tensor import Tensor
+from gradlib.ops.data import tensor
+from gradlib.ops.join import cat, stack
+from gradlib.ops.moments import vector_norm
+
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "vector_to_parameters",
+]  # fmt: skip
+
+
+def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
+    """The norm of all tensors as if they were one vector, on the first one's device; the host does not wait for it.
+
+    Args:
+        tensors: one, or several of any shapes.
+        norm_type: of the norm, inf included.
+        error_if_nonfinite: refuse a norm that is NaN or infinite, for which the host waits.
+    Returns: a 0-d Tensor; 0 for no tensors.
+    Raises: RuntimeError as above.
+    Source: torch.nn.utils.get_total_norm.
+    """
+    each = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not each:
+        return tensor(0.0)
+    norms = [vector_norm(value, float(norm_type)) for value in each]
+    total = vector_norm(stack([norm.to(norms[0].device) for norm in norms]), float(norm_type))
+    if error_if_nonfinite and not bool(total.isfinite()):
+        raise RuntimeError(
+            f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so it cannot be clipped. "
+            "To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> Tensor:
+    """Scale the gradients in place so that their norm together is at most ``max_norm``. The host does not wait.
+
+    Args:
+        parameters: one tensor, or several; those without a gradient are left out.
+        max_norm: the largest norm.
+        norm_type: of the norm, inf included.
+        error_if_nonfinite: refuse a norm that is NaN or infinite.
+    Returns: the norm before, a 0-d Tensor.
+    Raises: RuntimeError as above.
+    Source: torch.nn.utils.clip_grad_norm_.
+    """
+    gradients = list(_gradients(parameters))
+    with no_grad():
+        total = get_total_norm(gradients, norm_type, error_if_nonfinite)
+        _scale(gradients, max_norm, total)
+    return total
+
+
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor) -> None:
+    """Scale the gradients in place by ``max_norm / total_norm`` where that is below 1, for a norm that is known already.
+
+    Args:
+        parameters: one tensor, or several.
+        max_norm: the largest norm.
+        total_norm: of `get_total_norm`.
+    Source: torch.nn.utils.clip_grads_with_norm_.
+    """
+    with no_grad():
+        _scale(_gradients(parameters), max_norm, total_norm)
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Clip every element of the gradients in place to [-clip_value, clip_value].
+
+    Args:
+        parameters: one tensor, or several; those without a gradient are left out.
+        clip_value: the largest magnitude.
+    Source: torch.nn.utils.clip_grad_value_.
+    """
+    with no_grad():
+        for gradient in _gradients(parameters):
+            gradient.clamp_(-float(clip_value), float(clip_value))
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters in one vector, one after the other; differentiable.
+
+    Args:
+        parameters: tensors on one device.
+    Returns: (sum of sizes,)
+    Raises: TypeError for tensors on several devices.
+    Source: torch.nn.utils.parameters_to_vector.
+    """
+    each = list(parameters)
+    _check_one_device(each)
+    return cat([value.reshape(-1) for value in each])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Make the parameters views of the pieces of one vector: the reverse of `parameters_to_vector`.
+
+    Args:
+        vec: (sum of sizes,)
+        parameters: tensors on one device.
+    Raises: TypeError for what is no Tensor, or for parameters on several devices; ValueError for a vector that is too short.
+    Source: torch.nn.utils.vector_to_parameters.
+    """
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected Tensor, but got: {type(vec).__name__}")
+    each = list(parameters)
+    _check_one_device(each)
+    needed = sum(value.numel() for value in each)
+    if vec.numel() < needed:
+        raise ValueError(f"the parameters have {needed} elements together; got a vector of {vec.numel()}")
+    begin = 0
+    for value in each:
+        end = begin + value.numel()
+        value.data = vec[begin:end].view(value.shape).data
+        begin = end
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> Iterator[Tensor]:
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    each = list(parameters)
+    yield from (value.grad for value in each if value.grad is not None)
+    if not each and isinstance(parameters, types.GeneratorType):
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", UserWarning, stacklevel=4)
+
+
+def _scale(gradients: Iterable[Tensor], max_norm: float, total: Tensor) -> None:
+    factor: Any = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(factor.to(gradient.device))
+
+
+def _check_one_device(parameters: list[Tensor]) -> None:
+    devices = sorted({str(value.device) for value in parameters})
+    if len(devices) > 1:
+        raise TypeError(f"Found two parameters on different devices, {devices}, this is currently not supported.")

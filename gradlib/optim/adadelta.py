@@ -1,0 +1,58 @@
+"""Adadelta: steps in the parameter's own units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradlib.backend.array import Array, namespace
+from gradlib.core.tensor import Tensor
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
+
+
+class Adadelta(Optimizer):
+    """Gradient descent scaled by the ratio of past steps to past gradients, so that no step size needs choosing.
+
+        s = rho s + (1 - rho) g^2     d = sqrt(a + eps) / sqrt(s + eps) g     a = rho a + (1 - rho) d^2     p = p - lr d
+
+    with g the gradient plus weight_decay p. A complex parameter is treated as its real and imaginary parts.
+
+    Args:
+        params: Tensors, or groups of them.
+        lr: factor of the step.
+        rho: as above.
+        eps: as above.
+        weight_decay: as above.
+        maximize: climb instead.
+    Raises: ValueError for a negative option, or rho above 1.
+    Source: torch.optim.Adadelta; M. Zeiler, ADADELTA: an adaptive learning rate method, arXiv:1212.5701.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps, weight_decay=weight_decay)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        xp = namespace(gradient)
+        p, g = descent(value, gradient, group)
+        rho, eps = group["rho"], group["eps"]
+        state = self.state[value]
+        if not state:
+            state.update(step=0, square_avg=zeros_like(p), acc_delta=zeros_like(p))
+        state["step"] += 1
+        square, moved = state["square_avg"], state["acc_delta"]
+        write(square, rho * square._array + (1 - rho) * (g * g))
+        delta = xp.sqrt(moved._array + eps) / xp.sqrt(square._array + eps) * g
+        write(moved, rho * moved._array + (1 - rho) * (delta * delta))
+        put(value, p - float(group["lr"]) * delta)

@@ -1,0 +1,57 @@
+"""Adagrad: steps divided by the root of all squared gradients so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradlib.backend.array import Array, namespace
+from gradlib.core.tensor import Tensor, wrap
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write
+
+
+class Adagrad(Optimizer):
+    """Gradient descent whose steps shrink where gradients have been large: for sparse features.
+
+        s = s + g^2     p = p - lr / (1 + (k - 1) lr_decay) g / (sqrt(s) + eps)
+
+    at step k, with g the gradient plus weight_decay p. A complex parameter is treated as its real and imaginary parts.
+
+    Args:
+        params: Tensors, or groups of them.
+        lr: step size.
+        lr_decay: as above.
+        weight_decay: as above.
+        initial_accumulator_value: s at the start.
+        eps: as above.
+        maximize: climb instead.
+    Raises: ValueError for a negative option.
+    Source: torch.optim.Adagrad; J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        start = initial_accumulator_value
+        check_options(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=start, eps=eps)
+        defaults = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": start}
+        super().__init__(params, {**defaults, "maximize": maximize})
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        xp = namespace(gradient)
+        p, g = descent(value, gradient, group)
+        state = self.state[value]
+        if not state:
+            state.update(step=0, sum=wrap(xp.full(p.shape, group["initial_accumulator_value"], p.dtype)))
+        state["step"] += 1
+        write(state["sum"], state["sum"]._array + g * g)
+        rate = float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])
+        put(value, p - rate * (g / (xp.sqrt(state["sum"]._array) + group["eps"])))

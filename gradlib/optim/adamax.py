@@ -1,0 +1,56 @@
+"""Adamax: Adam by the largest gradient instead of the mean square."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradlib.backend.array import Array, namespace
+from gradlib.core.tensor import Tensor
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, write, zeros_like
+
+
+class Adamax(Optimizer):
+    """Adam whose steps are scaled by a decaying maximum of the gradient: bounded steps also where gradients are rarely large.
+
+        m = b1 m + (1 - b1) g     u = max(b2 u, |g| + eps)     p = p - lr / (1 - b1^k) m / u
+
+    at step k, with g the gradient plus weight_decay p. A complex parameter is treated as its real and imaginary parts.
+
+    Args:
+        params: Tensors, or groups of them.
+        lr: step size.
+        betas: (b1, b2).
+        eps: as above.
+        weight_decay: as above.
+        maximize: climb instead.
+    Raises: ValueError for an option out of its range.
+    Source: torch.optim.Adamax; D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(betas)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        xp = namespace(gradient)
+        p, g = descent(value, gradient, group)
+        b1, b2 = group["betas"]
+        state = self.state[value]
+        if not state:
+            state.update(step=0, exp_avg=zeros_like(p), exp_inf=zeros_like(p))
+        state["step"] += 1
+        mean, largest = state["exp_avg"], state["exp_inf"]
+        write(mean, mean._array + (1 - b1) * (g - mean._array))
+        write(largest, xp.maximum(b2 * largest._array, abs(g) + group["eps"]))
+        put(value, p - (float(group["lr"]) / (1 - b1 ** state["step"])) * (mean._array / largest._array))

@@ -1,0 +1,59 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradlib.backend.array import Array
+from gradlib.core.tensor import Tensor
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
+
+
+class ASGD(Optimizer):
+    """Gradient descent that keeps an average of its parameters in ``state[parameter]["ax"]``: less noise than the last one.
+
+        p = (1 - lambd eta) p - eta g     eta = lr / (1 + lambd lr k)^alpha     ax = ax + mu (p - ax)     mu = 1 / max(1, k - t0)
+
+    after step k, with g the gradient plus weight_decay p; the first step uses eta = lr and mu = 1. A complex parameter is treated as
+    its real and imaginary parts.
+
+    Args:
+        params: Tensors, or groups of them.
+        lr: step size.
+        lambd: as above.
+        alpha: as above.
+        t0: the step at which averaging starts.
+        weight_decay: as above.
+        maximize: climb instead.
+    Raises: ValueError for a negative lr or weight_decay.
+    Source: torch.optim.ASGD; B. Polyak and A. Juditsky, Acceleration of stochastic approximation by averaging, SIAM J. Control 30 (1992).
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+    ) -> None:
+        check_options(lr=lr, weight_decay=weight_decay)
+        defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, defaults)
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        p, g = descent(value, gradient, group)
+        lr, lambd = float(group["lr"]), group["lambd"]
+        state = self.state[value]
+        if not state:
+            state.update(step=0, eta=lr, mu=1.0, ax=zeros_like(p))
+        state["step"] += 1
+        p = p * (1 - lambd * state["eta"]) - state["eta"] * g
+        average = state["ax"]
+        write(average, p if state["mu"] == 1 else average._array + state["mu"] * (p - average._array))
+        state["eta"] = lr / (1 + lambd * lr * state["step"]) ** group["alpha"]
+        state["mu"] = 1 / max(1, state["step"] - group["t0"])
+        put(value, p)

@@ -1,0 +1,69 @@
+"""NAdam: Adam with Nesterov's momentum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from gradlib.backend.array import Array, namespace
+from gradlib.core.tensor import Tensor
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, write, zeros_like
+
+
+class NAdam(Optimizer):
+    """Adam that looks ahead: the momentum of the next step takes part in this one.
+
+        mu_k = b1 (1 - 0.96^(k momentum_decay) / 2)     M_k = mu_1 ... mu_k
+        p = p - lr ((1 - mu_k) / (1 - M_k) g + mu_(k+1) / (1 - M_(k+1)) m) / (sqrt(s / (1 - b2^k)) + eps)
+
+    at step k, with the running means m and s of `Adam` and g the gradient plus weight_decay p. A complex parameter is treated as its
+    real and imaginary parts.
+
+    Args:
+        params: Tensors, or groups of them.
+        lr: step size.
+        betas: (b1, b2).
+        eps: as above.
+        weight_decay: as above.
+        momentum_decay: as above.
+        decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient.
+        maximize: climb instead.
+    Raises: ValueError for an option out of its range.
+    Source: torch.optim.NAdam; T. Dozat, Incorporating Nesterov momentum into Adam, ICLR 2016 workshop.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        check_betas(betas)
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay}
+        super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize})
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        xp = namespace(gradient)
+        p, g = descent(value, gradient, group)
+        (b1, b2), lr = group["betas"], float(group["lr"])
+        state = self.state[value]
+        if not state:
+            state.update(step=0, mu_product=1.0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
+        state["step"] += 1
+        now, after = (b1 * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (state["step"], state["step"] + 1))
+        state["mu_product"] *= now
+        product = state["mu_product"]
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        write(mean, mean._array + (1 - b1) * (g - mean._array))
+        write(square, b2 * square._array + (1 - b2) * (g * g))
+        denominator = xp.sqrt(square._array) / math.sqrt(1 - b2 ** state["step"]) + group["eps"]
+        look_ahead = (lr * (1 - now) / (1 - product)) * g + (lr * after / (1 - product * after)) * mean._array
+        put(value, p - look_ahead / denominator)

@@ -1,0 +1,69 @@
+"""RAdam: Adam that begins without its second moment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from gradlib.backend.array import Array, namespace
+from gradlib.core.tensor import Tensor
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, write, zeros_like
+
+
+class RAdam(Optimizer):
+    """Adam rectified: while too few gradients have been seen to trust the mean square, steps are those of momentum alone.
+
+        r_inf = 2 / (1 - b2) - 1     r = r_inf - 2 k b2^k / (1 - b2^k)
+        p = p - lr m / (1 - b1^k) (R sqrt(1 - b2^k) / (sqrt(s) + eps)  if r > 5 else  1)
+        R = sqrt((r - 4) (r - 2) r_inf / ((r_inf - 4) (r_inf - 2) r))
+
+    at step k, with the running means m and s of `Adam` and g the gradient plus weight_decay p. A complex parameter is treated as its
+    real and imaginary parts.
+
+    Args:
+        params: Tensors, or groups of them.
+        lr: step size.
+        betas: (b1, b2).
+        eps: as above.
+        weight_decay: as above.
+        decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient.
+        maximize: climb instead.
+    Raises: ValueError for an option out of its range.
+    Source: torch.optim.RAdam; L. Liu et al., On the variance of the adaptive learning rate and beyond, ICLR 2020.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(betas)
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay})
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        xp = namespace(gradient)
+        p, g = descent(value, gradient, group)
+        b1, b2 = group["betas"]
+        state = self.state[value]
+        if not state:
+            state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
+        state["step"] += 1
+        k, mean, square = state["step"], state["exp_avg"], state["exp_avg_sq"]
+        write(mean, mean._array + (1 - b1) * (g - mean._array))
+        write(square, b2 * square._array + (1 - b2) * (g * g))
+        scale: Any = float(group["lr"]) / (1 - b1**k)
+        limit = 2 / (1 - b2) - 1
+        length = limit - 2 * k * b2**k / (1 - b2**k)  # of the moving average, in gradients
+        if length > 5:
+            rectification = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
+            scale = scale * rectification * math.sqrt(1 - b2**k) / (xp.sqrt(square._array) + group["eps"])
+        put(value, p - mean._array * scale)

@@ -1,0 +1,71 @@
+"""RMSprop: steps divided by a running root mean square."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradlib.backend.array import Array, namespace
+from gradlib.core.tensor import Tensor
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
+
+
+class RMSprop(Optimizer):
+    """Gradient descent divided by the root of a running mean of squared gradients: for gradients whose size drifts.
+
+        s = alpha s + (1 - alpha) g^2     d = g / (sqrt(s - c^2) + eps)     b = momentum b + d     p = p - lr b
+
+    with g the gradient plus weight_decay p, and c the running mean of g if ``centered``, else 0. A complex parameter is treated as its
+    real and imaginary parts.
+
+    Args:
+        params: Tensors, or groups of them.
+        lr: step size.
+        alpha: as above.
+        eps: as above.
+        weight_decay: as above.
+        momentum: as above.
+        centered: divide by the deviation instead of the root mean square.
+        maximize: climb instead.
+    Raises: ValueError for a negative option.
+    Source: torch.optim.RMSprop; G. Hinton, Neural networks for machine learning, lecture 6 (2012); A. Graves, arXiv:1308.0850.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        check_options(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        defaults = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum, "centered": centered}
+        super().__init__(params, {**defaults, "maximize": maximize})
+
+    def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
+        xp = namespace(gradient)
+        p, g = descent(value, gradient, group)
+        alpha = group["alpha"]
+        state = self.state[value]
+        if not state:
+            state.update(step=0, square_avg=zeros_like(p))
+            state.update({name: zeros_like(p) for name, used in (("momentum_buffer", "momentum"), ("grad_avg", "centered")) if group[used]})
+        state["step"] += 1
+        square = state["square_avg"]
+        write(square, alpha * square._array + (1 - alpha) * (g * g))
+        spread = square._array
+        if group["centered"]:
+            mean = state["grad_avg"]
+            write(mean, mean._array + (1 - alpha) * (g - mean._array))
+            spread = spread - mean._array * mean._array
+        direction = g / (xp.sqrt(spread) + group["eps"])
+        if group["momentum"]:
+            buffer = state["momentum_buffer"]
+            write(buffer, group["momentum"] * buffer._array + direction)
+            direction = buffer._array
+        put(value, p - float(group["lr"]) * direction)

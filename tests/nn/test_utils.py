@@ -1,0 +1,93 @@
+"""Gradients clipped, and parameters as one vector."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.nn.utils import (
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+    parameters_to_vector,
+    vector_to_parameters,
+)
+from tests.values import host
+
+GRADIENTS = ([3.0, -4.0], [[12.0, 0.0]], 84.0)
+
+
+def parameters():
+    found = []
+    for values in GRADIENTS:
+        value = gradlib.zeros(np.shape(values)).requires_grad_()
+        value.grad = gradlib.tensor(values)
+        found.append(value)
+    return [*found, gradlib.zeros(2).requires_grad_()]
+
+
+@pytest.mark.parametrize(("order", "norm"), [(2.0, 85.0), (1.0, 103.0), (math.inf, 84.0)])
+def test_gradients_are_scaled_to_a_norm(order, norm):
+    values = parameters()
+    total = clip_grad_norm_(values, norm / 2, order)
+    assert float(total) == pytest.approx(norm)
+    np.testing.assert_allclose(host(values[0].grad), [1.5, -2], rtol=1e-6)
+    assert float(values[2].grad) == pytest.approx(42)
+    assert values[3].grad is None
+    assert not total.requires_grad
+
+
+def test_small_gradients_stay():
+    values = parameters()
+    assert float(clip_grad_norm_(values[0], 5.1)) == 5
+    assert host(values[0].grad).tolist() == [3, -4]
+    clip_grads_with_norm_(values[0], 1.0, gradlib.tensor(2.0))
+    np.testing.assert_allclose(host(values[0].grad), [1.5, -2], rtol=1e-6)
+
+
+def test_no_gradients():
+    assert float(clip_grad_norm_([gradlib.zeros(1).requires_grad_()], 1.0)) == 0
+    assert float(get_total_norm([])) == 0
+    with pytest.warns(UserWarning, match="empty generator"):
+        clip_grad_norm_((value for value in ()), 1.0)
+
+
+@pytest.mark.nonfinite
+def test_a_norm_that_is_not_finite_is_refused_where_asked():
+    value = gradlib.zeros(1).requires_grad_()
+    value.grad = gradlib.tensor([math.nan])
+    with pytest.raises(RuntimeError, match="non-finite"):
+        clip_grad_norm_(value, 1.0, error_if_nonfinite=True)
+    assert math.isnan(float(clip_grad_norm_(value, 1.0)))
+
+
+def test_elements_of_gradients_are_clipped():
+    values = parameters()
+    clip_grad_value_(values, 3.5)
+    assert [host(value.grad).tolist() for value in values[:3]] == [[3, -3.5], [[3.5, 0]], 3.5]
+
+
+def test_parameters_as_one_vector_and_back():
+    values = [gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]).requires_grad_(), gradlib.tensor(5.0).requires_grad_()]
+    vector = parameters_to_vector(values)
+    assert host(vector).tolist() == [1, 2, 3, 4, 5]
+    (vector * gradlib.arange(5.0)).sum().backward()
+    assert host(values[0].grad).tolist() == [[0, 1], [2, 3]]
+    vector_to_parameters(vector.detach() * 2, values)
+    assert host(values[0]).tolist() == [[2, 4], [6, 8]]
+    assert float(values[1]) == 10
+    assert values[0].is_leaf
+    assert values[0].requires_grad
+
+
+def test_what_is_no_vector_of_the_parameters_is_refused():
+    value = gradlib.zeros(2).requires_grad_()
+    with pytest.raises(TypeError, match="got: list"):
+        vector_to_parameters([1.0, 2.0], [value])
+    with pytest.raises(ValueError, match="have 2 elements together; got a vector of 1"):
+        vector_to_parameters(gradlib.ones(1), [value])
+    assert host(value).tolist() == [0, 0]
