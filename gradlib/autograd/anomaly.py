@@ -14,7 +14,7 @@ from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.backend.thread import carried
 from gradlib.core.batched import Batched
 from gradlib.core.compile import WRITTEN
-from gradlib.core.modes import activate, watch
+from gradlib.core.modes import on_every_node
 from gradlib.core.node import Node
 from gradlib.core.tensor import raw
 
@@ -53,12 +53,9 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
         return
     _enabled = bool(enabled)
     if _enabled:
-        watch.new_node += (_remember,)
-        watch.around_node += (_run,)
+        _on_every_node.__enter__()
     else:
-        watch.new_node = tuple(note for note in watch.new_node if note is not _remember)
-        watch.around_node = tuple(around for around in watch.around_node if around is not _run)
-    activate(1 if _enabled else -1)
+        _on_every_node.__exit__()
 
 
 class detect_anomaly:
@@ -130,6 +127,9 @@ def _run(node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
     finally:
         _running.node = outer
     return grads
+
+
+_on_every_node = on_every_node(_remember, _run)
 
 
 def _refuse_nan(node: Node, grads: Any) -> None:

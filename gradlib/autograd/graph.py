@@ -13,7 +13,7 @@ from gradlib.autograd.function_call import BackwardCFunction
 from gradlib.backend.array import copy, from_pinned, move, pinned_copy
 from gradlib.core import node as core
 from gradlib.core.edge import GradientEdge, get_gradient_edge
-from gradlib.core.modes import activate, local, watch
+from gradlib.core.modes import before_writes, local, saving, saving_refused, wants_walk
 from gradlib.core.node import RemovableHandle, Version
 from gradlib.core.saved import SavedTensor, check_hooks
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
@@ -110,14 +110,11 @@ class saved_tensors_hooks:
 
     def __enter__(self) -> None:
         check_hooks(self.pack_hook, self.unpack_hook)
-        if local.saving_refused is not None:
-            raise RuntimeError(local.saving_refused)
-        local.saving += ((self.pack_hook, self.unpack_hook),)
-        activate(1)
+        self._entered = saving(self.pack_hook, self.unpack_hook)
+        self._entered.__enter__()
 
     def __exit__(self, *exc: object) -> None:
-        local.saving = local.saving[:-1]
-        activate(-1)
+        self._entered.__exit__()
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -154,13 +151,8 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     Raises: RuntimeError at once when such hooks are active already.
     Source: torch.autograd.graph.disable_saved_tensors_hooks.
     """
-    if local.saving:
-        raise RuntimeError(error_message)
-    before, local.saving_refused = local.saving_refused, error_message
-    try:
+    with saving_refused(error_message):
         yield
-    finally:
-        local.saving_refused = before
 
 
 # ---- one hook for several gradients ---------------------------------------------------------------------------------------------
@@ -190,7 +182,6 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    watch.walks = True
     if mode == "any":
         return _first_of(tensors, fn)
     nodes = [weakref.ref(tensor._node) for tensor in tensors if tensor._node is not None]  # weakly: they will hold the hook
@@ -210,6 +201,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
             del found[walk]
             fn(gradients)
 
+    wants_walk(arrived)
     return _MultiHandle(tuple(tensor.register_hook(functools.partial(arrived, i)) for i, tensor in enumerate(tensors)))
 
 
@@ -229,6 +221,7 @@ def _first_of(tensors: Sequence[Tensor], fn: Callable[[Tensor], None]) -> Remova
             done.add(walk)
             fn(grad)
 
+    wants_walk(arrived)
     return _MultiHandle(tuple(tensor.register_hook(arrived) for tensor in tensors if tensor.requires_grad))
 
 
@@ -302,10 +295,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     if local.before_write:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = _AllowMutationOnSavedContext()
-    with context:
-        local.before_write = (context.before_write,)
-        try:
+    try:
+        with context, before_writes(context.before_write):
             yield context
-        finally:
-            local.before_write = ()
-            context.clear()
+    finally:
+        context.clear()

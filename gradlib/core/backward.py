@@ -12,11 +12,10 @@ from gradlib.backend.array import Array, device_index, is_array, namespace, on_d
 from gradlib.core.batched import Batched, levels_of
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
-from gradlib.core.modes import enable_grad, local, no_grad, watch
+from gradlib.core.modes import enable_grad, in_walk, local, no_grad, watch
 from gradlib.core.node import Node, Output
-from gradlib.core.op import publish
 from gradlib.core.streams import around_walk
-from gradlib.core.tensor import Tensor, as_array, wrap
+from gradlib.core.tensor import Tensor, as_array, publish, wrap
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -141,11 +140,8 @@ def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: 
 
 def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
     """``_run``, with what hooks can ask of it."""
-    outer, local.walk = local.walk, Walk(roots, needed)
-    try:
+    with in_walk(Walk(roots, needed)):
         _run(roots, keep, create_graph, needed, captures)
-    finally:
-        local.walk = outer
 
 
 def _handed_over(roots: list[tuple[Node, Any]]) -> Iterable[tuple[Node, Any]]:

@@ -12,6 +12,7 @@ import inspect
 import itertools
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -36,7 +37,7 @@ class Watch:
         self.observed = 0  # how many of the active are observers
         self.born: Any = None  # while functions are differentiated, the meta of what is made meanwhile; see ``node.Born``
         self.differentiating = 0  # in how many threads
-        self.walks = False  # whether something has asked to know which walk a hook runs in
+        self.walks: set[weakref.ref[Any]] = set()  # who wants to know which backward pass a hook runs in
 
 
 AroundNode = Callable[..., Any]
@@ -57,7 +58,7 @@ class Local(threading.local):
     observer: observer | None = None
     transforming = False  # whether the function that runs is one that a transform of ``func`` was given
     since: int | None = None  # the sequence number at which the innermost of them began that differentiates
-    walk: Any = None  # the backward walk that is running, known only when watch.walks
+    walk: Any = None  # the backward pass that is running, known only when something is in watch.walks
 
 
 watch = Watch()
@@ -116,6 +117,20 @@ class layer:
         set_layers(tuple(each for each in local.layers if each is not self))
 
 
+class under:
+    """While entered, these layers, and no others, stand over operations on this thread."""
+
+    def __init__(self, layers: tuple[layer, ...]) -> None:
+        self.layers = layers
+
+    def __enter__(self) -> None:
+        self.before = local.layers
+        set_layers(self.layers)
+
+    def __exit__(self, *exc: object) -> None:
+        set_layers(self.before)
+
+
 class beneath:
     """While entered, operations on this thread skip this layer and those above it."""
 
@@ -149,20 +164,31 @@ class transforming:
 
     Args:
         since: the sequence number at which it began, for one that differentiates the function (vmap does not).
+        born: the meta of tensors that are made meanwhile (see ``node.Born``), for such a one.
     """
 
     since: int | None
 
-    def __init__(self, since: int | None = None) -> None:
+    def __init__(self, since: int | None = None, born: Any = None) -> None:
         self.since = since
+        self.born = born
 
     def __enter__(self) -> None:
         self.before = local.transforming, local.since
         local.transforming = True
         local.since = local.since if self.since is None else self.since
+        if self.born is not None:
+            with _lock:
+                watch.differentiating += 1
+                watch.born = self.born
 
     def __exit__(self, *exc: object) -> None:
         local.transforming, local.since = self.before
+        if self.born is not None:
+            with _lock:
+                watch.differentiating -= 1
+                if not watch.differentiating:
+                    watch.born = None
 
 
 class as_outside:
@@ -208,6 +234,92 @@ class around_node:
     def __exit__(self, *exc: object) -> None:
         local.around_node = local.around_node[:-1]
         activate(-1)
+
+
+class on_every_node:
+    """While entered, in all threads, ``made(node)`` is called for every node that is made and each runs through ``wrap(node, g, run)``."""
+
+    def __init__(self, made: Callable[[Any], None], wrap: AroundNode) -> None:
+        self.made = made
+        self.wrap = wrap
+
+    def __enter__(self) -> None:
+        with _lock:
+            watch.new_node += (self.made,)
+            watch.around_node += (self.wrap,)
+            watch.active += 1
+
+    def __exit__(self, *exc: object) -> None:
+        with _lock:
+            watch.new_node = tuple(each for each in watch.new_node if each is not self.made)
+            watch.around_node = tuple(each for each in watch.around_node if each is not self.wrap)
+            watch.active -= 1
+
+
+class saving:
+    """While entered, this thread saves ``pack(tensor)`` in the place of each tensor, for ``unpack`` to give back.
+
+    Raises: RuntimeError on entering while ``saving_refused`` holds.
+    """
+
+    def __init__(self, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> None:
+        self.hooks = pack, unpack
+
+    def __enter__(self) -> None:
+        if local.saving_refused is not None:
+            raise RuntimeError(local.saving_refused)
+        local.saving += (self.hooks,)
+        activate(1)
+
+    def __exit__(self, *exc: object) -> None:
+        local.saving = local.saving[:-1]
+        activate(-1)
+
+
+class saving_refused:
+    """While entered, hooks for saved tensors are refused on this thread with RuntimeError(message), at once where there are some."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def __enter__(self) -> None:
+        if local.saving:
+            raise RuntimeError(self.message)
+        self.before, local.saving_refused = local.saving_refused, self.message
+
+    def __exit__(self, *exc: object) -> None:
+        local.saving_refused = self.before
+
+
+class before_writes:
+    """While entered, ``keep(tensor)`` is called for each tensor that this thread is about to write in place."""
+
+    def __init__(self, keep: Callable[[Any], None]) -> None:
+        self.keep = keep
+
+    def __enter__(self) -> None:
+        local.before_write += (self.keep,)
+
+    def __exit__(self, *exc: object) -> None:
+        local.before_write = local.before_write[:-1]
+
+
+def wants_walk(holder: Any) -> None:
+    """Say that ``local.walk`` is to be known in backward passes, for as long as this object lives."""
+    watch.walks.add(weakref.ref(holder, watch.walks.discard))
+
+
+class in_walk:
+    """While entered, this backward pass is the one that runs on this thread."""
+
+    def __init__(self, walk: Any) -> None:
+        self.walk = walk
+
+    def __enter__(self) -> None:
+        self.outer, local.walk = local.walk, self.walk
+
+    def __exit__(self, *exc: object) -> None:
+        local.walk = self.outer
 
 
 class plain_saving:

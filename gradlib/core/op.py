@@ -37,7 +37,7 @@ from gradlib.core.compile import (
 )
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import inplace_form, write
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, publish as publish
 
 REGISTRY: dict[str, Op] = {}
 """Every declared operation by name."""
@@ -192,9 +192,3 @@ def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **named)
 
     return call
-
-
-def publish(function: Callable[..., Any] | property, *names: str) -> None:
-    """Make a function a method of Tensor under these names, or a property one of its attributes."""
-    for each in names:
-        setattr(Tensor, each, function)

@@ -115,6 +115,22 @@ class Drawing(threading.local):
 drawing = carried(Drawing())
 
 
+class settled:
+    """While entered, this level has had its say about the draw; ``rows`` go in front of what is drawn."""
+
+    def __init__(self, level: VmapLevel, rows: tuple[int, ...] = ()) -> None:
+        self.level = level
+        self.rows = rows
+
+    def __enter__(self) -> None:
+        self.before = drawing.settled, drawing.rows
+        drawing.settled = (*drawing.settled, self.level)
+        drawing.rows = (*self.rows, *drawing.rows)
+
+    def __exit__(self, *exc: object) -> None:
+        drawing.settled, drawing.rows = self.before
+
+
 def draws(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that draws random numbers; inside vmap each level says whether rows share them."""
 

@@ -6,11 +6,10 @@ All graphs are one: an input that already has a history keeps it, under a node o
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at
-from gradlib.core.modes import enable_grad, local, next_seq, no_grad, transforming, watch
+from gradlib.core.modes import enable_grad, local, next_seq, no_grad, transforming
 from gradlib.core.node import Born, Node
 from gradlib.core.tensor import AccumulateGrad, Tensor
 
@@ -39,23 +38,8 @@ class differentiating(transforming):
     since: int
 
     def __init__(self) -> None:
-        super().__init__(next_seq())
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        with _lock:
-            watch.differentiating += 1
-            watch.born = Born(self.since)
-
-    def __exit__(self, *exc: object) -> None:
-        super().__exit__(*exc)
-        with _lock:
-            watch.differentiating -= 1
-            if not watch.differentiating:
-                watch.born = None
-
-
-_lock = threading.Lock()
+        since = next_seq()
+        super().__init__(since, Born(since))
 
 
 def handed(value: Tensor) -> Tensor:

@@ -8,27 +8,11 @@ from typing import Any
 
 from gradlib.core.batched import VmapLevel, is_batched_at
 from gradlib.core.modes import lifted
-from gradlib.core.random import drawing
+from gradlib.core.random import settled
 from gradlib.core.tensor import Tensor
 from gradlib.func.rules import aligned, any_held, ndim, whole
 
 _FROM_VALUES = ("bernoulli", "multinomial", "normal")
-
-
-class settled:
-    """While entered, this level has had its say about the draw; ``rows`` go in front of what is drawn."""
-
-    def __init__(self, level: VmapLevel, rows: tuple[int, ...] = ()) -> None:
-        self.level = level
-        self.rows = rows
-
-    def __enter__(self) -> None:
-        self.before = drawing.settled, drawing.rows
-        drawing.settled = (*drawing.settled, self.level)
-        drawing.rows = (*self.rows, *drawing.rows)
-
-    def __exit__(self, *exc: object) -> None:
-        drawing.settled, drawing.rows = self.before
 
 
 def draw(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -269,7 +269,7 @@ def adjoint(input: Any) -> Any:
 
 
 for _name, _getter in {"T": _reversed, "mT": _matrices_transposed, "H": _matrix_adjoint, "mH": adjoint}.items():
-    setattr(Tensor, _name, property(_getter))
+    publish(property(_getter), _name)
 
 
 # ---- stretched ------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from gradlib.autograd.graph import saved_tensors_hooks
 from gradlib.backend.array import device_index
 from gradlib.backend.device import default_index, get_default_device
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import beneath, enable_grad, layer, local, set_layers, watch
+from gradlib.core.modes import beneath, enable_grad, layer, local, under, wants_walk
 from gradlib.core.random import default_generator
 from gradlib.core.saved import PackedTensor
 from gradlib.core.tensor import Tensor
@@ -109,12 +109,12 @@ def checkpoint(
         logs = (_Log(), _Log())
     if not local.grad_enabled:
         return function(*args, **kwargs)
-    watch.walks = True
     around, again = logs or context_fn()
     frame = _Frame(function, args, kwargs, again, preserve_rng_state)
     frame.checks = determinism_check == "default"
     frame.early_stop = early_stop if _early_stop is None else _early_stop
     frame.logs = logs
+    wants_walk(frame)
     with saved_tensors_hooks(frame.pack, frame.unpack), around:
         result = function(*args, **kwargs)
         frame.complete = True
@@ -281,14 +281,12 @@ class _Frame:
     def _call(self) -> None:
         """Call the function again with the same arguments, random numbers and default device, under the same levels."""
         args = [a.tensor() if isinstance(a, _Argument) else a for a in self.args]
-        present, layers = _streams(self.streams), local.layers
+        present = _streams(self.streams)
         try:
             _continue_streams(self.streams)
-            set_layers(self.layers)
-            with enable_grad(), self.device, self.again:
+            with under(self.layers), enable_grad(), self.device, self.again:
                 self.function(*args, **self.kwargs)
         finally:
-            set_layers(layers)
             _continue_streams(present)
 
     def _explained(self, error: CheckpointError) -> CheckpointError:
