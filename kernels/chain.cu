@@ -1,8 +1,8 @@
-// The chain position - velocity - acceleration - jerk: integration of a control and its transpose; step_position (backward differences),
-// step_velocity, step_acceleration and step_jerk.
+// The chain position - velocity - acceleration - jerk: integration of a control and its transpose.
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
-//           ORDER    which one is the control: 0 position, 1 velocity, 2 acceleration, 3 jerk
+//           ORDER    which one is the control: 0 position (step_position), 1 velocity (step_velocity),
+//                    2 acceleration (step_acceleration), 3 jerk (step_jerk)
 //           EXACT    1: hold the control constant over a step (orders 2 and 3); 0: backward differences and Euler steps
 //           SOURCES  1: with the three source arrays, which the derivative by dt needs
 // Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D); dt[b / group * dt_b + h * dt_h] in seconds, or `seconds` for

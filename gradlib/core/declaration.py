@@ -27,7 +27,8 @@ class Op:
     Attributes:
         name: torch's name. label: the name under which it is called, where that is another (``named``).
         kind: what forward mode needs to know. "elementwise": output i depends on element i of each input; "linear": in all
-            differentiable inputs together; "bilinear": in each of two; "other": has a ``jvp`` of its own, or will; "none": no derivative.
+            differentiable inputs together, but those of a ``Joint``; "bilinear": in each of two; "other": has a ``jvp`` of its own, or
+            will; "none": no derivative.
         value: the function on raw arrays; its first parameter is the namespace.
         params: the names of its arguments; keyword_only: which may be given by name only; defaults: the values of those left out.
         tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.

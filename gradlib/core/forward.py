@@ -191,10 +191,11 @@ def jvp(
     """
     if op.jvp is not None:
         return _by_formula(op, args, tangents, outputs)
-    if op.kind == "linear":
+    apart = len(op.joint)
+    if op.kind == "linear" and all(t is None for t in tangents[:apart]):
         last = len(op.tensors) - 1
         moved = [
-            t if t is not None else _zero(x) if op.tensors[min(i, last)] in op.rules else x
+            t if t is not None else _zero(x) if i >= apart and op.tensors[min(i, last)] in op.rules else x
             for i, (x, t) in enumerate(zip(inputs, tangents, strict=True))
         ]
         return _all(dispatch(op, _with(op, args, inputs, moved)))

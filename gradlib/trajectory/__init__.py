@@ -1,7 +1,13 @@
 """Robot trajectories from controls: position, velocity, acceleration and jerk, with every derivative. README.md says more."""
 
 from gradlib.trajectory import batching as batching
-from gradlib.trajectory.bspline_step import step_bspline as step_bspline
+from gradlib.trajectory.bspline import step_bspline as step_bspline
+from gradlib.trajectory.chain import (
+    step_acceleration as step_acceleration,
+    step_jerk as step_jerk,
+    step_position as step_position,
+    step_velocity as step_velocity,
+)
 from gradlib.trajectory.compat import (
     euler_integrate as euler_integrate,
     jit_backward_pos_clique as jit_backward_pos_clique,
@@ -16,7 +22,6 @@ from gradlib.trajectory.compat import (
     tensor_step_pos_clique as tensor_step_pos_clique,
     tensor_step_vel as tensor_step_vel,
 )
-from gradlib.trajectory.cost import smoothness_cost as smoothness_cost
 from gradlib.trajectory.functions import (
     AccelerationTensorStepIdxKernel as AccelerationTensorStepIdxKernel,
     AccelerationTensorStepKernel as AccelerationTensorStepKernel,
@@ -36,10 +41,5 @@ from gradlib.trajectory.matrices import (
     interpolate_kernel as interpolate_kernel,
     tensor_linspace as tensor_linspace,
 )
+from gradlib.trajectory.smoothness import smoothness_cost as smoothness_cost
 from gradlib.trajectory.state import JointLimits as JointLimits, JointState as JointState, JointTrajectory as JointTrajectory
-from gradlib.trajectory.steps import (
-    step_acceleration as step_acceleration,
-    step_jerk as step_jerk,
-    step_position as step_position,
-    step_velocity as step_velocity,
-)

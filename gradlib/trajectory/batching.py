@@ -10,7 +10,8 @@ from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level
 from gradlib.func.rules import RULES
 from gradlib.ops.data import as_tensor
-from gradlib.trajectory.cost import wanted_of
+from gradlib.trajectory.layout import batch_and_joints
+from gradlib.trajectory.smoothness import wanted_of
 
 _MAPS = ("trajectory_chain", "trajectory_central", "trajectory_bspline")
 
@@ -38,11 +39,12 @@ def folded_times(level: Level, dt: Any, batch: int) -> Any:
     return folded(level, dt, (batch, shape[-1] if shape else 1))
 
 
-def folded_part(level: Level, part: Any, static: Any) -> Tensor:
-    """A control or source as it is but for its batch; a start or goal with a row for each trajectory."""
-    shape, time_last = static[-2:]
-    rows = tuple(_parted(level, part)[1])
-    return folded(level, part, rows if len(rows) == 3 else (shape[0], shape[1 if time_last else 2]))
+def folded_part(level: Level, part: Any, options: Any) -> Any:
+    """A control, source or gradient as it is but for its batch; a start or goal with a row for each trajectory; None stays None."""
+    if part is None:
+        return None
+    own = tuple(_parted(level, part)[1])
+    return folded(level, part, own if len(own) == 3 else batch_and_joints(options.shape, options.time_last))
 
 
 def unfolded(level: Level, made: Any) -> tuple[Tensor, ...]:
@@ -51,23 +53,16 @@ def unfolded(level: Level, made: Any) -> tuple[Tensor, ...]:
 
 
 def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """A map, or its transpose, of `closed_pair`, or the smoothness cost, once for all rows."""
+    """A map of an `AdjointPair`, or its transpose, or the smoothness cost, once for all rows."""
     given = dict(zip(op.params, args, strict=True))
     if given.get("out") is not None:
         raise ValueError("vmap: out= holds one row's results and cannot be given inside; leave it out")
-    static, batch = given["static"], given["static"][-2][0]
-    given["static"] = (*static[:-2], (level.size * batch, *static[-2][1:]), static[-1])
-    timed = "dt" not in given
-    values = list(given[op.sequence])
-    if timed:
-        dt, *values = values
-        given[op.sequence] = [folded_times(level, dt, batch)]
-    else:
-        given["dt"] = folded_times(level, given["dt"], batch)
-        given[op.sequence] = []
-    given[op.sequence] += [folded_part(level, x, static) for x in values]
-    if op.name == "trajectory_smoothness":
-        given["wanted"] = wanted_of(given["inputs"])  # of the whole values: recording may be on beneath the level alone
+    options, (batch, *rest) = given["options"], given["options"].shape
+    parts = given[op.params[-1]] = [folded_part(level, x, options) for x in given[op.params[-1]]]
+    given["dt"] = folded_times(level, given["dt"], batch)
+    given["options"] = options._replace(shape=(level.size * batch, *rest))
+    if "wanted" in given:
+        given["wanted"] = wanted_of(given["dt"], parts)  # of the whole values: recording may be on beneath the level alone
     return unfolded(level, dispatch(op, tuple(given.values())))
 
 
@@ -93,7 +88,5 @@ def folded_turn(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return unfolded(level, (dispatch(op, (folded(level, args[0], _parted(level, args[0])[1]), None)),))[0]
 
 
-for _name in _MAPS:
-    RULES.update({_name + suffix: folded_map for suffix in ("", "_timed", "_adjoint", "_adjoint_timed")})
-RULES["trajectory_smoothness"] = folded_map
+RULES.update({name + suffix: folded_map for name in _MAPS for suffix in ("", "_adjoint")} | {"smoothness_cost": folded_map})
 RULES.update({"trajectory_rows": folded_rows, "trajectory_rows_adjoint": folded_rows, "trajectory_turn": folded_turn})

@@ -1,134 +1,173 @@
-"""Uniform B-splines on the CPU: control points to samples of p, v, a, j, and the transpose. CUDA form: kernels/bspline.cu.
+"""Uniform B-splines: knots, start and goal states to samples of the motion, and every derivative.
 
-On segment s, at x in [0, 1] of it, the curve of degree n is ``sum over m = 0 .. n of c_{s+m} N_m(x)`` with
-
-    N_m(x) = 1/n! sum over k = 0 .. n-m of (-1)^k binomial(n+1, k) (x + n - m - k)^n
-
-(de Boor, A Practical Guide to Splines, 1978, chapters IX and X). It has n-1 continuous derivatives; where the next one jumps, a sample
-takes the value of the segment that begins there, and the last sample that of the segment that ends there, as scipy's BSpline does.
+CPU form: `bspline_host`. CUDA form: `bspline_device` and kernels/bspline.cu.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
-from math import comb, factorial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array
-from gradlib.trajectory.blocks import compute_dtype, from_time_order, split, to_time_order
+from gradlib.backend.array import Array, constant, device_index
+from gradlib.trajectory import bspline_device as device, bspline_host as host
+from gradlib.trajectory.adjoint_pair import AdjointPair
+from gradlib.trajectory.arguments import Sizes, control, start_part, step_times
+from gradlib.trajectory.cache_blocks import compute_dtype
+from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, steps_first, times_table
+from gradlib.trajectory.out_buffers import delivered, filling, targets
+from gradlib.trajectory.state import JointState, JointTrajectory
 
-DEGREES = (3, 4, 5)
-
-
-def basis(degree: int, derivative: int, x: Array) -> Array:
-    """Derivatives of the basis functions N_0 .. N_degree at points x of a segment, by x: (len(x), degree + 1), float64."""
-    power = degree - derivative
-    columns = []
-    for m in range(degree + 1):
-        terms = [(-1) ** k * comb(degree + 1, k) * (x + degree - m - k) ** power for k in range(degree - m + 1)]
-        columns.append(np.sum(terms, axis=0) / factorial(power))
-    return np.stack(columns, axis=1)
+_NAMES = ("position", "velocity", "acceleration", "jerk")
+_STATES = ((1, False), (5, True))  # among the parts the place of a boundary state's position, and whether it is the end
 
 
-@lru_cache(maxsize=64)
-def sample_weights(degree: int, samples: int) -> Array:
-    """(4, samples + 1, degree + 1): derivative k by the sample number of each basis function at phase 0 .. samples, float64."""
-    x = np.arange(samples + 1) / samples
-    weights = np.stack([basis(degree, k, x) / float(samples) ** k for k in range(4)])
-    weights.flags.writeable = False
-    return weights
+def step_bspline(
+    knots: Any, start: Any, dt: Any, *, degree: int = 3, samples_per_knot: int, goal: Any = None, layout: str = "bhd", out: Any = None,
+    check: bool = False,
+) -> JointTrajectory:  # fmt: skip
+    """Position, velocity, acceleration and jerk of a uniform B-spline, when a planner's unknowns are its knots.
 
-
-def kernel_weights(degree: int, samples: int) -> Array:
-    """`sample_weights` as the CUDA kernels read them, (samples + 1, degree + 1, 4)."""
-    return np.ascontiguousarray(sample_weights(degree, samples).transpose(1, 2, 0))
-
-
-@lru_cache(maxsize=16)
-def boundary_weights(degree: int, end: bool) -> Array:
-    """(degree, degree): the control points that fix the curve's derivatives 0 .. degree - 1 at its start, or its end.
-
-    Point m is ``sum over k of weights[m, k] T^k x_k`` with x_k the k-th derivative by time there and T the seconds of a segment.
-    """
-    at = np.array([1.0 if end else 0.0])
-    rows = [basis(degree, k, at)[0] for k in range(degree)]
-    weights = np.linalg.inv(np.array([row[1:] if end else row[:-1] for row in rows]))
-    weights.flags.writeable = False
-    return weights
-
-
-def horizon_of(points: int, degree: int, samples: int) -> int:
-    """The number of samples that this many control points give."""
-    return (points - degree) * samples + 1
-
-
-def _rates(dt: Array, dtype: np.dtype, low: int, high: int, joints: int) -> Array:
-    """1/t of each (trajectory, joint) of a block, or one number."""
-    rate = 1 / np.array(dt, dtype=dtype, ndmin=2)[:, 0]
-    return np.repeat(rate[low:high], joints) if len(rate) > 1 else rate
-
-
-def _windows(points: Array, degree: int) -> Array:
-    """(segments, degree + 1, M): the control points of each segment, a view of (N, M)."""
-    return np.lib.stride_tricks.sliding_window_view(points, degree + 1, axis=0).swapaxes(1, 2)
-
-
-def forward(points: Array, dt: Array, degree: int, samples: int, out: Sequence[Array] | None = None) -> tuple[Array, Array, Array, Array]:
-    """Samples of the curve and its first three derivatives by time.
+    The control points are ``degree`` points that the start state fixes, the knots, and with a goal ``degree`` points that the goal
+    fixes, so both states are met exactly: position, velocity and acceleration, the jerk too from degree 4, and at degree 5 a fourth
+    derivative of zero. N control points make N - degree segments of samples_per_knot samples each, and one sample more at the end:
+    H = (K + (degree if goal else 0)) * samples_per_knot + 1. At degree 3 the jerk jumps between segments; a sample there takes the
+    later one. Differentiable to any order by knots, every part of start and goal, and dt.
 
     Args:
-        points: (B, N, D) control points, N more than degree. dt: (1 or B, 1) seconds from sample to sample.
-        degree: 3, 4 or 5. samples: samples in a segment, at least 1. out: None, or four arrays (B, H, D) to fill.
-    Returns: p, v, a, j, each (B, H, D) in the dtype of points, H = (N - degree) * samples + 1.
+        knots: (B, K, D), radians or metres, K at least 1; float16, bfloat16, float32 or float64.
+        start: `JointState` or a tuple (position, velocity, acceleration, jerk), each (B, D) or (D,); a missing part is zero.
+        dt: seconds from sample to sample, one for each trajectory: a number or (B, 1). A segment lasts samples_per_knot * dt.
+        degree: 3, 4 or 5. samples_per_knot: at least 1.
+        goal: as start, for the last sample; None leaves the end to the knots.
+        layout: "bhd", or "bdh" when knots are (B, D, K) and results (B, D, H).
+        out: four contiguous Tensors or arrays of the results' shape to fill and return.
+        check: on a GPU, also check the value of dt, which waits for the device.
+    Returns: `JointTrajectory`, each (B, H, D), in SI units. Sample 0 is the start.
+    Raises: TypeError and ValueError that name the rule broken, what was received and what to do.
+    Source: de Boor, A Practical Guide to Splines (1978), chapters IX and X.
     """
-    dtype = compute_dtype(points.dtype)
-    batch, number, joints = points.shape
-    horizon = horizon_of(number, degree, samples)
-    weights = sample_weights(degree, samples).astype(dtype)
-    result = tuple(np.empty((batch, horizon, joints), points.dtype) for _ in range(4)) if out is None else tuple(out)
-    ready = np.ascontiguousarray(points, dtype=dtype)
-    for low, high in split(batch, horizon * joints):
-        width = (high - low) * joints
-        block = np.empty((number, width), dtype)
-        to_time_order(ready[low:high], block)
-        windows = np.ascontiguousarray(_windows(block, degree))  # overlapping views would keep matmul from BLAS
-        made = np.empty((horizon, width), dtype)
-        rate = _rates(dt, dtype, low, high, joints)
-        for k, target in enumerate(result):
-            np.matmul(weights[k, :-1], windows, out=made[:-1].reshape(number - degree, samples, width))
-            made[-1] = weights[k, -1] @ windows[-1]
-            if k:
-                made *= rate**k
-            view = np.empty((high - low, horizon, joints), dtype)
-            from_time_order(made, view)
-            target[low:high] = view
-    return result  # type: ignore[return-value]
+    name = "step_bspline"
+    if degree not in host.DEGREES:
+        raise ValueError(f"{name}: degree is 3, 4 or 5, got {degree!r}")
+    if not isinstance(samples_per_knot, (int, np.integer)) or samples_per_knot < 1:
+        raise ValueError(f"{name}: samples_per_knot is a whole number of at least 1, got {samples_per_knot!r}")
+    sizes = control(name, knots, layout, 1, "knots")
+    parts = [knots, *_state(name, "start", start, knots, sizes), *([] if goal is None else _state(name, "goal", goal, knots, sizes))]
+    times = step_times(name, dt, knots, sizes, check, one=True)
+    options = BsplineOptions(name, int(degree), int(samples_per_knot), goal is not None, sizes.shape, sizes.time_last)
+    arrays = targets(name, out, knots, options.shape_of_results)
+    with filling(out):
+        made = bspline.forward(name)(times, options, False, arrays, parts)
+    return delivered(made, out)
 
 
-def adjoint(grads: Sequence[Array | None], dt: Array, shape: tuple[int, int, int], degree: int, samples: int) -> Array:
-    """The transpose of `forward`: gradients by p, v, a, j, (B, H, D) or None for zero, to the gradient by the points (B, N, D)."""
+def _state(name: str, which: str, state: Any, knots: Any, sizes: Sizes) -> list[Any]:
+    """Position, velocity, acceleration and jerk of a boundary state, checked; None where zero."""
+    given = tuple(state) if isinstance(state, (JointState, tuple, list)) else () if state is None else (state,)
+    parts = [start_part(name, f"{which} {part}", x, knots, sizes, None) for part, x in zip(_NAMES, given, strict=False)]
+    return parts + [None] * (4 - len(parts))
+
+
+# ---- the map ----------------------------------------------------------------------------------------------------------------------
+
+
+class BsplineOptions(NamedTuple):
+    """What selects the kernel and says where its arrays lie: the public function's name, the knots' shape, whether time is last."""
+
+    name: str
+    degree: int
+    samples: int
+    has_goal: bool
+    shape: tuple[int, int, int]
+    time_last: bool
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Trajectories, knots, joints, control points."""
+        batch, joints = batch_and_joints(self.shape, self.time_last)
+        knots = self.shape[2 if self.time_last else 1]
+        return batch, knots, joints, knots + self.degree * (2 if self.has_goal else 1)
+
+    @property
+    def shape_of_results(self) -> tuple[int, int, int]:
+        """With all samples in the knots' place."""
+        batch, _, joints, points = self.sizes
+        horizon = host.horizon_of(points, self.degree, self.samples)
+        return (batch, joints, horizon) if self.time_last else (batch, horizon, joints)
+
+
+def _scales(times: Array, options: BsplineOptions, end: bool) -> list[Array]:
+    """For each derivative k = 0 .. 3 of a boundary state its factors (1 or B, degree, 1) in the boundary's control points."""
+    degree, samples = options.degree, options.samples
+    seconds = (times * samples).reshape(-1, 1)
+    weights = constant(host.boundary_weights, degree, end, dtype=times.dtype, index=device_index(times))
+    return [(weights[:, k] * seconds**k)[:, :, None] for k in range(min(4, degree))]
+
+
+def _polygon(xp: Any, times: Array, options: BsplineOptions, parts: list[Any]) -> Array:
+    """The control points (B, N, D): those that the start fixes, the knots, those that the goal fixes."""
+    degree = options.degree
+    batch, knots, joints, number = options.sizes
+    points = xp.zeros((batch, number, joints), times.dtype)
+    if parts[0] is not None:
+        points[:, degree : degree + knots] = steps_first(parts[0], options.time_last)
+    for first, end in _STATES[: 2 if options.has_goal else 1]:
+        fixed = points[:, -degree:] if end else points[:, :degree]
+        for scale, part in zip(_scales(times, options, end), each(xp, parts[first : first + 4], batch, joints), strict=False):
+            if part is not None:
+                fixed += scale * part[:, None]
+    return points
+
+
+def _forward(xp: Any, dt: Any, options: BsplineOptions, sources: bool, out: Any, parts: list[Any]) -> tuple[Array, ...]:
+    """Samples of the motion that the knots and the boundary states give."""
+    _, degree, samples, _, _, time_last = options
+    joints = options.sizes[2]
+    dtype = next(x for x in parts if x is not None).dtype
+    times = times_table(xp, dt).astype(compute_dtype(dtype))
+    points = _polygon(xp, times, options, parts)
+    made = tuple(xp.empty(options.shape_of_results, dtype) for _ in range(4)) if out is None else tuple(out)
+    if xp is np:
+        host.forward(points, times, degree, samples, [steps_first(x, time_last) for x in made])
+    else:
+        stored = series(xp.ascontiguousarray(steps_first(points, time_last), dtype=dtype), time_last)
+        into = [series(x, time_last) for x in made]
+        device.forward(xp, stored, launch_times(xp, dt), into, degree, samples, joints if time_last else 1)
+    return made
+
+
+def _adjoint(xp: Any, dt: Any, options: BsplineOptions, sources: bool, grads: list[Any]) -> tuple[Array, ...]:
+    """The transpose of the samples: gradients by the knots, the start parts and, where there is a goal, its parts."""
+    _, degree, samples, has_goal, _, time_last = options
+    batch, knots, joints, number = options.sizes
     stored = next(g.dtype for g in grads if g is not None)
-    dtype = compute_dtype(stored)
-    batch, number, joints = shape
-    horizon, segments = horizon_of(number, degree, samples), number - degree
-    weights = sample_weights(degree, samples).astype(dtype)
-    result = np.empty(shape, dtype)
-    for low, high in split(batch, horizon * joints):
-        width = (high - low) * joints
-        total = np.zeros((number, width), dtype)
-        rate = _rates(dt, dtype, low, high, joints)
-        given = np.empty((horizon, width), dtype)
-        for k, grad in enumerate(grads):
-            if grad is None:
-                continue
-            to_time_order(np.ascontiguousarray(grad[low:high], dtype=dtype), given)
-            if k:
-                given *= rate**k
-            by_window = np.matmul(weights[k, :-1].T, given[:-1].reshape(segments, samples, width))
-            by_window[-1] += weights[k, -1][:, None] * given[-1]
-            for m in range(degree + 1):
-                total[m : m + segments] += by_window[:, m]
-        from_time_order(total, result[low:high])
-    return result.astype(stored, copy=False)
+    times = times_table(xp, dt).astype(compute_dtype(stored))
+    if xp is np:
+        points = host.adjoint([steps_first(g, time_last) for g in grads], times, (batch, number, joints), degree, samples)
+    else:
+        given = [series(g, time_last) for g in grads]
+        by_points = device.adjoint(xp, given, launch_times(xp, dt), number, degree, samples, joints if time_last else 1)
+        points = steps_first(by_points.reshape(batch, joints, number) if time_last else by_points, time_last)
+    made = [xp.ascontiguousarray(steps_first(points[:, degree : degree + knots], time_last))]
+    for _, end in _STATES[: 2 if has_goal else 1]:
+        fixed = points[:, -degree:] if end else points[:, :degree]
+        weighted = xp.stack(_scales(times, options, end)) * fixed  # (derivatives, B, degree, D)
+        made += [*weighted.sum(axis=2).astype(stored), *(xp.zeros((batch, joints), stored) for _ in range(4 - len(weighted)))]
+    return tuple(made)
+
+
+def _by_time(dt: Any, options: BsplineOptions, parts: Any, results: Any, grads: Any, by_parts: Any) -> Any:
+    """Derivative k of the curve times t^k depends on t only through derivative k of the boundary states times t^k. (B, 1)."""
+    total: Any = None
+    terms = [(-k * grads[k] * results[k]).sum((1, 2)) for k in (1, 2, 3) if grads[k] is not None]
+    for first, _ in _STATES[: 2 if options.has_goal else 1]:
+        terms += [(k * by_parts[first + k] * parts[first + k]).sum(1) for k in (1, 2, 3) if parts[first + k] is not None]
+    for term in terms:
+        total = term if total is None else total + term
+    return None if total is None else total[:, None] / dt
+
+
+bspline = AdjointPair(
+    "trajectory_bspline", ("knots", *(f"start_{x}" for x in _NAMES), *(f"goal_{x}" for x in _NAMES)), _forward, _adjoint, _by_time
+)

@@ -1,225 +1,216 @@
-"""The chain position - velocity - acceleration - jerk on the CPU: four control orders, both schemes, and their adjoints.
+"""The chain of positions, velocities, accelerations and jerks: all four from one of them as the control, and every derivative.
 
-For h = 1 .. H-1 with t = dt[:, h] the chain keeps
-
-    p_h = p_{h-1} + t v_h + r_h        v_h = v_{h-1} + t a_h + s_h        a_h = a_{h-1} + t j_h + q_h
-
-where one of p, v, a, j is the control, delayed by a step (c_h = u_{h-1}). ``exact`` holds an acceleration or jerk constant over each
-step instead. The *sources* (r, s, q) are zero in an integration; they are what makes the derivative by dt the same map again: a
-change of t_h enters as sources (v_h, a_h, j_h) times that change, in both schemes. `forward` is linear in (u, start, sources) and
-`adjoint` is its transpose. CUDA form: kernels/chain.cu.
+Here are the public integrators and the map behind them; its CPU form is `chain_host`, its CUDA form `chain_device` and kernels/chain.cu.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.blocks import Steps, apart, block_of, compute_dtype, split
-
-Parts = Sequence[Array | None]
-
-
-def _ready(array: Array | None, dtype: np.dtype) -> Array | None:
-    return None if array is None else np.ascontiguousarray(array, dtype=dtype)
-
-
-def _step_times(dt: Array, dtype: np.dtype) -> Array:
-    """A (1 or B, 1 or H) copy of dt in dtype whose unused step 0 holds 1, so that whatever was there does no harm."""
-    times = np.array(dt, dtype=dtype, ndmin=2)
-    if times.shape[1] > 1:
-        times[:, 0] = 1
-    return times
+from gradlib.trajectory import chain_device as device, chain_host as host
+from gradlib.trajectory.adjoint_pair import AdjointPair
+from gradlib.trajectory.arguments import control, describe, start_parts, step_times
+from gradlib.trajectory.central import step_central
+from gradlib.trajectory.layout import batch_and_joints, each, host_times, launch_times, series, series_rows, shaped
+from gradlib.trajectory.out_buffers import delivered, filling, targets
+from gradlib.trajectory.state import JointTrajectory
 
 
-def _part(parts: Parts, low: int, high: int) -> list[Array | None]:
-    return [None if x is None else x[low:high] for x in parts]
+def step_position(
+    u: Any, start: Any, dt: Any, *, scheme: str = "backward", start_idx: Any = None, goal: Any = None, layout: str = "bhd",
+    out: Any = None, check: bool = False,
+) -> JointTrajectory:  # fmt: skip
+    """Velocity, acceleration and jerk of a sequence of positions, when a planner's unknowns are positions.
 
-
-class _Times:
-    """The `Steps` of each block; those of blocks of one size are shared when dt is the same for all trajectories."""
-
-    def __init__(self, dt: Array, dtype: np.dtype) -> None:
-        self.dt = _step_times(dt, dtype)
-        self.shared: dict[tuple[int, int, int], Steps] = {}
-
-    def of(self, low: int, shape: tuple[int, int, int]) -> Steps:
-        if len(self.dt) > 1:
-            return Steps(self.dt[low : low + shape[0]], shape)
-        if shape not in self.shared:
-            self.shared[shape] = Steps(self.dt, shape)
-        return self.shared[shape]
-
-
-def forward(
-    u: Array, start: Parts, dt: Array, order: int, exact: bool = False, sources: Parts | None = None, out: Sequence[Array] | None = None
-) -> tuple[Array, Array, Array, Array]:
-    """Positions, velocities, accelerations and jerks of a control sequence.
+    With scheme "backward", for h = 1 .. H-1 and t = dt[:, h], p_h = u_{h-1}, v_h = (p_h - p_{h-1}) / t, a_h = (v_h - v_{h-1}) / t,
+    j_h = (a_h - a_{h-1}) / t; step 0 is the start with j = 0. With scheme "central", five-point differences around a padded
+    sequence that starts on the Taylor polynomial of the start state and ends at rest on the last position, or on the goal.
+    Differentiable to any order by u, each part of start, goal and dt.
 
     Args:
-        u: (B, H, D) controls; float16, bfloat16, float32 or float64. u[:, H-1] is not used.
-        start: position, velocity, acceleration at step 0, each (B, D) or None for zero.
-        dt: (1 or B, 1 or H) seconds; dt[:, 0] is not used.
-        order: 0 position, 1 velocity, 2 acceleration, 3 jerk is the control.
-        exact: hold the control constant over a step (orders 2 and 3).
-        sources: None, or three arrays (B, H, D) or None added to p, v, a at each step (step 0 not used).
-        out: None, or four contiguous arrays (B, H, D) to fill.
-    Returns: p, v, a, j, each (B, H, D) in u's dtype.
+        u: (B, H, D) positions, radians or metres; float16, bfloat16, float32 or float64. u[:, H-1] is never used (with "central",
+            u[:, H-4:] never, nor u[:, H-5] with a goal): its gradient is exactly zero. H is at least 1, which is the start state
+            alone, with "central" 6.
+        start: `JointState` or a tuple (position, velocity, acceleration), each (B, D) or (D,), or (S, D) with start_idx, in u's
+            dtype; a missing or None part is zero.
+        dt: seconds, more than 0: a number, or a Tensor or array that broadcasts to (B, H); dt[b, h] is the time from step h-1 to
+            step h, so dt[:, 0] is never used. With "central" one for each trajectory: a number or (B, 1).
+        scheme: "backward" or "central".
+        start_idx: integers (B,), the row of start for each trajectory; its gradient is a scatter-add in a fixed order.
+        goal: with "central", the position (B, D) or (D,) to end on, or a `JointState` that holds it; None for none.
+        layout: "bhd", or "bdh" when u and the results are (B, D, H).
+        out: four contiguous Tensors or arrays of u's shape to fill and return; a write to them counts as an in-place change.
+        check: on a GPU, also check the values of dt and start_idx, which waits for the device. On the CPU they always are.
+    Returns: `JointTrajectory` of position, velocity, acceleration, jerk, each of u's shape and dtype, in SI units.
+    Raises: TypeError and ValueError that name the rule broken, what was received and what to do.
+    Source: finite differences; the central scheme's weights follow Fornberg, Mathematics of Computation 51 (1988), table 1.
     """
-    dtype = compute_dtype(u.dtype)
-    result = apart(u.shape, u.dtype) if out is None else tuple(out)
-    work = result if u.dtype == dtype else apart(u.shape, dtype)
-    control = np.ascontiguousarray(u, dtype=dtype)
-    begin = [_ready(x, dtype) for x in start]
-    extra = [_ready(x, dtype) for x in sources or (None, None, None)]
-    times = _Times(dt, dtype)
-    with np.errstate(all="ignore"):  # differences across rows are computed and overwritten; overflow gives inf, as on a GPU
-        for low, high in split(len(u), u.shape[1] * u.shape[2], block_of(order, u.shape[1])):
-            steps = times.of(low, (high - low, *u.shape[1:]))
-            parts, added = _part(begin, low, high), _part(extra, low, high)
-            views = [x[low:high] for x in work]
-            _difference_block(control[low:high], parts, added, steps, order, views)
-            if order:
-                _sum_block(parts, added, steps, order, exact, views)
-        if work is not result:
-            for target, value in zip(result, work, strict=True):
-                np.copyto(target, value, casting="same_kind")
-    return result
+    if scheme == "central":
+        return step_central(u, start, dt, start_idx, goal, layout, out, check)
+    if scheme != "backward":
+        raise _unknown("step_position", scheme, ("backward", "central"))
+    return _step("step_position", 0, False, u, start, dt, start_idx, goal, layout, out, check)
 
 
-def _difference_block(u: Array, start: Parts, sources: Parts, steps: Steps, order: int, views: list[Array]) -> None:
-    """Of one block the control, delayed, and what lies above it in the chain."""
-    begin = (*start, None)
-    flat = [x.reshape(-1) for x in views]
-    steps.delay(u.reshape(-1), begin[order], flat[order])
-    for i in range(order, 3):
-        source = sources[i]
-        steps.difference(flat[i], None if source is None else source.reshape(-1), begin[i + 1], flat[i + 1])
+def step_velocity(
+    u: Any, start: Any, dt: Any, *, scheme: str = "backward", start_idx: Any = None, goal: Any = None, layout: str = "bhd",
+    out: Any = None, check: bool = False,
+) -> JointTrajectory:  # fmt: skip
+    """Position, acceleration and jerk of a sequence of velocities.
 
+    For h = 1 .. H-1 and t = dt[:, h], v_h = u_{h-1}, p_h = p_{h-1} + t v_h, a_h = (v_h - v_{h-1}) / t, j_h = (a_h - a_{h-1}) / t.
 
-def _sum_block(start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, views: list[Array]) -> None:
-    """Of one block what lies below the control in the chain."""
-    x = [view.reshape(-1) for view in views]
-    room = np.empty_like(x[0])
-    for i in range(order - 1, -1, -1):
-        _grow(x, i, order, steps, exact)
-        source = sources[i]
-        if source is not None:
-            np.add(x[i], source.reshape(-1), out=x[i])
-        steps.set_first(x[i], start[i])
-        steps.accumulate(x[i], room)
-
-
-def _grow(x: list[Array], i: int, order: int, steps: Steps, exact: bool) -> None:
-    """Into x[i]: what x[i] grows by at each step, t x[i+1], or by `exact` the Taylor sum whose last term holds the control."""
-    if not exact:
-        np.multiply(x[i + 1], steps.t, out=x[i])
-        return
-    np.multiply(x[order], steps.t / (order - i), out=x[i])
-    for k in range(order - 1, i, -1):
-        np.add(x[i][steps.m :], x[k][: -steps.m], out=x[i][steps.m :])
-        np.multiply(x[i], steps.t / (k - i), out=x[i])
-
-
-def adjoint(
-    grads: Parts, dt: Array, shape: tuple[int, int, int], order: int, exact: bool = False, with_sources: bool = False
-) -> tuple[Array, ...]:
-    """The transpose of `forward`: from gradients by p, v, a, j to gradients by control, start and sources.
-
-    Args:
-        grads: four arrays (B, H, D), None where zero; at least one is given. The jerk's step 0 is not used (j_0 is a constant).
-        dt, order, exact: as in `forward`.
-        shape: (B, H, D).
-        with_sources: also return the gradients by the three sources.
-    Returns: gradients by u (B, H, D), whose last step is zero; by start position, velocity, acceleration (B, D); and, when asked
-        for, by the three sources (B, H, D), zero at step 0.
+    Args: as `step_position`, with u in radians or metres a second; scheme is "backward" and there is no goal.
+    Returns: `JointTrajectory`; step 0 is the start with j = 0.
+    Raises: as `step_position`.
+    Source: backward Euler.
     """
-    stored = next(g.dtype for g in grads if g is not None)
-    dtype = compute_dtype(stored)
-    ready = [_ready(g, dtype) for g in grads]
-    trajectories, horizon, joints = shape
-    full = [np.empty(shape, dtype) for _ in range(4 if with_sources else 1)]
-    starts = [np.empty((trajectories, joints), dtype) for _ in range(3)]
-    times = _Times(dt, dtype)
-    with np.errstate(all="ignore"):
-        for low, high in split(trajectories, horizon * joints, block_of(order, horizon)):
-            steps = times.of(low, (high - low, horizon, joints))
-            flat = [None if g is None else g.reshape(-1) for g in _part(ready, low, high)]
-            control, begin, extra = _adjoint_block(flat, steps, order, exact, with_sources)
-            _deliver_control(control, full[0][low:high], steps)
-            for target, value in zip(full[1:], extra, strict=True):
-                target[low:high] = value.reshape(target[low:high].shape)
-            for target, value in zip(starts, begin, strict=True):
-                target[low:high] = value
-        return tuple(x.astype(stored, copy=False) for x in (full[0], *starts, *full[1:]))
+    if scheme != "backward":
+        raise _unknown("step_velocity", scheme, ("backward",))
+    return _step("step_velocity", 1, False, u, start, dt, start_idx, goal, layout, out, check)
 
 
-def _adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, with_sources: bool) -> tuple[Array, list[Array], list[Array]]:
-    """Of one block: the flat gradient by the delayed control, those by the three start parts, and by the sources (flat, or none)."""
-    dtype = next(g.dtype for g in grads if g is not None)
-    begin: list[Array] = [np.empty(0)] * 3
-    extra: list[Array] = [np.empty(0)] * 3
-    bars: list[Array] = []  # total gradients of the accumulated states, lowest first; step 0 is zero once the start is taken
-    for i in range(order):
-        bar = _total(grads[i], bars, steps, exact, shifted=exact, dtype=dtype)
-        steps.accumulate(bar, np.empty_like(bar), backward=True)
-        begin[i] = steps.first(bar).copy()
-        steps.set_first(bar, None)
-        bars.append(bar)
-        extra[i] = bar
-    upper = _jerk_rate(grads[3], steps) if order < 3 else None
-    for i in range(2, order - 1, -1):
-        if upper is not None and grads[i] is not None and not (bars and i == order):
-            bar = grads[i] + upper
-        else:
-            bar = _total(grads[i], bars if i == order else [], steps, exact, shifted=False, dtype=dtype)
-            if upper is not None:
-                np.add(bar, upper, out=bar)
-        if upper is not None:
-            steps.take_next(bar, upper)
-        begin[i] = steps.first(bar).copy()
-        if with_sources:
-            extra[i] = np.zeros(steps.size, dtype) if upper is None else -upper
-        if i > order:
-            upper = bar * steps.rate if upper is None else np.multiply(bar, steps.rate, out=upper)
-            steps.set_first(upper, None)
-    if order == 3:
-        bar = _total(grads[3], bars, steps, exact, shifted=False, dtype=dtype)
-    return bar, begin, extra if with_sources else []
+def step_acceleration(
+    u: Any, start: Any, dt: Any, *, scheme: str = "semi_implicit_euler", start_idx: Any = None, goal: Any = None, layout: str = "bhd",
+    out: Any = None, check: bool = False,
+) -> JointTrajectory:  # fmt: skip
+    """Position, velocity and jerk of a sequence of accelerations.
 
+    For h = 1 .. H-1 and t = dt[:, h], a_h = u_{h-1}, v_h = v_{h-1} + t a_h, j_h = (a_h - a_{h-1}) / t, and
+    p_h = p_{h-1} + t v_h ("semi_implicit_euler") or p_{h-1} + t v_{h-1} + t^2/2 a_h ("exact": constant over the step).
 
-def _deliver_control(bar: Array, view: Array, steps: Steps) -> None:
-    """Undo the delay: ``view_h = bar_{h+1}``, and zero at the last step, whose control is never used."""
-    steps.advance(bar, view.reshape(-1))
-
-
-def _jerk_rate(grad: Array | None, steps: Steps) -> Array | None:
-    """The jerk's gradient over t, zero at step 0."""
-    if grad is None:
-        return None
-    rate = grad * steps.rate
-    steps.set_first(rate, None)
-    return rate
-
-
-def _total(grad: Array | None, bars: list[Array], steps: Steps, exact: bool, shifted: bool, dtype: np.dtype) -> Array:
-    """A state's own gradient plus what comes from the states it drives: t times the one below, or by `exact` the Taylor sum.
-
-    ``bars`` are the totals below, lowest first, zero at step 0. ``shifted``: the state drives them one step later.
+    Args: as `step_position`, with u in radians or metres a second squared; scheme as above and there is no goal.
+    Returns: `JointTrajectory`; step 0 is the start with j = 0.
+    Raises: as `step_position`.
+    Source: Hairer, Lubich and Wanner, Geometric Numerical Integration, section I.1.2 (semi-implicit, or symplectic, Euler).
     """
-    if not bars:
-        return np.zeros(steps.size, dtype) if grad is None else grad.copy()
-    if not exact:
-        term = bars[-1] * steps.t
+    if scheme not in ("semi_implicit_euler", "exact"):
+        raise _unknown("step_acceleration", scheme, ("semi_implicit_euler", "exact"))
+    return _step("step_acceleration", 2, scheme == "exact", u, start, dt, start_idx, goal, layout, out, check)
+
+
+def step_jerk(
+    u: Any, start: Any, dt: Any, *, scheme: str = "semi_implicit_euler", start_idx: Any = None, goal: Any = None, layout: str = "bhd",
+    out: Any = None, check: bool = False,
+) -> JointTrajectory:  # fmt: skip
+    """Position, velocity and acceleration of a sequence of jerks.
+
+    For h = 1 .. H-1 and t = dt[:, h], j_h = u_{h-1}, a_h = a_{h-1} + t j_h, then v_h = v_{h-1} + t a_h, p_h = p_{h-1} + t v_h
+    ("semi_implicit_euler"), or by "exact" (constant over the step) v_h = v_{h-1} + t a_{h-1} + t^2/2 j_h and
+    p_h = p_{h-1} + t v_{h-1} + t^2/2 a_{h-1} + t^3/6 j_h. Undoes `step_position`: its jerk, delayed by a step, gives its positions.
+
+    Args: as `step_position`, with u in radians or metres a second cubed; scheme as above and there is no goal.
+    Returns: `JointTrajectory`; step 0 is the start with j = 0.
+    Raises: as `step_position`.
+    Source: Taylor's theorem with constant jerk; semi-implicit Euler as in `step_acceleration`.
+    """
+    if scheme not in ("semi_implicit_euler", "exact"):
+        raise _unknown("step_jerk", scheme, ("semi_implicit_euler", "exact"))
+    return _step("step_jerk", 3, scheme == "exact", u, start, dt, start_idx, goal, layout, out, check)
+
+
+def _unknown(name: str, scheme: str, known: tuple[str, ...]) -> ValueError:
+    return ValueError(f"{name}: scheme is {' or '.join(map(repr, known))}, got {scheme!r}")
+
+
+def _step(
+    name: str, order: int, exact: bool, u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout: str, out: Any, check: bool
+) -> JointTrajectory:
+    """One of the four integrators; ``order`` says which: 0 position, 1 velocity, 2 acceleration, 3 jerk is the control."""
+    if goal is not None:
+        raise ValueError(f'{name}: only step_position with scheme="central" takes a goal, got {describe(goal)}; leave it out')
+    sizes = control(name, u, layout, 1)
+    begin = start_parts(name, start, u, sizes, start_idx, check)
+    times = step_times(name, dt, u, sizes, check)
+    options = chain_options(name, order, exact, sizes.shape, sizes.time_last)
+    if out is None:
+        return JointTrajectory(*chain.forward(name)(times, options, False, None, [u, *begin]))
+    arrays = targets(name, out, u, sizes.shape)
+    with filling(out):
+        made = chain.forward(name)(times, options, False, arrays, [u, *begin])
+    return delivered(made, out)
+
+
+# ---- the map ----------------------------------------------------------------------------------------------------------------------
+
+
+class ChainOptions(NamedTuple):
+    """What selects the chain's kernel and says where its arrays lie.
+
+    Attributes:
+        name: the public function's. order: which of p, v, a, j is the control.
+        exact: hold the control constant over a step. shape: of the control. time_last: whether it is (B, D, H).
+    """
+
+    name: str
+    order: int
+    exact: bool
+    shape: tuple[int, int, int]
+    time_last: bool
+
+
+chain_options = lru_cache(maxsize=256)(ChainOptions)
+
+
+def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, out: Any, parts: list[Any]) -> tuple[Array, ...]:
+    """The integration of a control, of any of the four orders."""
+    _, order, exact, shape, time_last = options
+    u, *rows = parts[:4]
+    extra = parts[4:] if sources and any(x is not None for x in parts[4:]) else None
+    batch, joints = batch_and_joints(shape, time_last)
+    if u is None:
+        u = xp.zeros(shape, next(x for x in parts if x is not None).dtype)
+    start = each(xp, rows, batch, joints)
+    if time_last:
+        u, start = series(u, True), [series_rows(x, True) for x in start]
+        extra = None if extra is None else [series(x, True) for x in extra]
+    into = [series(x, time_last) for x in out] if out is not None else None
+    if xp is np:
+        made = host.forward(u, start, host_times(dt, time_last, joints), order, exact, extra, into)
     else:
-        term = bars[0] * (steps.t / len(bars))
-        for k in range(1, len(bars)):
-            np.add(term, bars[k], out=term)
-            np.multiply(term, steps.t / (len(bars) - k), out=term)
-    if shifted:
-        bar = np.zeros(steps.size, dtype) if grad is None else grad.copy()
-        steps.add_next(bar, term)
-        return bar
-    return term if grad is None else np.add(term, grad, out=term)
+        made = device.forward(xp, u, start, launch_times(xp, dt), order, exact, extra, into, joints if time_last else 1)
+    if out is not None:
+        return tuple(out)
+    return tuple(x.reshape(shape) for x in made) if time_last else made
+
+
+def _adjoint(xp: Any, dt: Any, options: ChainOptions, sources: bool, grads: list[Any]) -> tuple[Array, ...]:
+    """The transpose of the integration: gradients by the control, the start parts and, with ``sources``, the sources."""
+    _, order, exact, shape, time_last = options
+    batch, joints = batch_and_joints(shape, time_last)
+    given = [series(x, True) for x in grads] if time_last else grads
+    if xp is np:
+        rows = next(x.shape for x in given if x is not None)
+        made = host.adjoint(given, host_times(dt, time_last, joints), rows, order, exact, sources)
+    else:
+        made = device.adjoint(xp, given, launch_times(xp, dt), order, exact, sources, joints if time_last else 1)
+    if not time_last:
+        return made
+    return tuple(shaped(x, (batch, joints) if 1 <= i <= 3 else shape) for i, x in enumerate(made))
+
+
+def by_step_times(dt: Any, options: ChainOptions, parts: Any, results: Any, grads: Any, by_parts: Any) -> Any:
+    """A change of t_h acts as sources (v_h, a_h, j_h) times it: sum over joints of L_p v + L_v a + L_a j, (B, H), L by the sources.
+
+    By ``exact`` the speed at which a state moves at the end of a step is the state above without that step's own source.
+    """
+    _, velocity, acceleration, jerk = results
+    if options.exact and len(parts) > 4:
+        if parts[5] is not None:
+            velocity = velocity - parts[5]
+        if options.order == 3 and parts[6] is not None:
+            acceleration = acceleration - parts[6]
+    total = by_parts[4] * velocity + by_parts[5] * acceleration + by_parts[6] * jerk
+    return total.sum(1 if options.time_last else 2)
+
+
+chain = AdjointPair(
+    "trajectory_chain",
+    ("u", "start_position", "start_velocity", "start_acceleration", "source_p", "source_v", "source_a"),
+    _forward, _adjoint, by_step_times,
+)  # fmt: skip
+"""The map of all four orders; the operation is ``chain.forward("step_acceleration")``, its transpose that with ``_adjoint`` behind."""

@@ -1,4 +1,4 @@
-"""The reference's documented functions under their names and argument orders, so that code ports by changing an import.
+"""cuRobo's documented functions under their names and argument orders, so that code ports by changing an import.
 
 `state` and `state_seq` are `JointState` objects, or one array with the blocks side by side on the last axis: position, velocity,
 acceleration in ``state``; position, velocity, acceleration, jerk in ``state_seq``. A `JointState` given as ``state_seq`` is filled and
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gradlib.core.tensor import raw
 from gradlib.ops.join import cat
-from gradlib.trajectory.check import raw
 from gradlib.trajectory.state import JointState
 
 _BLOCKS = ("position", "velocity", "acceleration", "jerk")

@@ -1,4 +1,4 @@
-"""The reference's custom Functions under their names, called through ``.apply`` with their argument orders.
+"""cuRobo's custom Functions under their names, called through ``.apply`` with their argument orders.
 
 They are thin: each calls an integrator of this package, whose gradients (of every input, to any order) it has. ``out_*`` are buffers
 that the caller owns and the call fills; the results share their memory, so a captured CUDA graph replays into fixed addresses. A buffer
@@ -12,12 +12,11 @@ from typing import Any
 
 from gradlib.core.memory import overwrite
 from gradlib.core.op import op
-from gradlib.core.tensor import Tensor
-from gradlib.trajectory.calling import delivered, filling
-from gradlib.trajectory.check import raw, refuse_outputs
+from gradlib.core.tensor import Tensor, raw
+from gradlib.trajectory.chain import step_acceleration, step_position
 from gradlib.trajectory.compat import jit_tensor_step_pos_clique
+from gradlib.trajectory.out_buffers import delivered, filling, refuse_outputs
 from gradlib.trajectory.state import JointTrajectory
-from gradlib.trajectory.steps import step_acceleration, step_position
 
 
 def _keep(g: Any, buffer: Any) -> Any:

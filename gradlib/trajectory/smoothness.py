@@ -1,151 +1,216 @@
-"""The smoothness cost of position trajectories and its gradient in one pass on the CPU. CUDA form: kernels/smoothness.cu.
+"""The smoothness cost of positions: value and gradient in one pass, higher derivatives from the chain.
 
-Velocity, acceleration and jerk are backward differences, as `chain.forward` of order 0 gives them. With one step length t and no limits
-everything is done in units of t: d1 = t v, d2 = t^2 a, d3 = t^3 j are plain differences, and w v^2 is (w / t^2) d1^2. A change of t then
-acts through those factors, and through d1 and d2 of step 0, which are t v_0 and t^2 a_0.
+CPU form: `smoothness_host`. CUDA form: `smoothness_device` and kernels/smoothness.cu.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array
-from gradlib.trajectory.blocks import Steps, compute_dtype, split
-from gradlib.trajectory.chain import _adjoint_block, _deliver_control, _difference_block, _Times
+from gradlib.backend.array import Array, is_array, move, namespace, on_device_of
+from gradlib.core import modes
+from gradlib.core.declaration import Joint
+from gradlib.core.op import op
+from gradlib.core.tensor import Tensor, raw
+from gradlib.trajectory import smoothness_device as device, smoothness_host as host
+from gradlib.trajectory.arguments import Sizes, control, describe, start_parts, step_times
+from gradlib.trajectory.chain import ChainOptions, by_step_times, chain
+from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, series_rows, shaped, times_table
+from gradlib.trajectory.state import JointLimits
 
-Parts = Sequence[Array | None]
-Result = tuple[Array, Array | None, Array | None, Array | None, Array | None, Array | None]
+Weights = tuple[float, ...] | Array  # of velocity, acceleration and jerk: three numbers, or (3, D)
 
 
-def cost_and_gradient(
-    u: Array, start: Parts, dt: Array, weights: Sequence[float] | Array, limits: Array | None, limit_weight: float, by_parts: bool = True,
-    by_dt: bool = False,
-) -> Result:  # fmt: skip
-    """Cost of each trajectory and its gradients.
+def smoothness_cost(
+    u: Any, start: Any, dt: Any, weights: Any, limits: Any = None, *, limit_weight: float = 1.0, start_idx: Any = None,
+    layout: str = "bhd", check: bool = False,
+) -> Any:  # fmt: skip
+    """How rough and how far outside its limits each position trajectory is, when that is what a planner minimises.
+
+    With p, v, a, j as `step_position` gives them, the sum over all steps and joints of w_v v^2 + w_a a^2 + w_j j^2, plus
+    limit_weight times the squares of what exceeds the limits. Value and gradient are computed together, and neither p, v, a nor j is
+    stored. Differentiable to any order by u, each part of start and dt; beyond first order, and in forward mode, through `step_position`.
 
     Args:
-        u: (B, H, D) positions. start: position, velocity, acceleration (B, D) or None. dt: (1 or B, 1 or H) seconds.
-        weights: of squared velocity, acceleration and jerk, three numbers or (3, D).
-        limits: None, or (8, D): lower and upper of p, v, a, j. limit_weight: of squared excesses over them.
-        by_parts, by_dt: whether to compute the gradients by u and the start parts, and by dt.
-    Returns: cost (B,), and gradients by u (B, H, D), by the start parts (B, D) and by dt (B, 1 or H), or None for each.
+        u: (B, H, D) positions, H at least 1; float16, bfloat16, float32 or float64.
+        start, dt, start_idx, layout, check: as in `step_position`.
+        weights: (velocity, acceleration, jerk), each a number or (D,), in units that make the terms commensurable; constants.
+        limits: `JointLimits` or a tuple of its fields; None for none. Each lower one is at most its upper one, so a single bound is not
+            negative; infinite ones bind nothing. Constants; on a GPU each call copies those that lie on the host.
+        limit_weight: of the squared excesses.
+    Returns: (B,) costs.
+    Raises: TypeError and ValueError that name the rule broken, what was received and what to do.
+    Source: the quadratic smoothness and limit terms of trajectory optimisation, as in Ratliff et al., CHOMP, ICRA 2009.
     """
-    dtype = compute_dtype(u.dtype)
-    times = np.array(dt, dtype=dtype, ndmin=2)
-    control = np.ascontiguousarray(u, dtype=dtype)
-    begin = [None if x is None else np.ascontiguousarray(x, dtype=dtype) for x in start]
-    cost = np.empty(len(u), dtype)
-    gradient = by_parts or by_dt
-    by_u = np.empty(u.shape, dtype) if gradient else None
-    by_start = [np.empty((u.shape[0], u.shape[2]), dtype) if gradient else None for _ in range(3)]
-    over_time = np.empty((len(u), times.shape[1]), dtype) if by_dt else None
-    shared = _Times(times, dtype)
-    table = np.array(weights, dtype).reshape(3, -1)
-    factors: list[Any] = []
-    with np.errstate(all="ignore"):
-        for low, high in split(len(u), u.shape[1] * u.shape[2]):
-            block = control[low:high]
-            part = [None if x is None else x[low:high] for x in begin]
-            views = [None if x is None else x[low:high] for x in (by_u, *by_start, over_time)]
-            seconds = times[low:high] if len(times) > 1 else times
-            steps = shared.of(low, block.shape)
-            scaled = limits is None and times.shape[1] == 1 and u.shape[1] > 1
-            if not factors or len(times) > 1:
-                unit = seconds if scaled else np.ones_like(seconds[:1, :1])
-                factors = [_factor(2 * table[k], unit, 2 * k + 2, steps) for k in range(3)]
-            fitted = [f if f.ndim == 0 else f[: steps.size] for f in factors]
-            if scaled:
-                cost[low:high] = _scaled_block(block, part, seconds, fitted, steps, views)
-            else:
-                cost[low:high] = _block(block, part, fitted, limits, limit_weight, steps, views)
-        gradients = [None if x is None else x.astype(u.dtype, copy=False) for x in (by_u, *by_start)]
-        return cost.astype(u.dtype, copy=False), gradients[0], gradients[1], gradients[2], gradients[3], over_time
+    name = "smoothness_cost"
+    sizes = control(name, u, layout, 1)
+    parts = [u, *start_parts(name, start, u, sizes, start_idx, check)]
+    times = step_times(name, dt, u, sizes, check)
+    table = _weights(name, weights, u, sizes)
+    bounds = None if limits is None else _bounds(name, limits, u, sizes, check)
+    options = SmoothnessOptions(sizes.shape, sizes.time_last)
+    return smoothness(times, table, bounds, float(limit_weight), wanted_of(times, parts), options, parts)[0]
 
 
-def _factor(weights: Array, seconds: Array, power: int, steps: Steps) -> Array:
-    """``weights / t^power`` for each element of a flat block, or one number as a 0-d array."""
-    table = weights / seconds**power
-    if (table == table[0, 0]).all():
-        return table[0, 0]
-    full = np.empty((steps.rows, steps.horizon * steps.m), weights.dtype)
-    full[...] = np.tile(table, (1, steps.horizon)) if len(table) == 1 or (table != table[:, :1]).any() else table[:, :1]
-    return full.reshape(-1)
+# ---- constants --------------------------------------------------------------------------------------------------------------------
 
 
-def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], steps: Steps, views: Parts) -> Array:
-    """Cost of one block with one step length for each trajectory, in units of it; fills the gradients ``views``."""
-    m, rows = steps.m, steps.rows
-    flat = u.reshape(-1)
-    d1, d2, d3 = np.empty((3, steps.size), u.dtype)
-    np.subtract(flat[m:-m], flat[: -2 * m], out=d1[2 * m :])
-    first = d1.reshape(rows, -1)
-    first[:, m : 2 * m] = u[:, 0] if start[0] is None else u[:, 0] - start[0]
-    first[:, :m] = 0 if start[1] is None else start[1] * seconds
-    np.subtract(d1[m:], d1[:-m], out=d2[m:])
-    steps.set_first(d2, None if start[2] is None else start[2] * seconds**2)
-    np.subtract(d2[m:], d2[:-m], out=d3[m:])
-    steps.set_first(d3, None)
-    terms = np.empty((3, rows), u.dtype)
-    for k, d in enumerate((d1, d2, d3)):
-        table = d.reshape(rows, -1)
-        if factors[k].ndim == 0:
-            np.multiply(np.vecdot(table, table), factors[k], out=terms[k])
-            np.multiply(d, factors[k], out=d)
+def _constant(name: str, what: str, value: Any, sizes: Sizes) -> float | Array:
+    """A number, or (D,) where it lies. Raises: TypeError or ValueError for what is neither, or requires a gradient."""
+    if isinstance(value, Tensor) and value._node is not None:
+        raise ValueError(
+            f"{name}: {what} is a constant, got a Tensor that requires grad; detach it, or compose the cost from step_position"
+        )
+    if isinstance(value, (int, float)):
+        return float(value)
+    array = raw(value)
+    if not is_array(array):
+        array = np.asarray(array, dtype=np.float64)
+    if array.shape not in ((), (1,), (sizes.joints,)):
+        raise ValueError(f"{name}: {what} is a number or has shape ({sizes.joints},), got {describe(value)}")
+    return namespace(array).broadcast_to(array, (sizes.joints,))
+
+
+def _table(rows: list[float | Array], u: Any, joints: int) -> Array:
+    """Rows as (rows, D) on u's device: by one copy where the arrays among them lie on the host, by none where they lie there."""
+    array = raw(u)
+    xp, real = namespace(array), np.float64 if array.dtype == np.float64 else np.float32
+    kinds = {type(row) for row in rows}
+    with on_device_of(array):
+        if np.ndarray in kinds and kinds <= {np.ndarray, float}:
+            return xp.asarray(np.stack([np.broadcast_to(row, joints) for row in rows]).astype(real))
+        return xp.stack([xp.full(joints, row, real) if isinstance(row, float) else xp.asarray(row, real) for row in rows])
+
+
+def _weights(name: str, weights: Any, u: Any, sizes: Sizes) -> Weights:
+    """Three numbers, which a launch takes as they are, or (3, D)."""
+    if not isinstance(weights, (tuple, list)) or len(weights) != 3:
+        raise TypeError(f"{name}: weights is a tuple (velocity, acceleration, jerk), got {describe(weights)}")
+    if all(type(w) in (int, float) for w in weights):
+        return tuple(map(float, weights))
+    named = zip(("velocity", "acceleration", "jerk"), weights, strict=True)
+    return _table([_constant(name, f"the weight of {part}", w, sizes) for part, w in named], u, sizes.joints)
+
+
+def _bounds(name: str, limits: Any, u: Any, sizes: Sizes, check: bool) -> Array:
+    """(8, D): lower and upper of p, v, a, j, infinite where there is none; values on a device are checked where asked."""
+    if not isinstance(limits, tuple) or len(limits) > 4:
+        raise TypeError(f"{name}: limits is a JointLimits (position, velocity, acceleration, jerk), got {describe(limits)}")
+    rows = []
+    for part, bound in zip(JointLimits._fields, JointLimits(*limits), strict=True):
+        if bound is None:
+            pair: tuple[Any, Any] = (-np.inf, np.inf)
+        elif isinstance(bound, (tuple, list)):
+            if len(bound) != 2:
+                raise ValueError(f"{name}: the limit of {part} is a bound or a pair (lower, upper), got {len(bound)} values")
+            pair = (bound[0], bound[1])
         else:
-            slope = d * factors[k]
-            np.vecdot(slope.reshape(rows, -1), table, out=terms[k])
-            np.copyto(d, slope)
-    cost = terms.sum(axis=0) / 2
-    s1, s2, s3 = d1, d2, d3  # now the slopes by them
-    if views[0] is None:
-        return cost
-    for s, above, view, power in ((s2, s3, views[3], 2), (s1, s2, views[2], 1)):
-        np.add(s, above, out=s)
-        steps.take_next(s, above)
-        np.multiply(steps.first(s), seconds**power, out=view)
-        steps.set_first(s, None)
-    by_u = views[0].reshape(-1)
-    np.subtract(s1[m:-m], s1[2 * m :], out=by_u[: -2 * m])
-    by_u[-2 * m : -m] = s1[-m:]
-    views[0][:, -1] = 0
-    np.negative(s1.reshape(rows, -1)[:, m : 2 * m], out=views[1])
-    if views[4] is not None:
-        moved = -np.dot((1, 2, 3), terms).astype(u.dtype)
-        for k, (value, slope) in enumerate(zip(start, views[1:4], strict=True)):
-            if value is not None and slope is not None:
-                moved += k * np.vecdot(value, slope)
-        np.divide(moved[:, None], seconds, out=views[4])
-    return cost
+            pair = (-bound, bound)
+        low, high = (_constant(name, f"the {side} limit of {part}", x, sizes) for side, x in zip(("lower", "upper"), pair, strict=True))
+        _in_order(name, part, low, high, check)
+        rows += [low, high]
+    return _table(rows, u, sizes.joints)
 
 
-def _block(u: Array, start: Parts, factors: list[Any], limits: Array | None, limit_weight: float, steps: Steps, views: Parts) -> Array:
-    """Cost of one block with any step times and limits; fills the gradients ``views``."""
-    rows = steps.rows
-    states = list(np.empty((4, steps.size), u.dtype))
-    _difference_block(u, start, (None, None, None), steps, 0, [x.reshape(u.shape) for x in states])
-    cost = np.zeros(rows, u.dtype)
-    slopes: list[Array | None] = [None] * 4
+def _in_order(name: str, part: str, low: float | Array, high: float | Array, check: bool) -> None:
+    """Raises: ValueError for limits that nothing keeps: NaN, a lower one above its upper one, or infinite on the wrong side."""
+    if not check and any(is_array(x) and type(x) is not np.ndarray for x in (low, high)):
+        return  # on a device, for whose values the host would wait
+    lower, upper = (np.asarray(move(x, None) if is_array(x) else x) for x in (low, high))
+    if not ((lower <= upper) & (lower < np.inf) & (upper > -np.inf)).all():
+        raise ValueError(
+            f"{name}: the lower limit of {part} is at most its upper one and neither is NaN, got lower {lower.tolist()} and upper "
+            f"{upper.tolist()}; a single bound b stands for (-b, b)"
+        )
+
+
+# ---- the operation ------------------------------------------------------------------------------------------------------------------
+
+
+class SmoothnessOptions(NamedTuple):
+    """Where the arrays lie: the shape of the positions, and whether time is last."""
+
+    shape: tuple[int, int, int]
+    time_last: bool
+
+
+def wanted_of(dt: Any, parts: list[Any]) -> tuple[bool, bool]:
+    """Whether gradients by the parts, and by dt, may be asked for."""
+    if not modes.is_grad_enabled():
+        return False, False
+    recorded = [isinstance(x, Tensor) and x._node is not None for x in (dt, *parts)]
+    return any(recorded[1:]), recorded[0]
+
+
+def _row(row: Array | float, options: SmoothnessOptions, dtype: Any) -> Array | float:
+    if isinstance(row, float):
+        return row
+    return (row[:, None] if options.time_last else row).astype(dtype, copy=False)
+
+
+def _excess(x: Any, bounds: Array, k: int, options: SmoothnessOptions) -> Any:
+    """What of x lies beyond its limits, signed; zero within."""
+    lower, upper = (_row(row, options, x.dtype) for row in bounds[2 * k : 2 * k + 2])
+    return x - x.clip(lower, upper)
+
+
+def _recorded_rule(
+    g: Any, dt: Any, weights: Weights, bounds: Array | None, limit_weight: float, options: SmoothnessOptions, parts: list[Any]
+) -> list[Any]:
+    """The gradients by dt and the parts from the chain and its transpose: what is differentiated again."""
+    differences = ChainOptions("step_position", 0, False, *options)
+    states = chain.forward("step_position")(dt, differences, False, None, parts)
+    each_one = g.reshape(-1, 1, 1)
+    slopes = []
     for k, x in enumerate(states):
-        slope = x * factors[k - 1] if k else None
-        if slope is not None:
-            cost += np.vecdot(slope.reshape(rows, -1), x.reshape(rows, -1)) / 2
-        if limits is not None and np.isfinite(limits[2 * k : 2 * k + 2]).any():
-            lower, upper = (np.tile(row, steps.horizon).astype(u.dtype) for row in limits[2 * k : 2 * k + 2])
-            table = x.reshape(rows, -1)
-            excess = np.maximum(table - upper, 0) - np.maximum(lower - table, 0)
-            cost += u.dtype.type(limit_weight) * np.vecdot(excess, excess)
-            excess *= u.dtype.type(2 * limit_weight)
-            slope = excess.reshape(-1) if slope is None else np.add(slope, excess.reshape(-1), out=slope)
-        slopes[k] = slope
-    if views[0] is not None:
-        control, begin, sources = _adjoint_block(slopes, steps, 0, False, views[4] is not None)
-        _deliver_control(control, views[0], steps)
-        for view, value in zip(views[1:4], begin, strict=True):
-            view[...] = value  # type: ignore[index]
-        if views[4] is not None:  # a change of t_h acts as sources (v_h, a_h, j_h) times it
-            by_dt = sum(s * x for s, x in zip(sources, states[1:], strict=True)).reshape(rows, steps.horizon, -1).sum(axis=2)
-            views[4][...] = by_dt if views[4].shape[1] > 1 else by_dt.sum(axis=1, keepdims=True)
-    return cost
+        slope = 2 * _row(weights[k - 1], options, x.dtype) * x if k else None
+        if bounds is not None:
+            push = 2 * limit_weight * _excess(x, bounds, k, options)
+            slope = push if slope is None else slope + push
+        slopes.append(None if slope is None else each_one * slope)
+    by_time = isinstance(dt, Tensor) and (dt._node is not None or modes.watch.active != 0)
+    by_parts = chain.adjoint("step_position")(dt, differences, by_time, slopes)
+    by_dt = by_step_times(dt, differences, parts, states, slopes, by_parts) if by_time else None
+    return [by_dt, *by_parts[: len(parts)]]
+
+
+def _rule(
+    g: Any, dt: Any, weights: Weights, bounds: Array | None, limit_weight: float, wanted: tuple[bool, bool], options: SmoothnessOptions,
+    parts: Any, by_u: Any, by_p: Any, by_v: Any, by_a: Any, by_dt: Any,
+) -> list[Any]:  # fmt: skip
+    cotangent = g[0]
+    if isinstance(cotangent, Tensor):
+        return _recorded_rule(cotangent, dt, weights, bounds, limit_weight, options, parts)
+    made = [by_dt if wanted[1] else None, *((by_u, by_p, by_v, by_a) if wanted[0] else (None,) * 4)]
+    if isinstance(cotangent, np.ndarray) and cotangent.size and (cotangent == cotangent[0]).all():
+        if cotangent[0] == 1:  # the cost was summed: the gradient stands as it was computed
+            return made
+        return [x if x is None else x * cotangent[0] for x in made]
+    return [x if x is None else cotangent.reshape(-1, *(1,) * (x.ndim - 1)) * x for x in made]
+
+
+@op("other", name="smoothness_cost", sequence="parts", outputs=("cost", "by_u", "by_p", "by_v", "by_a", "by_dt"), differentiable=(0,),
+    method=False, complex="none", dt=Joint(), parts=_rule)  # fmt: skip
+def smoothness(
+    xp: Any, dt: Any, weights: Any, bounds: Any, limit_weight: float, wanted: tuple[bool, bool], options: SmoothnessOptions, parts: Any
+) -> Any:
+    """Cost (B,) and, where wanted, its gradients by the positions, by the start parts and by dt."""
+    shape, time_last = options
+    batch, joints = batch_and_joints(shape, time_last)
+    u, *start = parts
+    begin = each(xp, start, batch, joints)
+    constants = (weights, bounds, limit_weight, *wanted)
+    made: Any
+    if xp is np:
+        made = host.cost_and_gradient(np.ascontiguousarray(u.swapaxes(1, 2)) if time_last else u, begin, times_table(xp, dt), *constants)
+    else:
+        rows, group = [series_rows(x, time_last) for x in begin], joints if time_last else 1
+        made = device.cost_and_gradient(xp, series(u, time_last), rows, launch_times(xp, dt), *constants, group)
+    cost, by_u, *by_start, by_dt = made
+    if by_u is not None:
+        by_u = np.ascontiguousarray(by_u.swapaxes(1, 2)) if xp is np and time_last else shaped(by_u, shape)
+        by_start = [shaped(x, (batch, joints)) for x in by_start]
+    nothing = xp.empty(0, u.dtype)
+    return (cost, *(nothing if x is None else x for x in (by_u, *by_start, by_dt)))

@@ -19,7 +19,7 @@ from gradlib.cli import main
 from gradlib.cli.info import cuda, packages
 from gradlib.cli.info.facts import Gpu, KernelFile, Kernels, Machine, Part, first_line
 from gradlib.cli.info.text import text
-from gradlib.trajectory.variants import VARIANTS
+from gradlib.trajectory.kernel_options import VARIANTS
 from tests import shim
 
 ROOT = Path(__file__).resolve().parents[2]

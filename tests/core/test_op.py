@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.autograd import gradcheck, gradgradcheck
+from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
 from gradlib.core.compile import node_name, source_of_call, source_on_device
 from gradlib.core.declaration import Joint, Op
 from gradlib.core.op import REGISTRY, CompiledOp
@@ -78,6 +78,20 @@ def test_a_joint_rule_gives_every_gradient_and_what_one_input_alone_needs_is_kep
     assert gradcheck(lambda f, x, y: op.call(f, [x, y]), [factor, x, y])
     assert gradcheck(lambda x, y: op.call(2.0, [x, y]), [x, y])
     assert gradgradcheck(lambda f, x, y: op.call(f, [x, y]), [factor, x, y])
+
+
+@pytest.mark.parametrize("kind", ["linear", "other"])
+def test_tangents_of_what_is_linear_but_in_a_joint_input(kind: str) -> None:
+    op = CompiledOp(scaled, kind, joint().rules, sequence="values", outputs=("first", "second"), complex="none")
+    x, y, factor, way = (gradlib.tensor(values) for values in ([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [0.5, 0.25]))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, way)
+        tangents = [forward_ad.unpack_dual(each).tangent for each in op.call(factor, [dual, y])]
+        assert (tangents[0] == way * factor).all()
+        assert tangents[1] is None or (tangents[1] == 0).all()
+        tangents = [forward_ad.unpack_dual(each).tangent for each in op.call(forward_ad.make_dual(factor, way), [dual, y])]
+        assert (tangents[0] == way * factor + x * way).all()
+        assert (tangents[1] == y * way).all()
 
 
 def test_what_was_not_kept_may_be_written() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from gradlib.cuda import nvrtc
 from gradlib.cuda.source import kernel_files, kernel_folder, read_source
-from gradlib.trajectory.variants import VARIANTS
+from gradlib.trajectory.kernel_options import VARIANTS
 from tests import shim
 
 SOURCES = [name for name in kernel_files() if name.endswith(".cu")]

@@ -18,7 +18,7 @@ import gradlib
 from gradlib.cuda import launch as launching, source as sources
 from gradlib.cuda.launch import C_TYPES, Call, Parameter, checked_args, compile_options, launch, parameters, prepared
 from gradlib.cuda.source import kernel_files, kernel_folder, numbered_source, read_source
-from gradlib.trajectory.kernels import chain_forward_call
+from gradlib.trajectory.chain_device import forward_call as chain_forward_call
 
 FLOAT = (("STORAGE", "float"), ("INDEX", "int"))
 

@@ -13,8 +13,8 @@ from gradlib.core.batched import Batched
 from gradlib.func.level import Level
 from gradlib.trajectory import (
     JointLimits,
-    smoothness as host_form,
     smoothness_cost,
+    smoothness_host as host_form,
     step_acceleration,
     step_bspline,
     step_jerk,

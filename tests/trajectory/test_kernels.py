@@ -13,9 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlib.trajectory import bspline, central, chain, kernels, smoothness
-from gradlib.trajectory.rows import rows_adjoint
-from gradlib.trajectory.variants import VARIANTS
+from gradlib.trajectory import (
+    bspline_device,
+    bspline_host as bspline,
+    central_device,
+    central_host as central,
+    chain_device,
+    chain_host as chain,
+    smoothness_device,
+    smoothness_host as smoothness,
+    start_rows_device,
+    tiles,
+)
+from gradlib.trajectory.kernel_options import VARIANTS
+from gradlib.trajectory.start_rows import rows_adjoint
 from tests import shim
 from tests.trajectory import oracle
 
@@ -120,13 +131,13 @@ def run_chain(executor, rng, storage, order, exact, sources, shape, kind, index=
     put = executor.put
     out = [put(poisoned(shape, dtype)) for _ in range(4)]
     given = (put(u), [put(x) for x in start], put(dt), order, exact, extra and [put(x) for x in extra], out, group)
-    executor.run(with_index(kernels.chain_forward_call(executor.xp, *given), index))
+    executor.run(with_index(chain_device.forward_call(executor.xp, *given), index))
     for found, expected in zip(out, chain.forward(u, start, dt, order, exact, extra), strict=True):
         close(executor.host(found), expected, storage)
     grads = [draw(rng, shape, dtype) for _ in range(4)]
     made = [put(poisoned(shape, dtype)), *(put(poisoned((batch, joints), dtype)) for _ in range(3))]
     made += [put(poisoned(shape, dtype)) for _ in range(3)] if sources else [None] * 3
-    executor.run(with_index(kernels.chain_adjoint_call(executor.xp, [put(g) for g in grads], put(dt), order, exact, made, group), index))
+    executor.run(with_index(chain_device.adjoint_call(executor.xp, [put(g) for g in grads], put(dt), order, exact, made, group), index))
     for found, expected in zip(made, chain.adjoint(grads, dt, shape, order, exact, sources), strict=False):
         close(executor.host(found), expected, storage)
 
@@ -160,8 +171,8 @@ def test_chain_repeats_bit_for_bit_whatever_is_aligned(executor, rng, order, exa
         rooms = [executor.put(np.zeros(u.size + 1, np.float32)) for _ in range(5)]
         given, *out = (room[k : k + u.size].reshape(shape) for room, k in zip(rooms, (shift, *[shift_out] * 4), strict=True))
         given[...] = executor.put(u)
-        call = kernels.chain_forward_call(executor.xp, given, (None, None, None), executor.put(dt), order, exact, None, out, 1)
-        assert call.args[-1] == int(all(kernels.address(x) % 16 == 0 for x in (given, *out)))
+        call = chain_device.forward_call(executor.xp, given, (None, None, None), executor.put(dt), order, exact, None, out, 1)
+        assert call.args[-1] == int(all(tiles.address(x) % 16 == 0 for x in (given, *out)))
         executor.run(call)
         results.append(np.stack([executor.host(x) for x in out]))
     np.testing.assert_array_equal(results[1:], [results[0]] * 2)
@@ -174,7 +185,7 @@ def test_bfloat16_rounds_to_even_and_keeps_nan(executor):
     dt = np.array([[0x3F800000], [0x7FFFFFFF]], np.uint32).view(np.float32)
     out = [put(poisoned(u.shape, dtype)) for _ in range(4)]
     start = [put(np.ones((2, 1), dtype)), None, None]
-    executor.run(kernels.chain_forward_call(executor.xp, put(u), start, put(dt), 1, False, None, out, 1))
+    executor.run(chain_device.forward_call(executor.xp, put(u), start, put(dt), 1, False, None, out, 1))
     found = executor.host(out[0]).astype(np.float64)[..., 0]
     np.testing.assert_array_equal(found, [[1, 1, 1.015625], [1, np.nan, np.nan]])
 
@@ -193,7 +204,7 @@ def test_chain_adjoint_with_absent_gradients(executor, rng, missing):
             None,
         ]
         executor.run(
-            kernels.chain_adjoint_call(
+            chain_device.adjoint_call(
                 executor.xp, [executor.put(g) if g is not None else None for g in grads], executor.put(dt), order, False, made, 1
             )
         )
@@ -210,12 +221,12 @@ def test_chain_with_time_last(executor, rng, kind):
     series, put = (batch * joints, horizon, 1), executor.put
     out = [put(poisoned(series, np.float64)) for _ in range(4)]
     begin = [put(x.reshape(-1, 1)) for x in start]
-    executor.run(kernels.chain_forward_call(executor.xp, put(as_series(u)), begin, put(dt), 3, True, None, out, joints))
+    executor.run(chain_device.forward_call(executor.xp, put(as_series(u)), begin, put(dt), 3, True, None, out, joints))
     for found, expected in zip(out, chain.forward(u, start, dt, 3, True), strict=True):
         close(from_series(executor.host(found), u.shape), expected, "float64")
     grads = [draw(rng, u.shape, np.float64) for _ in range(4)]
     made = [put(poisoned(series, np.float64)), *(put(poisoned((batch * joints, 1), np.float64)) for _ in range(3)), None, None, None]
-    executor.run(kernels.chain_adjoint_call(executor.xp, [put(as_series(g)) for g in grads], put(dt), 3, True, made, joints))
+    executor.run(chain_device.adjoint_call(executor.xp, [put(as_series(g)) for g in grads], put(dt), 3, True, made, joints))
     by_u, *by_start = chain.adjoint(grads, dt, u.shape, 3, True)
     close(from_series(executor.host(made[0]), u.shape), by_u, "float64")
     for found, expected in zip(made[1:4], by_start, strict=True):
@@ -266,12 +277,12 @@ def run_central(executor, rng, storage, index, shape, with_goal, time_last, numb
     given = dt[0, 0] if numbers else put(dt)
     out = [put(poisoned(large(u).shape, dtype)) for _ in range(4)]
     begin, end = [put(rows(x)) for x in start], put(rows(goal)) if with_goal else None
-    executor.run(with_index(kernels.central_forward_call(executor.xp, put(large(u)), begin, end, given, out, group), index))
+    executor.run(with_index(central_device.forward_call(executor.xp, put(large(u)), begin, end, given, out, group), index))
     for found, expected in zip(out, central.forward(u, start, goal, dt), strict=True):
         close(back(executor.host(found), shape), expected, storage)
     grads = [draw(rng, shape, dtype) for _ in range(4)]
     made = [put(poisoned(large(u).shape, dtype)), *(put(poisoned(rows(start[0]).shape, dtype)) for _ in range(4))]
-    call = kernels.central_adjoint_call(executor.xp, [put(large(g)) for g in grads], given, made, with_goal, group)
+    call = central_device.adjoint_call(executor.xp, [put(large(g)) for g in grads], given, made, with_goal, group)
     executor.run(with_index(call, index))
     found = [executor.host(x) for x in made]
     expected = central.adjoint(grads, dt, shape, with_goal)
@@ -311,13 +322,13 @@ def run_bspline(executor, rng, storage, index, sizes, degree, time_last):
     points, dt = draw(rng, shape, dtype), rng.uniform(0.8, 1.5, (batch, 1))
     expected = bspline.forward(points, dt, degree, samples)
     out = [put(poisoned(large(expected[0]).shape, dtype)) for _ in range(4)]
-    call = kernels.bspline_forward_call(executor.xp, put(large(points)), put(dt), out, degree, samples, group)
+    call = bspline_device.forward_call(executor.xp, put(large(points)), put(dt), out, degree, samples, group)
     executor.run(with_index(call, index))
     for found, value in zip(out, expected, strict=True):
         close(back(executor.host(found), shape), value, storage)
     grads = [draw(rng, expected[0].shape, dtype) for _ in range(4)]
     made = put(poisoned(large(points).shape, dtype))
-    call = kernels.bspline_adjoint_call(executor.xp, [put(large(g)) for g in grads], put(dt), made, degree, samples, group)
+    call = bspline_device.adjoint_call(executor.xp, [put(large(g)) for g in grads], put(dt), made, degree, samples, group)
     executor.run(with_index(call, index))
     close(back(executor.host(made), shape), bspline.adjoint(grads, dt, points.shape, degree, samples), storage)
 
@@ -327,7 +338,7 @@ def test_bspline_adjoint_with_absent_gradients(executor, rng):
     for k in range(4):
         grads = [executor.put(grad) if i == k else None for i in range(4)]
         made = executor.put(poisoned((3, 7, 7), np.float64))
-        executor.run(kernels.bspline_adjoint_call(executor.xp, grads, executor.put(dt), made, 3, 3, 1))
+        executor.run(bspline_device.adjoint_call(executor.xp, grads, executor.put(dt), made, 3, 3, 1))
         close(executor.host(made), bspline.adjoint([grad if i == k else None for i in range(4)], dt, (3, 7, 7), 3, 3), "float64")
 
 
@@ -340,14 +351,16 @@ def test_rows(executor, rng, storage, index, number, entries, joints):
     chosen[chosen == 3] = 4  # a row that nothing chooses
     for changed in ({}, {"grid": (1, 1)}):  # one block walks over all elements
         out = put(poisoned((entries, joints), dtype))
-        gather = with_index(kernels.rows_gather_call(executor.xp, put(values), put(chosen), out), index)
+        gather = with_index(start_rows_device.gather_call(executor.xp, put(values), put(chosen), out), index)
         executor.run(replace(gather, **changed))
         np.testing.assert_array_equal(executor.host(out).astype(np.float64), values[chosen].astype(np.float64))
     grads = draw(rng, (entries, joints), dtype)
-    partial = put(poisoned((number, kernels.scatter_parts(number, entries), joints), np.float64 if storage == "float64" else np.float32))
+    partial = put(
+        poisoned((number, start_rows_device.scatter_parts(number, entries), joints), np.float64 if storage == "float64" else np.float32)
+    )
     order = np.argsort(chosen, kind="stable")
     bounds = np.searchsorted(chosen[order], np.arange(number + 1))
-    executor.run(with_index(kernels.rows_scatter_call(executor.xp, put(grads), put(order), put(bounds), partial), index))
+    executor.run(with_index(start_rows_device.scatter_call(executor.xp, put(grads), put(order), put(bounds), partial), index))
     close(executor.host(partial).sum(axis=1), rows_adjoint(grads, chosen, number), storage)
 
 
@@ -381,13 +394,13 @@ def run_smoothness(executor, rng, storage, index, shape, timed, limited, weights
     dt = oracle.step_times(rng, "both", batch, horizon)
     wide = (u.astype(real), [x.astype(real) for x in start])
     expected = smoothness.cost_and_gradient(*wide, dt, weights, limits, 1.7, by_dt=timed)
-    rows = kernels.joint_tiles(joints)
+    rows = smoothness_device.joint_tiles(joints)
     cost = put(poisoned((rows, batch), real))
     made = [put(poisoned(shape, dtype)), *(put(poisoned((batch, joints), dtype)) for _ in range(3))]
     over_time = put(poisoned((rows, batch, horizon), real)) if timed else None
     table = weights if isinstance(weights, tuple) else put(weights)
     given = (put(u), [put(x) for x in start], put(dt), table, put(limits), 1.7, cost, [*made, over_time], 1)
-    executor.run(with_index(kernels.smoothness_call(executor.xp, *given), index))
+    executor.run(with_index(smoothness_device.cost_and_gradient_call(executor.xp, *given), index))
     close(executor.host(cost).sum(axis=0), expected[0], storage)
     for found, value in zip(made, expected[1:5], strict=True):
         close(executor.host(found), value, storage)
@@ -407,7 +420,7 @@ def test_smoothness_with_time_last(executor, rng, timed):
     tables = (executor.put(weights), executor.put(limits))
     none, made = (None, None, None), (None, None, None, None, over_time)
     given = (executor.put(as_series(u)), none, executor.put(dt), *tables, 0.3, cost, made, joints)
-    executor.run(kernels.smoothness_call(executor.xp, *given))
+    executor.run(smoothness_device.cost_and_gradient_call(executor.xp, *given))
     expected = smoothness.cost_and_gradient(u, none, dt, weights, limits, 0.3, by_parts=False, by_dt=timed)
     close(executor.host(cost).reshape(batch, joints).sum(axis=1), expected[0], "float64")
     if timed:
@@ -437,22 +450,22 @@ def test_tiles_fit_and_spread_over_the_banks(itemsize, areas):
     for joints in (1, 2, 6, 7, 8, 16, 31, 130, 1000):
         for batch in (1, 5, 10000):
             for horizon in (2, 12, 32, 100, 10**6):
-                tile_batch, tile_joints, steps, row = kernels.tile_sizes(batch, horizon, joints, itemsize, areas * itemsize)
+                tile_batch, tile_joints, steps, row = tiles.tile_sizes(batch, horizon, joints, itemsize, areas * itemsize)
                 assert tile_batch * tile_joints <= 128
                 assert steps >= min(horizon, 8)
                 assert row >= steps * tile_joints
                 assert row * itemsize % 16 == 0
                 assert areas * tile_batch * row * itemsize <= 48 * 1024
-    assert kernels._conflicts(kernels.tile_sizes(10000, 32, 7, 4, 16)[3], 7, 4) <= 2
+    assert tiles._conflicts(tiles.tile_sizes(10000, 32, 7, 4, 16)[3], 7, 4) <= 2
 
 
 @pytest.mark.parametrize(("joints", "layout"), [(7, "joints last"), (1, "time last")])
 def test_blocks_are_small_and_runs_long(joints, layout):
     """Of a large float32 integration: many blocks a multiprocessor, and no run below a 64-byte transfer of memory."""
-    tiles = kernels.plan((16384 * 7 // joints, 32, joints), 4, 16, [])
-    assert tiles.vector
-    assert tiles.steps * joints * 4 >= 64
-    assert tiles.shared <= (20 if joints == 7 else 40) * 1024
+    plan = tiles.plan((16384 * 7 // joints, 32, joints), 4, 16, [])
+    assert plan.vector
+    assert plan.steps * joints * 4 >= 64
+    assert plan.shared <= (20 if joints == 7 else 40) * 1024
 
 
 def test_a_number_travels_as_an_argument(executor, rng):
@@ -461,7 +474,7 @@ def test_a_number_travels_as_an_argument(executor, rng):
     run_central(executor, rng, storage, "int", shape, True, False, numbers=True)
     u, start = draw(rng, shape, np.float64), [draw(rng, shape[::2], np.float64) for _ in range(3)]
     out = [executor.put(poisoned(shape, np.float64)) for _ in range(4)]
-    call = kernels.chain_forward_call(executor.xp, executor.put(u), [executor.put(x) for x in start], 0.3, 2, False, None, out, 1)
+    call = chain_device.forward_call(executor.xp, executor.put(u), [executor.put(x) for x in start], 0.3, 2, False, None, out, 1)
     assert call.args[7:9] == (None, 0.3)
     executor.run(call)
     for found, expected in zip(out, chain.forward(u, start, np.full((1, 1), 0.3), 2), strict=True):
@@ -470,8 +483,8 @@ def test_a_number_travels_as_an_argument(executor, rng):
 
 def test_large_arrays_take_long_indices():
     like = np.empty(0, np.float32)
-    assert dict(kernels.options(like, (1 << 30) - 1))["INDEX"] == "int"
-    assert dict(kernels.options(like, 1 << 30))["INDEX"] == LONG
+    assert dict(tiles.options(like, (1 << 30) - 1))["INDEX"] == "int"
+    assert dict(tiles.options(like, 1 << 30))["INDEX"] == LONG
 
 
 def test_one_large_array_is_enough_for_long_indices():
@@ -480,11 +493,11 @@ def test_one_large_array_is_enough_for_long_indices():
     small, large = np.zeros((1, 4, 2), np.float32), np.broadcast_to(np.float32(0), (1 << 12, 1 << 12, 64))
     few, many, index = small[0], np.broadcast_to(np.float32(0), (1 << 20, 1 << 10)), np.zeros(4, np.int64)
     calls = [
-        kernels.bspline_forward_call(lazy, small, 0.1, [large] * 4, 3, 1, 1),
-        kernels.bspline_adjoint_call(lazy, [large] * 4, 0.1, small, 3, 1, 1),
-        kernels.rows_gather_call(lazy, few, index, many),
-        kernels.rows_gather_call(lazy, many, index, few),
-        kernels.rows_scatter_call(lazy, many, index, index, small),
-        kernels.rows_scatter_call(lazy, few, index, index, large),
+        bspline_device.forward_call(lazy, small, 0.1, [large] * 4, 3, 1, 1),
+        bspline_device.adjoint_call(lazy, [large] * 4, 0.1, small, 3, 1, 1),
+        start_rows_device.gather_call(lazy, few, index, many),
+        start_rows_device.gather_call(lazy, many, index, few),
+        start_rows_device.scatter_call(lazy, many, index, index, small),
+        start_rows_device.scatter_call(lazy, few, index, index, large),
     ]
     assert [dict(call.options)["INDEX"] for call in calls] == [LONG] * 6

@@ -14,7 +14,7 @@ from gradlib.trajectory import (
     build_fd_matrix,
     build_int_matrix,
     build_start_state_mask,
-    chain,
+    chain_host as chain,
     interpolate_kernel,
     tensor_linspace,
 )

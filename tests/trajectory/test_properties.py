@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, strategies as st
 
-from gradlib.trajectory import blocks, bspline, central, chain
+from gradlib.trajectory import bspline_host as bspline, cache_blocks as blocks, central_host as central, chain_host as chain
 from tests.trajectory import oracle
 
 

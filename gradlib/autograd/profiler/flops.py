@@ -33,7 +33,7 @@ def forward_flops(name: str, args: tuple[Any, ...], made: Any) -> int:
             adjoint = "adjoint" in name
             large = [x for x in _arrays(args if adjoint else made) if len(shape_of(x)) == 3]
             return int(each * sum(math.prod(shape_of(x)) for x in large))
-    if name == "trajectory_smoothness":
+    if name == "smoothness_cost":
         return _SMOOTHNESS * max((math.prod(shape_of(x)) for x in _arrays(args)), default=0)
     return 0
 

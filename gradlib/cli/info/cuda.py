@@ -25,7 +25,7 @@ from gradlib.cli.progress import Progress
 from gradlib.cuda import nvrtc
 from gradlib.cuda.launch import Options
 from gradlib.cuda.source import kernel_files
-from gradlib.trajectory.variants import VARIANTS
+from gradlib.trajectory.kernel_options import VARIANTS
 
 _ARCHITECTURE = 90  # what the kernels are compiled for where there is no GPU
 _ERROR_LINES = 4

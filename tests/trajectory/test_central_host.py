@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.trajectory import central
+from gradlib.trajectory import central_host as central
 from tests.trajectory import oracle
 
 SHAPES = [(3, 6, 2), (2, 7, 1), (4, 12, 3)]

@@ -11,7 +11,7 @@ _STORAGE = [ctype for ctype, dtype in C_TYPES.items() if not dtype.startswith("i
 
 
 def _combinations(index: Sequence[str] = ("int", "long long"), **values: Sequence[int]) -> tuple[Options, ...]:
-    """Every storage type with every combination of the values, in the order in which `kernels.options` writes them."""
+    """Every storage type with every combination of the values, in the order in which `tiles.options` writes them."""
     names = ("STORAGE", "INDEX", *values)
     return tuple(tuple(zip(names, map(str, chosen), strict=True)) for chosen in product(_STORAGE, index, *values.values()))
 

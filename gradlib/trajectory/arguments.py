@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, device_index, is_array, is_writeable, move, namespace, on_device_of
-from gradlib.core.memory import refuse_out
-from gradlib.core.tensor import InferenceTensor, Tensor
-from gradlib.trajectory.blocks import compute_dtype
+from gradlib.backend.array import device_index, is_array, move, namespace, on_device_of
+from gradlib.core.tensor import Tensor, raw
+from gradlib.trajectory.cache_blocks import compute_dtype
+from gradlib.trajectory.start_rows import rows
+from gradlib.trajectory.state import JointState
 
 LAYOUTS = ("bhd", "bdh")
+_PARTS = ("start position", "start velocity", "start acceleration")
 
 
 class Sizes(NamedTuple):
@@ -30,11 +32,6 @@ class Sizes(NamedTuple):
     @property
     def shape(self) -> tuple[int, int, int]:
         return (self.batch, self.joints, self.horizon) if self.time_last else (self.batch, self.horizon, self.joints)
-
-
-def raw(value: Any) -> Any:
-    """The array of a Tensor; anything else as it is."""
-    return value._array if isinstance(value, Tensor) else value
 
 
 def describe(value: Any) -> str:
@@ -98,6 +95,21 @@ def start_part(name: str, part: str, value: Any, u: Any, sizes: Sizes, start_idx
     return value
 
 
+def start_parts(name: str, start: Any, u: Any, sizes: Sizes, start_idx: Any, check: bool) -> list[Any]:
+    """Start position, velocity and acceleration, checked, one row for each trajectory; None where zero."""
+    given = () if start is None else tuple(start)[:3] if isinstance(start, (JointState, tuple, list)) else (start,)
+    parts = [start_part(name, part, x, u, sizes, start_idx) for part, x in zip(_PARTS, given, strict=False)]
+    parts += [None] * (3 - len(parts))
+    if start_idx is None or all(x is None for x in parts):
+        return parts
+    numbers = {len(raw(x)) for x in parts if x is not None}
+    if len(numbers) != 1 or any(x is not None and raw(x).ndim != 2 for x in parts):
+        shapes = [tuple(raw(x).shape) for x in parts if x is not None]
+        raise ValueError(f"{name}: with start_idx every start part is (S, {sizes.joints}) with one S, got shapes {shapes}")
+    index = row_index(name, start_idx, numbers.pop(), u, sizes, check)
+    return [None if x is None else rows(x, index) for x in parts]
+
+
 def row_index(name: str, start_idx: Any, rows: int, u: Any, sizes: Sizes, check: bool) -> Any:
     """start_idx as int64 (B,) on u's device. Raises: TypeError or ValueError unless it is integers (B,), each in 0 .. rows - 1."""
     array = raw(start_idx)
@@ -154,44 +166,3 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
                 f"which in {real} are {least} to {most}"
             )
     return dt
-
-
-def outputs(name: str, out: Any, u: Any, sizes: Sizes) -> list[Array] | None:
-    """The four arrays to fill.
-
-    Raises: TypeError or ValueError unless they are four C-contiguous, aligned, writable arrays of u's dtype, device and shape that
-    share no memory with each other or with u; RuntimeError for a Tensor that requires a gradient.
-    """
-    if out is None:
-        return None
-    like = raw(u)
-    arrays = [raw(x) for x in out]
-    if len(arrays) != 4 or not all(is_array(x) for x in arrays):
-        raise TypeError(
-            f"{name}: out is four Tensors or arrays (position, velocity, acceleration, jerk), "
-            f"got {len(arrays)}: {[type(x).__name__ for x in out]}"
-        )
-    for part, array in zip(("position", "velocity", "acceleration", "jerk"), arrays, strict=True):
-        if array.shape != sizes.shape or array.dtype != like.dtype or device_index(array) != device_index(like):
-            raise ValueError(f"{name}: out's {part} has u's shape, dtype and device, {describe(u)}, got {describe(array)}")
-        flags = array.flags
-        if not flags.c_contiguous or not getattr(flags, "aligned", True) or not is_writeable(array):
-            raise ValueError(
-                f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
-                "give a fresh array from empty_like"
-            )
-    known = type(like) is np.ndarray or not isinstance(like, np.ndarray)  # a row of a batch (vmap) is neither
-    overlap = namespace(like).may_share_memory if known else lambda a, b: False
-    if any(overlap(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
-        raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
-    if any(overlap(x, like) for x in arrays):
-        raise ValueError(f"{name}: out lies apart from u, got arrays that overlap; give fresh arrays")
-    refuse_outputs(name, out)
-    return arrays
-
-
-def refuse_outputs(name: str, out: Any) -> None:
-    """Refuse Tensors among the buffers that cannot be written."""
-    for buffer in out or ():
-        if type(buffer) is Tensor or isinstance(buffer, InferenceTensor):  # a row of a batch is refused with the others
-            refuse_out(buffer, name)

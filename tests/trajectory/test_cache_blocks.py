@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.trajectory import blocks
+from gradlib.trajectory import cache_blocks as blocks
 
 ROWS = 3
 

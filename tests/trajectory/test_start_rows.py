@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.trajectory.rows import rows, rows_adjoint
+from gradlib.trajectory.start_rows import rows, rows_adjoint
 from tests.trajectory.helpers import host
 
 

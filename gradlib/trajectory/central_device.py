@@ -1,0 +1,42 @@
+"""Central differences on the GPU: the launches of kernels/central.cu. CPU form: `gradlib.trajectory.central_host`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradlib.backend.array import Array
+from gradlib.cuda.launch import Call, launch
+from gradlib.trajectory.tiles import THREADS, options, plan, ready, start_rows, times
+
+
+def forward_call(xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], group: int) -> Call:
+    """The launch of ``central_forward``."""
+    control, begin = ready(xp, u), [ready(xp, x) for x in start]
+    table, seconds, dt_b, _ = times(xp, dt, u)
+    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *out])
+    args = (control, *begin, ready(xp, goal), table, seconds, *out, *u.shape, group, dt_b, *tiles.sizes)
+    return Call("central.cu", "central_forward", options(u, u.size), tiles.grid, THREADS, args, tiles.shared)
+
+
+def forward(xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], group: int) -> None:
+    """`gradlib.trajectory.central_host.forward` on the GPU, into out."""
+    launch(forward_call(xp, u, start, goal, dt, out, group))
+
+
+def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Array], has_goal: bool, group: int) -> Call:
+    """The launch of ``central_adjoint``; ``made`` are the gradients to fill, by u, start and goal."""
+    given = [ready(xp, g) for g in grads]
+    by_u = made[0]
+    table, seconds, dt_b, _ = times(xp, dt, by_u)
+    tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u], shift=4)
+    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, int(has_goal), *tiles.sizes)
+    return Call("central.cu", "central_adjoint", options(by_u, by_u.size), tiles.grid, THREADS, args, tiles.shared)
+
+
+def adjoint(xp: Any, grads: Sequence[Array | None], dt: Array, has_goal: bool, group: int) -> tuple[Array, ...]:
+    """`gradlib.trajectory.central_host.adjoint` on the GPU."""
+    like = next(g for g in grads if g is not None)
+    made = (xp.empty(like.shape, like.dtype), *start_rows(xp, like, 4))
+    launch(adjoint_call(xp, grads, dt, made, has_goal, group))
+    return made

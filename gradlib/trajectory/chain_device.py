@@ -1,0 +1,65 @@
+"""The chain on the GPU: the launches of kernels/chain.cu. CPU form: `gradlib.trajectory.chain_host`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradlib.backend.array import Array
+from gradlib.cuda.launch import Call, launch
+from gradlib.trajectory.tiles import THREADS, options, plan, ready, start_rows, times
+
+
+def forward_call(
+    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, order: int, exact: bool, sources: Any, out: Sequence[Array], group: int
+) -> Call:
+    """The launch of ``chain_forward``; arguments as `forward`."""
+    begin = [ready(xp, x) for x in start]
+    extra = [ready(xp, x) for x in sources or (None, None, None)]
+    control = ready(xp, u)
+    table, seconds, dt_b, dt_h = times(xp, dt, u)
+    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *extra, *out])
+    chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None)
+    args = (control, *begin, *extra, table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes)
+    return Call("chain.cu", "chain_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
+
+
+def forward(
+    xp: Any,
+    u: Array,
+    start: Sequence[Array | None],
+    dt: Array,
+    order: int,
+    exact: bool,
+    sources: Any,
+    out: Sequence[Array] | None,
+    group: int,
+) -> tuple[Array, ...]:
+    """`gradlib.trajectory.chain_host.forward` on the GPU; ``group`` series share a start row's place and a dt."""
+    made = tuple(xp.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
+    launch(forward_call(xp, u, start, dt, order, exact, sources, made, group))
+    return made
+
+
+def adjoint_call(
+    xp: Any, grads: Sequence[Array | None], dt: Array, order: int, exact: bool, made: Sequence[Array | None], group: int
+) -> Call:
+    """The launch of ``chain_adjoint``; ``made`` are the seven arrays to fill, the last three None without sources."""
+    given = [ready(xp, g) for g in grads]
+    by_u: Array = made[0]
+    table, seconds, dt_b, dt_h = times(xp, dt, by_u)
+    tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u, *made[4:]])
+    chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None)
+    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, dt_h, *tiles.sizes)
+    return Call("chain.cu", "chain_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared)
+
+
+def adjoint(
+    xp: Any, grads: Sequence[Array | None], dt: Array, order: int, exact: bool, with_sources: bool, group: int
+) -> tuple[Array, ...]:
+    """`gradlib.trajectory.chain_host.adjoint` on the GPU."""
+    like = next(g for g in grads if g is not None)
+    full = [xp.empty(like.shape, like.dtype) for _ in range(4 if with_sources else 1)]
+    made = (full[0], *start_rows(xp, like), *(full[1:] or (None, None, None)))
+    launch(adjoint_call(xp, grads, dt, order, exact, made, group))
+    return made if with_sources else made[:4]

@@ -1,0 +1,87 @@
+"""The caller's own buffers (``out=``) for what an integration gives: checked, filled, and counted as written in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, device_index, is_array, is_writeable, namespace
+from gradlib.core import modes
+from gradlib.core.memory import has_begun, refuse_out
+from gradlib.core.node import Output
+from gradlib.core.tensor import InferenceTensor, Tensor, raw
+from gradlib.trajectory.arguments import describe
+from gradlib.trajectory.state import JointTrajectory
+
+
+def targets(name: str, out: Any, u: Any, shape: tuple[int, int, int]) -> list[Array] | None:
+    """The four arrays to fill, of the results' shape; None where the caller gave none.
+
+    Raises: TypeError or ValueError unless they are four C-contiguous, aligned, writable arrays of u's dtype and device and this shape that
+    share no memory with each other or with u; RuntimeError for a Tensor that requires a gradient.
+    """
+    if out is None:
+        return None
+    like = raw(u)
+    arrays = [raw(x) for x in out]
+    if len(arrays) != 4 or not all(is_array(x) for x in arrays):
+        raise TypeError(
+            f"{name}: out is four Tensors or arrays (position, velocity, acceleration, jerk), "
+            f"got {len(arrays)}: {[type(x).__name__ for x in out]}"
+        )
+    for part, array in zip(("position", "velocity", "acceleration", "jerk"), arrays, strict=True):
+        if array.shape != shape or array.dtype != like.dtype or device_index(array) != device_index(like):
+            raise ValueError(f"{name}: out's {part} has u's shape, dtype and device, {describe(u)}, got {describe(array)}")
+        flags = array.flags
+        if not flags.c_contiguous or not getattr(flags, "aligned", True) or not is_writeable(array):
+            raise ValueError(
+                f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
+                "give a fresh array from empty_like"
+            )
+    known = type(like) is np.ndarray or not isinstance(like, np.ndarray)  # a row of a batch (vmap) is neither
+    overlap = namespace(like).may_share_memory if known else lambda a, b: False
+    if any(overlap(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
+        raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")
+    if any(overlap(x, like) for x in arrays):
+        raise ValueError(f"{name}: out lies apart from u, got arrays that overlap; give fresh arrays")
+    refuse_outputs(name, out)
+    return arrays
+
+
+def refuse_outputs(name: str, out: Any) -> None:
+    """Refuse Tensors among the buffers that cannot be written."""
+    for buffer in out or ():
+        if type(buffer) is Tensor or isinstance(buffer, InferenceTensor):  # a row of a batch is refused with the others
+            refuse_out(buffer, name)
+
+
+class filling:
+    """While entered, the caller's buffers are being filled; one whose filling fails half way counts as written."""
+
+    def __init__(self, out: Any) -> None:
+        self.tensors = [buffer for buffer in out or () if isinstance(buffer, Tensor)]
+
+    def __enter__(self) -> None:
+        for buffer in self.tensors:
+            modes.writing(buffer)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and has_begun(error):
+            for buffer in self.tensors:
+                buffer.version.bump()
+
+
+def delivered(made: Any, out: Any) -> JointTrajectory:
+    """The results as a trajectory; buffers the caller gave count as written in place and share their version with the results."""
+    for result, buffer in zip(made, out or (), strict=False):
+        if not isinstance(buffer, Tensor):
+            continue
+        node = result._node if isinstance(result, Tensor) else None
+        parent = node.parent if isinstance(node, Output) else None
+        buffer.version.bump(parent.seq if parent is not None else None)
+        if isinstance(result, Tensor):
+            result._version_slot = buffer.version
+        if parent is not None:
+            parent.extras.output_versions[node.index] = buffer.version  # type: ignore[union-attr]
+    return JointTrajectory(*made)

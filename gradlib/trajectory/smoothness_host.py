@@ -1,0 +1,151 @@
+"""The smoothness cost of position trajectories and its gradient in one pass on the CPU. CUDA form: kernels/smoothness.cu.
+
+Velocity, acceleration and jerk are backward differences, as `chain.forward` of order 0 gives them. With one step length t and no limits
+everything is done in units of t: d1 = t v, d2 = t^2 a, d3 = t^3 j are plain differences, and w v^2 is (w / t^2) d1^2. A change of t then
+acts through those factors, and through d1 and d2 of step 0, which are t v_0 and t^2 a_0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array
+from gradlib.trajectory.cache_blocks import Steps, compute_dtype, split
+from gradlib.trajectory.chain_host import _adjoint_block, _deliver_control, _difference_block, _Times
+
+Parts = Sequence[Array | None]
+Result = tuple[Array, Array | None, Array | None, Array | None, Array | None, Array | None]
+
+
+def cost_and_gradient(
+    u: Array, start: Parts, dt: Array, weights: Sequence[float] | Array, limits: Array | None, limit_weight: float, by_parts: bool = True,
+    by_dt: bool = False,
+) -> Result:  # fmt: skip
+    """Cost of each trajectory and its gradients.
+
+    Args:
+        u: (B, H, D) positions. start: position, velocity, acceleration (B, D) or None. dt: (1 or B, 1 or H) seconds.
+        weights: of squared velocity, acceleration and jerk, three numbers or (3, D).
+        limits: None, or (8, D): lower and upper of p, v, a, j. limit_weight: of squared excesses over them.
+        by_parts, by_dt: whether to compute the gradients by u and the start parts, and by dt.
+    Returns: cost (B,), and gradients by u (B, H, D), by the start parts (B, D) and by dt (B, 1 or H), or None for each.
+    """
+    dtype = compute_dtype(u.dtype)
+    times = np.array(dt, dtype=dtype, ndmin=2)
+    control = np.ascontiguousarray(u, dtype=dtype)
+    begin = [None if x is None else np.ascontiguousarray(x, dtype=dtype) for x in start]
+    cost = np.empty(len(u), dtype)
+    gradient = by_parts or by_dt
+    by_u = np.empty(u.shape, dtype) if gradient else None
+    by_start = [np.empty((u.shape[0], u.shape[2]), dtype) if gradient else None for _ in range(3)]
+    over_time = np.empty((len(u), times.shape[1]), dtype) if by_dt else None
+    shared = _Times(times, dtype)
+    table = np.array(weights, dtype).reshape(3, -1)
+    factors: list[Any] = []
+    with np.errstate(all="ignore"):
+        for low, high in split(len(u), u.shape[1] * u.shape[2]):
+            block = control[low:high]
+            part = [None if x is None else x[low:high] for x in begin]
+            views = [None if x is None else x[low:high] for x in (by_u, *by_start, over_time)]
+            seconds = times[low:high] if len(times) > 1 else times
+            steps = shared.of(low, block.shape)
+            scaled = limits is None and times.shape[1] == 1 and u.shape[1] > 1
+            if not factors or len(times) > 1:
+                unit = seconds if scaled else np.ones_like(seconds[:1, :1])
+                factors = [_factor(2 * table[k], unit, 2 * k + 2, steps) for k in range(3)]
+            fitted = [f if f.ndim == 0 else f[: steps.size] for f in factors]
+            if scaled:
+                cost[low:high] = _scaled_block(block, part, seconds, fitted, steps, views)
+            else:
+                cost[low:high] = _block(block, part, fitted, limits, limit_weight, steps, views)
+        gradients = [None if x is None else x.astype(u.dtype, copy=False) for x in (by_u, *by_start)]
+        return cost.astype(u.dtype, copy=False), gradients[0], gradients[1], gradients[2], gradients[3], over_time
+
+
+def _factor(weights: Array, seconds: Array, power: int, steps: Steps) -> Array:
+    """``weights / t^power`` for each element of a flat block, or one number as a 0-d array."""
+    table = weights / seconds**power
+    if (table == table[0, 0]).all():
+        return table[0, 0]
+    full = np.empty((steps.rows, steps.horizon * steps.m), weights.dtype)
+    full[...] = np.tile(table, (1, steps.horizon)) if len(table) == 1 or (table != table[:, :1]).any() else table[:, :1]
+    return full.reshape(-1)
+
+
+def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], steps: Steps, views: Parts) -> Array:
+    """Cost of one block with one step length for each trajectory, in units of it; fills the gradients ``views``."""
+    m, rows = steps.m, steps.rows
+    flat = u.reshape(-1)
+    d1, d2, d3 = np.empty((3, steps.size), u.dtype)
+    np.subtract(flat[m:-m], flat[: -2 * m], out=d1[2 * m :])
+    first = d1.reshape(rows, -1)
+    first[:, m : 2 * m] = u[:, 0] if start[0] is None else u[:, 0] - start[0]
+    first[:, :m] = 0 if start[1] is None else start[1] * seconds
+    np.subtract(d1[m:], d1[:-m], out=d2[m:])
+    steps.set_first(d2, None if start[2] is None else start[2] * seconds**2)
+    np.subtract(d2[m:], d2[:-m], out=d3[m:])
+    steps.set_first(d3, None)
+    terms = np.empty((3, rows), u.dtype)
+    for k, d in enumerate((d1, d2, d3)):
+        table = d.reshape(rows, -1)
+        if factors[k].ndim == 0:
+            np.multiply(np.vecdot(table, table), factors[k], out=terms[k])
+            np.multiply(d, factors[k], out=d)
+        else:
+            slope = d * factors[k]
+            np.vecdot(slope.reshape(rows, -1), table, out=terms[k])
+            np.copyto(d, slope)
+    cost = terms.sum(axis=0) / 2
+    s1, s2, s3 = d1, d2, d3  # now the slopes by them
+    if views[0] is None:
+        return cost
+    for s, above, view, power in ((s2, s3, views[3], 2), (s1, s2, views[2], 1)):
+        np.add(s, above, out=s)
+        steps.take_next(s, above)
+        np.multiply(steps.first(s), seconds**power, out=view)
+        steps.set_first(s, None)
+    by_u = views[0].reshape(-1)
+    np.subtract(s1[m:-m], s1[2 * m :], out=by_u[: -2 * m])
+    by_u[-2 * m : -m] = s1[-m:]
+    views[0][:, -1] = 0
+    np.negative(s1.reshape(rows, -1)[:, m : 2 * m], out=views[1])
+    if views[4] is not None:
+        moved = -np.dot((1, 2, 3), terms).astype(u.dtype)
+        for k, (value, slope) in enumerate(zip(start, views[1:4], strict=True)):
+            if value is not None and slope is not None:
+                moved += k * np.vecdot(value, slope)
+        np.divide(moved[:, None], seconds, out=views[4])
+    return cost
+
+
+def _block(u: Array, start: Parts, factors: list[Any], limits: Array | None, limit_weight: float, steps: Steps, views: Parts) -> Array:
+    """Cost of one block with any step times and limits; fills the gradients ``views``."""
+    rows = steps.rows
+    states = list(np.empty((4, steps.size), u.dtype))
+    _difference_block(u, start, (None, None, None), steps, 0, [x.reshape(u.shape) for x in states])
+    cost = np.zeros(rows, u.dtype)
+    slopes: list[Array | None] = [None] * 4
+    for k, x in enumerate(states):
+        slope = x * factors[k - 1] if k else None
+        if slope is not None:
+            cost += np.vecdot(slope.reshape(rows, -1), x.reshape(rows, -1)) / 2
+        if limits is not None and np.isfinite(limits[2 * k : 2 * k + 2]).any():
+            lower, upper = (np.tile(row, steps.horizon).astype(u.dtype) for row in limits[2 * k : 2 * k + 2])
+            table = x.reshape(rows, -1)
+            excess = np.maximum(table - upper, 0) - np.maximum(lower - table, 0)
+            cost += u.dtype.type(limit_weight) * np.vecdot(excess, excess)
+            excess *= u.dtype.type(2 * limit_weight)
+            slope = excess.reshape(-1) if slope is None else np.add(slope, excess.reshape(-1), out=slope)
+        slopes[k] = slope
+    if views[0] is not None:
+        control, begin, sources = _adjoint_block(slopes, steps, 0, False, views[4] is not None)
+        _deliver_control(control, views[0], steps)
+        for view, value in zip(views[1:4], begin, strict=True):
+            view[...] = value  # type: ignore[index]
+        if views[4] is not None:  # a change of t_h acts as sources (v_h, a_h, j_h) times it
+            by_dt = sum(s * x for s, x in zip(sources, states[1:], strict=True)).reshape(rows, steps.horizon, -1).sum(axis=2)
+            views[4][...] = by_dt if views[4].shape[1] > 1 else by_dt.sum(axis=1, keepdims=True)
+    return cost

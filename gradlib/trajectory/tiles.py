@@ -1,0 +1,116 @@
+"""How a trajectory kernel's work is split into tiles, and what every launch of one needs: options, step times, arrays to fill.
+
+Large arrays are (series, H, joints). Arrays with time last are B * D series of one joint, of which ``group`` = D share a trajectory's dt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradlib.backend.array import Array, address
+from gradlib.cuda.launch import C_TYPES
+
+THREADS = 128
+_SHARED = 16 * 1024  # bytes a block stages as a rule: as many blocks fit a multiprocessor as registers allow, and none is long in any phase
+_RUN = 128  # bytes that a block should take of a trajectory at a time, for which it may stage twice as much
+_STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
+
+
+class Plan(NamedTuple):
+    """How a kernel of kernels/tile.cuh splits its work."""
+
+    tile_batch: int
+    tile_joints: int
+    steps: int
+    row: int
+    vector: int
+    grid: tuple[int, int]
+    shared: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """What the kernel is told."""
+        return self[:5]
+
+
+def _conflicts(row: int, joints: int, itemsize: int) -> int:
+    """The most words of one bank that the 32 threads of a warp touch at one step."""
+    words = [{((lane // joints * row + lane % joints) * itemsize + byte) // 4 for byte in range(0, itemsize, 4)} for lane in range(32)]
+    banks: dict[int, set[int]] = {}
+    for word in set().union(*words):
+        banks.setdefault(word % 32, set()).add(word)
+    return max(len(held) for held in banks.values())
+
+
+@lru_cache(maxsize=256)
+def tile_sizes(batch: int, horizon: int, joints: int, itemsize: int, staged: int) -> tuple[int, int, int, int]:
+    """(tile_batch, tile_joints, steps, row) for a block of at most 128 series, where an element takes ``staged`` bytes in all areas.
+
+    ``row``, the elements from one trajectory to the next in shared memory, holds whole 16-byte vectors and is chosen so that a warp's
+    threads meet in as few banks as can be.
+    """
+    unit = 16 // itemsize
+    tile_joints = min(joints, THREADS)
+    tile_batch = max(1, min(batch, THREADS // tile_joints))
+    step = tile_batch * tile_joints * staged
+    steps = max(_SHARED // step, min(_RUN // (tile_joints * itemsize), 2 * _SHARED // step))
+    steps = horizon if horizon <= steps else max(8, steps // 8 * 8)
+    length = -(-steps * tile_joints // unit) * unit
+    row = min((length + pad * unit for pad in range(9)), key=lambda r: (_conflicts(r, tile_joints, itemsize), r))
+    return tile_batch, tile_joints, steps, row
+
+
+def _aligned(arrays: Sequence[Array | None]) -> bool:
+    return all(address(a) % 16 == 0 for a in arrays if a is not None)
+
+
+def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0) -> Plan:
+    """Tile sizes, and whether 16 bytes can move at a time: every run of every array then starts and ends on 16 bytes.
+
+    Args:
+        shape: (series, H, joints). itemsize: bytes of an element; staged: of one in all areas.
+        arrays: what is staged; shift: by how many steps a chunk is written later than it is read, at most 4.
+    """
+    batch, horizon, joints = shape
+    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged)
+    runs = (horizon * joints, steps * joints, shift * joints) if tile_joints == joints else (joints,)
+    vector = _aligned(arrays) and all(run * itemsize % 16 == 0 for run in runs)
+    grid = (-(-batch // tile_batch), -(-joints // tile_joints))
+    return Plan(tile_batch, tile_joints, steps, row, int(vector), grid, staged * tile_batch * row)
+
+
+def options(array: Array, elements: int, **names: int) -> tuple[tuple[str, str], ...]:
+    """The compile-time options every kernel takes, and those of this one: 64-bit indices where 32 bits could overflow."""
+    index = "int" if elements < 1 << 30 else "long long"
+    given = tuple((name, str(int(value))) for name, value in names.items())
+    return (("STORAGE", _STORAGE[array.dtype.name]), ("INDEX", index), *given)
+
+
+def real_dtype(array: Array) -> str:
+    """The type that a kernel computes in for arrays of this one's dtype."""
+    return "float64" if array.dtype.name == "float64" else "float32"
+
+
+def times(xp: Any, dt: Any, array: Array) -> tuple[Array | None, float, int, int]:
+    """dt as the kernels read it: an array in the arithmetic's type, seconds, the strides by trajectory and by step.
+
+    One number in host memory goes as an argument, and the array is None: no copy to the device, and none in a captured graph.
+    """
+    if isinstance(dt, (float, np.ndarray)) and np.size(dt) == 1:
+        return None, float(np.reshape(dt, ())), 0, 0
+    table = xp.ascontiguousarray(dt, dtype=real_dtype(array))
+    return table, 0.0, table.shape[1] if table.shape[0] > 1 else 0, 1 if table.shape[1] > 1 else 0
+
+
+def ready(xp: Any, array: Array | None) -> Array | None:
+    """The array as a kernel reads it: contiguous."""
+    return None if array is None else xp.ascontiguousarray(array)
+
+
+def start_rows(xp: Any, like: Array, number: int = 3) -> list[Array]:
+    """Uninitialised arrays with one row for each series."""
+    return [xp.empty((like.shape[0], like.shape[2]), like.dtype) for _ in range(number)]
