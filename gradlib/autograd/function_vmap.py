@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at
 from gradlib.core.modes import beneath
@@ -21,12 +21,12 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def call_on_rows(cls: Any, level: VmapLevel, args: tuple[Any, ...]) -> tuple[Any, Any]:
+def call_on_rows(cls: Any, found: VmapLevel, args: tuple[Any, ...]) -> tuple[Any, Any]:
     """A Function's result for all rows at once, and what stands for its node.
 
     Raises: RuntimeError when the Function says nothing of vmap, or twice.
     """
-    assert isinstance(level, Level)
+    level = cast(Level, found)  # what `vmap` enters
     if not any(isinstance(v, Tensor) and is_batched_at(level, v) for v in flatten(args)[0]):
         with beneath(level):
             made: tuple[Any, Any] = cls._call(args, _is_separate(cls))

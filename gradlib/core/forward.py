@@ -11,6 +11,8 @@ runs beneath it, so nested levels never see each other's.
 from __future__ import annotations
 
 import weakref
+from functools import reduce
+from operator import add
 from typing import Any
 
 from gradlib.backend.array import is_array, zeros_like
@@ -263,7 +265,7 @@ def _named(op: Op, args: tuple[Any, ...], outputs: tuple[Tensor, ...], name: str
 
 def _by_rules(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], output: Tensor) -> Tensor:
     """Elementwise: each rule, which multiplies by the derivative, applied to the tangent spread over the output."""
-    total = None
+    terms: list[Tensor] = []
     for name, tangent in zip(op.tensors, tangents, strict=True):
         if tangent is None or name not in op.rules:
             continue
@@ -272,10 +274,8 @@ def _by_rules(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], outp
         if tangent._array.shape != output._array.shape:
             tangent = tangent.expand(output._array.shape)
         known = {need: _named(op, args, (output,), need) for need in op.rule_params[name] if need != "g"}
-        term = op.rules[name](**{"g": tangent, **known} if "g" in op.rule_params[name] else known)
-        total = term if total is None else total + term
-    assert total is not None, "called with a tangent for some differentiable input"
-    return total
+        terms.append(op.rules[name](**{"g": tangent, **known} if "g" in op.rule_params[name] else known))
+    return reduce(add, terms)
 
 
 def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], outputs: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:

@@ -66,8 +66,8 @@ def _matrix(level: Level, value: Any, as_row: bool) -> Any:
 def affine(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """``input @ weight.T + bias``; in one go where weight and bias are the same for all rows."""
     input, weight, bias = args
-    assert op.promote is not None
-    op.promote([raw(input), raw(weight), raw(bias)])
+    if op.promote is not None:
+        op.promote([raw(input), raw(weight), raw(bias)])
     if not level.holds(weight) and not level.holds(bias):
         return perform(op, (input.value, weight, bias))
     if level.holds(weight):

@@ -196,8 +196,7 @@ def _event(number: int, each: Range, zero: int) -> FunctionEvent:
     name, shapes = each.label, None
     if name.endswith("]") and _SIZES in name:
         name, _, shapes = name.partition(_SIZES)
-    match = _NUMBERS.search(name)
-    assert match is not None, "the pattern finds the end of any text"
+    match = next(_NUMBERS.finditer(name))  # it finds the end of any text
     name, (stashed, seq) = name[: match.start()], match.groups()
     kind = "op" if seq is not None or name in OPERATIONS or name in COMPOSED else "user"
     if stashed is not None or name == "AccumulateGrad":

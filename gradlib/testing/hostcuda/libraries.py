@@ -58,9 +58,9 @@ def wanted(name: str) -> tuple[str, list[str]]:
         The library's soname, such as "libcublas.so.12", and the functions asked for, sorted.
     """
     spec = importlib.util.find_spec("cupy_backends")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    (module,) = Path(next(iter(spec.submodule_search_locations)), "cuda", "libs").glob(f"{name}.*.so")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("no module cupy_backends, which comes with CuPy: pip install cupy-cuda12x", name="cupy_backends")
+    (module,) = Path(spec.submodule_search_locations[0], "cuda", "libs").glob(f"{name}.*.so")
     listing = subprocess.run(["nm", "-D", "-u", str(module)], capture_output=True, text=True, check=True).stdout
     found = sorted(set(re.findall(rf"\b({name}\w+)@(\S+)", listing)))
     return found[0][1], [function for function, _ in found]
