@@ -1,0 +1,81 @@
+"""The quick tests on the oldest Python and NumPy that gradlib supports and this machine has, and on the newest: ``bash ci/versions.sh``.
+
+The newest run under ``python -O``, which changes no result. Further arguments go to pytest. Each pair has an environment of its own in
+``build/versions``, without CuPy, whose place the stand-in takes.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
+LEAST_NUMPY = {"3.10": "2.0", "3.11": "2.0", "3.12": "2.0", "3.13": "2.1", "3.14": "2.3"}
+"""The oldest NumPy from 2.0 that has a wheel for a Python."""
+
+PACKAGES = ("pytest", "pytest-xdist", "hypothesis", "scipy", "ml_dtypes", "pyyaml")
+ASK = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
+
+
+def interpreter(version: str) -> str | None:
+    """A Python of that version that can make environments: on PATH, or one of pyenv's."""
+    pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    of_pyenv = sorted(glob.glob(f"{pyenv}/versions/{version}.*/bin/python"), reverse=True)
+    for place in (shutil.which(f"python{version}"), *of_pyenv, sys.executable):
+        if place is None:
+            continue
+        done = subprocess.run([place, "-c", ASK], capture_output=True, text=True, check=False)  # a shim of pyenv's may lead to nothing
+        if done.returncode == 0 and done.stdout.strip() == version:
+            return place
+    return None
+
+
+def environment(python: str, version: str, numpy: str) -> Path:
+    """An environment with that NumPy, made where there is none yet; gives its Python."""
+    folder = ROOT / "build" / "versions" / f"{version}-{numpy or 'newest'}"
+    made, stamp = folder / "bin" / "python", folder / "ready"
+    if not stamp.is_file() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
+        wanted = f"numpy=={numpy}.*" if numpy else "numpy"
+        command = [str(made), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--prefer-binary", wanted, *PACKAGES]
+        subprocess.run([*command, "--editable", str(ROOT)], check=True)
+        stamp.touch()
+    return made
+
+
+def run(python: Path, optimised: bool, arguments: list[str]) -> bool:
+    """The quick tests with that Python; whether they passed."""
+    options = ["-W", "ignore:assertions not in test modules:pytest.PytestConfigWarning"] if optimised else []
+    variables = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONOPTIMIZE")}
+    variables |= {"PYTHONOPTIMIZE": "1"} if optimised else {}  # which the processes of xdist and of tests inherit
+    command = [str(python), "-m", "pytest", "-q", "-p", "tests.plan", "--quick", "--numprocesses", "auto", *options, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode == 0
+
+
+def main(arguments: list[str]) -> int:
+    found = {version: place for version in SUPPORTED if (place := interpreter(version))}
+    for version in SUPPORTED:
+        print(f"Python {version}: {found.get(version, 'not on this machine, skipped')}", flush=True)
+    oldest, newest = next(iter(found)), next(reversed(found))
+    failed = []
+    for version, numpy, optimised in ((oldest, LEAST_NUMPY[oldest], False), (newest, "", True)):
+        python = environment(found[version], version, numpy)
+        name = subprocess.run(
+            [str(python), "-c", "import platform, numpy; print('Python', platform.python_version(), 'NumPy', numpy.__version__)"],
+            capture_output=True, text=True, check=True,
+        ).stdout.strip() + (" under -O" if optimised else "")  # fmt: skip
+        print(f"== {name}", flush=True)
+        if not run(python, optimised, arguments):
+            failed.append(name)
+    print(f"failed: {', '.join(failed)}" if failed else "the quick tests pass on both")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,108 @@
+"""What ``ci/test.sh`` adds to pytest: how long a run will take, short files first, and ``--quick``.
+
+Durations of the last run are kept in pytest's cache, a mean for each test function. The quick choice is of each test function the first
+parametrisations in which every value of every parameter has occurred: each row of a table, each dtype and each device, but not each of
+one with each of another. Tests marked ``slow`` are left out of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+KEPT = "gradlib/seconds"  # in pytest's cache
+UNKNOWN = 0.02  # seconds of a test that has not run here yet
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="a choice of the tests, which answers within two minutes on two cores")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Plan(config), "gradlib-plan")
+
+
+class Plan:
+    """The plan of one run: in xdist's controller it watches the clock, in the workers it orders the tests."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.seconds: dict[str, float] = config.cache.get(KEPT, {}) if config.cache else {}
+        self.spent: dict[str, list[float]] = defaultdict(list)
+        self.said = False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if config.getoption("--quick"):
+            chosen = list(quick(items))
+            left = set(items) - set(chosen)
+            config.hook.pytest_deselected(items=[item for item in items if item in left])
+            items[:] = chosen
+        items[:] = in_order(items, self.seconds)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if getattr(self.config.option, "dist", "no") == "no" and not hasattr(self.config, "workerinput"):
+            self.say([item.nodeid for item in session.items], 1)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
+        if not self.said:
+            self.say(ids, len(self.config.option.tx))
+
+    def say(self, ids: list[str], workers: int) -> None:
+        """How many tests there are and how long they will take."""
+        self.said = True
+        known = sum(function(name) in self.seconds for name in ids)
+        told = "from the last run" if known == len(ids) else f"{len(ids) - known} of them run here for the first time"
+        line = f"{len(ids)} tests on {workers} at once will take about {spelled(expected(ids, self.seconds) / workers)} ({told})"
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(line)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        spent = self.spent[report.nodeid]
+        spent.append(report.duration)
+
+    def pytest_sessionfinish(self) -> None:
+        if self.config.cache is None or hasattr(self.config, "workerinput") or not self.spent:
+            return
+        means: dict[str, list[float]] = defaultdict(list)
+        for name, parts in self.spent.items():
+            means[function(name)].append(sum(parts))
+        self.config.cache.set(KEPT, {**self.seconds, **{name: round(sum(each) / len(each), 4) for name, each in means.items()}})
+
+
+def function(name: str) -> str:
+    """A test's name without its parametrisation."""
+    return name.partition("[")[0]
+
+
+def expected(ids: Iterable[str], seconds: dict[str, float]) -> float:
+    """The seconds that tests will take one after the other."""
+    return sum(seconds.get(function(name), UNKNOWN) for name in ids)
+
+
+def spelled(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def in_order(items: list[pytest.Item], seconds: dict[str, float]) -> list[pytest.Item]:
+    """The files that take least first, each as it stands."""
+    files = [list(group) for _, group in itertools.groupby(items, key=lambda item: item.nodeid.partition("::")[0])]
+    return [item for file in sorted(files, key=lambda file: expected((item.nodeid for item in file), seconds)) for item in file]
+
+
+def quick(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of each test function the parametrisations with a value that none before had."""
+    seen: set[tuple[str, str, int]] = set()
+    for item in items:
+        if item.get_closest_marker("slow"):
+            continue
+        call = getattr(item, "callspec", None)
+        values = {(function(item.nodeid), name, id(value)) for name, value in call.params.items()} if call else {(item.nodeid, "", 0)}
+        if not values <= seen:
+            seen |= values
+            yield item

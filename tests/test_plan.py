@@ -1,0 +1,84 @@
+"""``ci/test.sh``'s plan of a run: the estimate, the order of files, the quick choice; and what ``ci/versions.py`` finds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import plan
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def item(name: str, marks: tuple[str, ...] = (), **values: Any) -> Any:
+    """What the plan looks at of a test."""
+    call = SimpleNamespace(params=values) if values else None
+    shown = f"{name}[{'-'.join(map(str, values.values()))}]" if values else name
+    return SimpleNamespace(nodeid=shown, callspec=call, get_closest_marker=lambda mark: mark in marks or None)
+
+
+def names(items: Any) -> list[str]:
+    return [each.nodeid for each in items]
+
+
+def test_quick_takes_every_value_of_every_parameter_once() -> None:
+    product = [item("f.py::t", device=device, case=case) for device in ("cpu", "cuda") for case in ("sin", "cos", "tan")]
+    assert names(plan.quick(product)) == ["f.py::t[cpu-sin]", "f.py::t[cpu-cos]", "f.py::t[cpu-tan]", "f.py::t[cuda-sin]"]
+
+
+def test_quick_keeps_tests_without_parameters_and_leaves_out_slow_ones() -> None:
+    assert names(plan.quick([item("f.py::a"), item("f.py::b", marks=("slow",)), item("g.py::a")])) == ["f.py::a", "g.py::a"]
+
+
+def test_files_that_take_least_come_first() -> None:
+    items = [item("long.py::a"), item("long.py::b"), item("short.py::c"), item("short.py::d")]
+    assert names(plan.in_order(items, {"long.py::a": 9.0})) == ["short.py::c", "short.py::d", "long.py::a", "long.py::b"]
+    assert plan.expected(names(items), {"long.py::a": 9.0}) == pytest.approx(9.0 + 3 * plan.UNKNOWN)
+
+
+def test_a_run_says_how_long_it_will_take(tmp_path: Path) -> None:
+    """First from the count, then from what the last one took; in a process of its own, since a plan is for a whole run."""
+    body = "import time, pytest\n\n@pytest.mark.parametrize('i', range(4))\ndef test_sleeps(i):\n    time.sleep(0.5)\n"
+    (tmp_path / "test_planted.py").write_text(body)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.plan", "-p", "no:xdist", "-c", str(tmp_path / "pytest.ini"), str(tmp_path)]
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+
+    def said(*options: str) -> str:
+        done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)
+        return next(line for line in done.stdout.splitlines() if "will take about" in line)
+
+    assert said("-k", "0 or 1") == "2 tests on 1 at once will take about 0 s (2 of them run here for the first time)"
+    assert said() == "4 tests on 1 at once will take about 2 s (from the last run)"
+
+
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """ci/versions.py."""
+    monkeypatch.syspath_prepend(str(ROOT / "ci"))
+    import versions
+
+    yield versions
+    sys.modules.pop("versions", None)
+
+
+def test_versions_that_are_supported_are_looked_for(versions: Any) -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'requires-python = ">={versions.SUPPORTED[0]}"' in text
+    assert set(versions.LEAST_NUMPY) == set(versions.SUPPORTED)
+
+
+def test_an_interpreter_is_one_that_runs(versions: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A command of that name which leads nowhere, as pyenv's do, is passed over."""
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    broken = tmp_path / f"python{here}"
+    broken.write_text("#!/bin/sh\nexit 127\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert versions.interpreter(here) == sys.executable
+    assert versions.interpreter("3.1") is None
