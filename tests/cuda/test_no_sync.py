@@ -20,7 +20,7 @@ if HAS_GPU:
 
 from cupy._door import to_device, to_host
 
-pytestmark = pytest.mark.cuda
+pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 
 # Rows whose result's size, or a Python number, depends on values: torch waits for the device there as well. And what says so itself.
 WAITS = {

@@ -19,6 +19,7 @@ from tests.values import host
 AWAY = "cuda:1"
 pytestmark = [
     pytest.mark.cuda,
+    pytest.mark.slow,
     pytest.mark.nonfinite,
     pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices"),
 ]
