@@ -747,6 +747,9 @@ class Methods:
     def fill_(self, *args: Any) -> Tensor:
         """``fill`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+    def fill_diagonal_(self, fill_value: _Number, wrap: _bool = False) -> Tensor:
+        """Write one value where all indices are equal, in place."""
+
     def fix(self, *, out: Tensor | None = None) -> Tensor:
         """Each element without what follows the point."""
 

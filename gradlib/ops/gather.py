@@ -224,7 +224,9 @@ def index_add(put: Any, input: Any, dim: int, index: Any, source: Any, *, alpha:
     _slices_fit("index_add", input, dim, places[-1].shape[0], source, RuntimeError)
     inside("index_add", index, input.shape[dim] if input.ndim else 1)
     values = values_for("index_add", source, input)
-    return put_shaped(put, input, values if type(alpha) is int and alpha == 1 else values * as_element(alpha, input.dtype), places, True)
+    if type(alpha) is not int or alpha != 1:
+        values = values * (bool(alpha) if input.dtype.kind == "b" else as_element(alpha, input.dtype))
+    return put_shaped(put, input, values, places, True)
 
 
 @writing

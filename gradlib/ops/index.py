@@ -22,7 +22,7 @@ from gradlib.core.memory import has_begun, refuse_memory
 from gradlib.core.modes import local, watch
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.create import as_element
+from gradlib.ops.create import LARGEST, as_element
 
 __all__ = ["argwhere", "nonzero"]
 
@@ -312,7 +312,12 @@ def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
 def _fitting(value: Any, like: Array, ndim: int) -> Any:
     """What is to be assigned in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
-        return as_element(value, like.dtype) if like.dtype.kind in "iu" else value
+        if like.dtype.kind in "iu" or isinstance(value, complex):
+            return as_element(value, like.dtype)
+        largest = LARGEST.get(like.dtype)
+        if largest is None or -largest <= value <= largest or value != value:
+            return value
+        return _half(value) if like.dtype.itemsize == 2 else as_element(value, like.dtype)
     if isinstance(value, complex):
         raise RuntimeError(f"a complex number cannot be assigned to elements of dtype {like.dtype}; take its .real")
     if isinstance(value, Tensor):
@@ -325,6 +330,12 @@ def _fitting(value: Any, like: Array, ndim: int) -> Any:
     else:
         value = namespace(like).asarray(move(value, device_index(like)) if is_array(value) else value, dtype=like.dtype)
     return trimmed(value, ndim)
+
+
+def _half(value: float) -> float:
+    """A number that float16 does not hold, rounded to what it does hold: as in torch, which refuses it in other dtypes and elsewhere."""
+    with np.errstate(over="ignore"):
+        return float(np.float16(value))
 
 
 def trimmed(value: Any, ndim: int) -> Any:

@@ -13,6 +13,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, address, is_dense, strided
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
+from gradlib.core.inplace import ask
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous, to
@@ -155,6 +156,34 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
     if isinstance(result, np.ndarray) and input.flags.writeable:
         result.flags.writeable = True
     return result
+
+
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write one value where all indices are equal, in place.
+
+    Args:
+        fill_value: a number or a 0-d tensor.
+        wrap: for a matrix of more rows than columns, begin again one row below the end of each diagonal.
+    Returns: this tensor.
+    Raises: RuntimeError for fewer than two dimensions, and for more than two of different sizes. Source: torch.Tensor.fill_diagonal_.
+    """
+    if self.ndim < 2:
+        raise RuntimeError(f"fill_diagonal_: dimensions must be larger than 1, got shape {list(self.shape)}")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError(f"fill_diagonal_: all dimensions of input must be of equal length, got shape {list(self.shape)}")
+    if getattr(fill_value, "ndim", 0):
+        raise TypeError(f"fill_diagonal_: fill_value must be a number, got shape {list(fill_value.shape)}")
+    ask(self, "fill_diagonal_")
+    rows, columns = self.shape[:2]
+    for start in range(0, rows, columns + 1) if wrap and self.ndim == 2 else (0,):
+        places = self[start:] if start else self
+        while places.ndim > 1:
+            places = diagonal(places, 0, 0, places.ndim - 1)
+        places.fill_(fill_value)
+    return self
+
+
+publish(fill_diagonal_, "fill_diagonal_")
 
 
 def _two(dim1: int, dim2: int, ndim: int) -> tuple[int, int]:

@@ -86,6 +86,7 @@ FORMS: dict[str, Write] = {
     "geometric_": of("geometric_", lambda x: 0.5),
     "index_add_": of("index_add_", lambda x: 0, lambda x: places(0, 1), like),
     "index_copy_": of("index_copy_", lambda x: 0, lambda x: places(0, 1), like),
+    "fill_diagonal_": of("fill_diagonal_", lambda x: 7),
     "index_fill_": of("index_fill_", lambda x: 0, lambda x: places(0), lambda x: 7),
     "index_put_": of("index_put_", lambda x: (places(0, 1),), like),
     "index_put_ accumulate": of("index_put_", lambda x: (places(0, 1),), like, accumulate=True),

@@ -179,10 +179,21 @@ def test_full_takes_the_dtype_of_its_value(value: Any, dtype: str) -> None:
     assert gradlib.full(2, value, dtype="complex128").dtype == np.complex128
 
 
-@pytest.mark.parametrize(("value", "dtype"), [(256, "uint8"), (-1.0, "uint8"), (-129, "int8"), (float("nan"), "int32"), (1j, "float32")])
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (256, "uint8"), (-1.0, "uint8"), (-129, "int8"), (float("nan"), "int32"), (1j, "float32"), (1e6, "float16"), (-65505, "float16"),
+        (1e39, "bfloat16"), (1e39, "float32"), (1e39j, "complex64"),
+    ],
+)  # fmt: skip
 def test_values_that_a_dtype_cannot_hold(value: Any, dtype: str) -> None:
-    for make in (lambda: gradlib.full((2,), value, dtype=dtype), lambda: gradlib.zeros(2, dtype=dtype).fill_(value)):
-        with pytest.raises(RuntimeError, match="without overflow"):
+    for make in (
+        lambda: gradlib.full((2,), value, dtype=dtype),
+        lambda: gradlib.zeros(2, dtype=dtype).fill_(value),
+        lambda: gradlib.zeros(2, dtype=dtype).masked_fill(gradlib.tensor([True, False]), value),
+        lambda: gradlib.zeros(2, dtype=dtype).scatter(0, gradlib.tensor([1]), value),
+    ):
+        with pytest.raises(RuntimeError, match=r"without overflow|a complex number cannot be written"):
             make()
 
 

@@ -177,6 +177,17 @@ def test_places_that_there_are_not(call: Callable[[], Any], error: type[Exceptio
         call()
 
 
+def test_the_factor_of_bools_is_a_bool() -> None:
+    """-1 is True, as everything but zero."""
+    bools, places, ones = gradlib.tensor([True, False, False]), gradlib.tensor([0, 1, 1]), gradlib.ones(3, dtype=bool)
+    for alpha in (-1, 2, 0.5, True):
+        assert bools.index_add(0, places, ones, alpha=alpha).tolist() == [True, True, False]
+    assert bools.index_add(0, places, ones, alpha=0).tolist() == [True, False, False]
+    assert gradlib.tensor([1, 2]).index_add(0, gradlib.tensor([0]), gradlib.tensor([4]), alpha=1.5).tolist() == [5, 2]
+    with pytest.raises(RuntimeError, match="without overflow"):
+        gradlib.ones(3).index_add(0, places, gradlib.ones(3), alpha=1j)
+
+
 def test_0d_and_empty() -> None:
     one, zero = gradlib.tensor(3.0), gradlib.tensor(0)
     assert one.gather(0, zero).shape == ()

@@ -408,6 +408,26 @@ def test_numbers_that_integers_do_not_hold(write: Callable[[gradlib.Tensor, Any]
     assert x.tolist() == [1 if stored is None else stored, 1]
 
 
+@pytest.mark.parametrize("key", [0, [0], np.array([True, False])])
+def test_numbers_that_floats_do_not_hold(key: Any) -> None:
+    """As in torch: infinite in half precision, where what is rounded to the largest number is that number; an error in others."""
+    for dtype, value, stored in (
+        ("float16", 1e6, np.inf),
+        ("float16", -1e6, -np.inf),
+        ("float16", 65519, 65504),
+        ("bfloat16", 1e39, np.inf),
+    ):
+        x = gradlib.ones(2, dtype=dtype)
+        x[key] = value
+        assert x.tolist() == [stored, 1]
+    for dtype in ("float32", "complex64"):
+        x = gradlib.ones(2, dtype=dtype)
+        with pytest.raises(RuntimeError, match="without overflow"):
+            x[key] = 1e39
+        x[key] = np.inf
+        assert x.tolist() == [np.inf, 1]
+
+
 def test_leading_dimensions_of_size_1_are_dropped() -> None:
     x = gradlib.zeros(2, 3)
     v = gradlib.ones(1, 1, 3).requires_grad_()

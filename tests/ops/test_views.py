@@ -181,6 +181,35 @@ def test_a_write_through_as_strided_reaches_the_right_elements() -> None:
     np.testing.assert_array_equal(host(leaf.grad), np.ones((3, 4)) + 3 * np.eye(3, 4))
 
 
+@pytest.mark.parametrize(
+    ("shape", "wrap", "filled"),
+    [
+        ((3, 3), False, [0, 4, 8]),
+        ((2, 4), True, [0, 5]),
+        ((6, 2), False, [0, 3]),
+        ((6, 2), True, [0, 3, 6, 9]),
+        ((2, 2, 2), True, [0, 7]),
+        ((0, 3), True, []),
+        ((3, 0), True, []),
+    ],
+)
+def test_a_diagonal_is_filled_in_place(shape: tuple[int, ...], wrap: bool, filled: list[int]) -> None:
+    leaf = gradlib.ones(shape).requires_grad_()
+    x = leaf * 2
+    assert x.fill_diagonal_(5.0, wrap) is x
+    want = np.full(shape, 2.0)
+    want.reshape(-1)[filled] = 5
+    np.testing.assert_array_equal(host(x), want)
+    x.sum().backward()
+    np.testing.assert_array_equal(host(leaf.grad), np.where(want == 5, 0, 2))
+
+
+def test_what_has_no_diagonal_to_fill() -> None:
+    for shape, says in (((3,), "larger than 1"), ((), "larger than 1"), ((2, 3, 3), "equal length")):
+        with pytest.raises(RuntimeError, match=says):
+            gradlib.ones(shape).fill_diagonal_(1)
+
+
 def test_as_strided_counts_from_the_storage() -> None:
     x = gradlib.arange(10.0)[4:]
     assert x.storage_offset() == 4
