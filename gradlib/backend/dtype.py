@@ -47,6 +47,10 @@ def is_bfloat16(dtype: np.dtype) -> bool:
     return dtype.name == "bfloat16"
 
 
+def is_half(dtype: np.dtype) -> bool:
+    return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
 def category(dtype: np.dtype) -> int:
     """0 for bool, 1 for integers, 2 for floats, 3 for complex. Raises: TypeError for anything else."""
     kind = dtype.kind
@@ -248,6 +252,19 @@ def _meet(value: Any, common: np.dtype, weak: bool) -> Any:
     if is_array(value):
         return value if value.dtype == common else value.astype(common)
     return value if weak else np.asarray(value).astype(common)[()]
+
+
+def in_single(given: list[Any], met: list[Any]) -> list[Any]:
+    """Half types beside a number, or a 0-d operand of another dtype, in float32, in which torch computes with it: 65536.0 is no inf.
+
+    Args:
+        given: the operands as they were; met: in the dtype in which they meet.
+    Returns: met, or all operands in float32.
+    """
+    half = next((v.dtype for v in met if is_array(v) and is_half(v.dtype)), None)
+    if half is None or all(is_array(v) and (v.ndim or v.dtype == half) for v in given):
+        return met
+    return [v.astype(np.float32) if is_array(v) else np.float32(v) for v in given]
 
 
 def can_cast(source: Any, target: Any) -> bool:

@@ -79,6 +79,7 @@ class Op:
         self.view: bool = options.get("view", False)
         self.complex: str = options.get("complex", "holomorphic")
         self.jvp: Callable[..., Any] | None = options.get("jvp")
+        self.numbers_in_single: bool = options.get("numbers_in_single", False)
         self.joint = tuple(name for name, rule in rules.items() if isinstance(rule, Joint))
         self.kept_for_joint = frozenset(need for name in self.joint for need in rules[name].needs)
         shared = rules[self.sequence] if self.joint and self.sequence in rules else None

@@ -56,13 +56,15 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
             return seen_by.operation(op, args)
     if not recordable:
         return _on_raw(op, args, inputs)
-    values = [_unwrapped(op.name, x) for x in inputs]
-    reference = next(v for v in values if is_array(v))
+    given = values = [_unwrapped(op.name, x) for x in inputs]
+    reference = next(v for v in given if is_array(v))
     try:
         with on_device_of(reference):
-            values = dtypes.promoted(op.promote, values)
+            values = dtypes.promoted(op.promote, given)
+            if op.numbers_in_single:
+                values = dtypes.in_single(given, values)
             node = _new_node(op, inputs, values, seq)
-            made = _narrowed(op, op.value(namespace(reference), *_arguments(op, args, values)), values)
+            made = _narrowed(op, op.value(namespace(reference), *_arguments(op, args, values)), given)
     except ValueError as error:
         if not any(word in str(error) for word in ("broadcast", "core dimension", "not aligned")):
             raise
@@ -85,12 +87,17 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     return result
 
 
-def _narrowed(op: Op, made: Any, values: list[Any]) -> Any:
-    """A result in the operands' common dtype where that is bfloat16: CuPy's ``where``, and what is made of it, gives float32."""
-    if op.promote is None or not is_cupy(made) or made.dtype != dtypes.float32:
+def _narrowed(op: Op, made: Any, given: list[Any]) -> Any:
+    """A result in the operands' common dtype where that is a half type and it was computed in float32.
+
+    It is beside numbers (``dtypes.in_single``), and in bfloat16 by CuPy's ``where`` and what is made of it.
+    """
+    if op.promote is None or getattr(made, "dtype", None) != dtypes.float32:
         return made
-    floating = {v.dtype for v in values if is_array(v) and dtypes.is_floating_point(v.dtype)}
-    return made.astype(floating.pop(), copy=False) if len(floating) == 1 else made
+    if not any(is_array(v) and dtypes.is_half(v.dtype) for v in given):
+        return made
+    common = dtypes.result_type(*[v for v in given if v is not None])
+    return made.astype(common) if dtypes.is_half(common) else made
 
 
 def _misfit(op: Op, values: list[Any]) -> str:
@@ -205,7 +212,8 @@ def _saved(op: Op, args: tuple[Any, ...], edges: Sequence[Any], values: list[Any
         elif name in op.outputs:
             kept.append(outputs[op.outputs.index(name)])
         elif name in op.params:
-            kept.append(_keepable(op, args[op.params.index(name)]))
+            value = values[op.tensors.index(name)] if op.numbers_in_single and name in op.tensors else None
+            kept.append(value if type(value) is np.float32 else _keepable(op, args[op.params.index(name)]))
         else:
             owner, _, part = name.rpartition("_")
             place = op.tensors.index(owner)

@@ -89,7 +89,7 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
                 return False
             if type(array) is not np.ndarray and device_index(other) != device_index(array):
                 return False
-        elif type(arg) is not float and type(arg) is not int:
+        elif (type(arg) is not float and type(arg) is not int) or array.dtype.itemsize == 2:  # half types meet numbers in float32
             return False
     return not (recording and target._meta is not None and target._meta.view is not None)
 

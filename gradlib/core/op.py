@@ -82,6 +82,7 @@ def op(
     aliases: Sequence[str] = (),
     complex: str = "holomorphic",
     jvp: Callable[..., Any] | None = None,
+    numbers_in_single: bool = False,
     name: str | None = None,
     label: str | None = None,
     **rules: Any,
@@ -103,6 +104,7 @@ def op(
         inplace: also declare ``NAME_``, which writes the result into the first input.
         method: put it on Tensor under its own name; when left out, unless its name ends in ``_op``.
         label: the public function that it is a part of, by whose name observers see it.
+        numbers_in_single: of half types and numbers, compute in float32.
         aliases: further names, on Tensor and in the module's ``__all__`` where the name itself is; Python's operators (``__add__``)
             leave what they do not understand to the other operand.
         rules: for each differentiable input a function that gives its gradient, or ``Joint`` where that of the list gives it.
@@ -113,6 +115,7 @@ def op(
         made = CompiledOp(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
             differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label,
+            numbers_in_single=numbers_in_single,
         )  # fmt: skip
         REGISTRY[made.name] = made
         OPERATIONS.add(made.label)

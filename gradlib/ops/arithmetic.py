@@ -110,7 +110,7 @@ publish(_sub_in_place, "sub_", "subtract_")
 
 
 @op(
-    "bilinear", promote="same", inplace=True, aliases=("multiply", "__mul__", "__rmul__"),
+    "bilinear", promote="same", numbers_in_single=True, inplace=True, aliases=("multiply", "__mul__", "__rmul__"),
     input=lambda g, other: g * other,
     other=lambda g, input: g * input,
 )  # fmt: skip
@@ -120,7 +120,7 @@ def mul(xp: Any, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote="float", inplace=True, aliases=("__truediv__",),
+    "elementwise", promote="float", numbers_in_single=True, inplace=True, aliases=("__truediv__",),
     input=lambda g, other: g / other,
     other=lambda g, input, other: -(g * ((input / other) / other)),
 )  # fmt: skip
@@ -130,7 +130,7 @@ def div_op(xp: Any, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote="float", method=False, aliases=("__rtruediv__",),
+    "elementwise", promote="float", numbers_in_single=True, method=False, aliases=("__rtruediv__",),
     input=lambda g, input, other: -(g * ((other / input) / input)),
     other=lambda g, input: g / input,
 )  # fmt: skip

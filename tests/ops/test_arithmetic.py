@@ -464,3 +464,35 @@ def test_a_negative_factor_of_unsigned_integers_wraps() -> None:
     x = gradlib.tensor([1, 2], dtype="uint8")
     assert gradlib.addcmul(x, x, x, value=-2).tolist() == [255, 250]
     assert gradlib.add(x, x, alpha=-2).tolist() == [255, 254]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_types_meet_factors_in_float32(dtype: str) -> None:
+    """As in torch: a factor that they cannot hold is no inf, and one that they would round is not rounded before the product."""
+    many, third = 2.0**20, 1 / 3
+    x = gradlib.tensor([0.0, 2.0**-12, 1.5, -3.0], dtype=dtype)
+    wide = x.float()
+    calls = [
+        lambda x: x * third, lambda x: third * x, lambda x: x / 3.3, lambda x: 1e-3 / x[1:],
+        lambda x: x * gradlib.tensor(third), lambda x: x.clone().mul_(third), lambda x: x.clone().div_(third),
+    ]  # fmt: skip
+    for call in calls:
+        assert call(x).dtype == x.dtype
+        assert call(x).tolist() == call(wide).to(dtype).tolist()
+    y = x[:2]
+    assert (y * many).tolist() == (many * y).tolist() == y.clone().mul_(many).tolist() == [0.0, 256.0]
+    assert (gradlib.tensor([math.inf, 4.0], dtype=dtype) / many).tolist() == [math.inf, gradlib.tensor(4 / many, dtype=dtype).item()]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_so_do_their_derivatives(dtype: str) -> None:
+    """A loss scaled by a factor that overflows float16, as mixed precision scales it."""
+    x = gradlib.tensor([2.0**-12, 2.0**-10], dtype=dtype, requires_grad=True)
+    g = gradlib.full((2,), 2.0**-8, dtype=dtype)
+    for call, want in ((lambda x: x * 2.0**17, 512.0), (lambda x: x / 2.0**-17, 512.0), (lambda x: 2.0**17 * x, 512.0)):
+        (slope,) = gradlib.autograd.grad(call(x), x, g, create_graph=True)
+        assert slope.dtype == x.dtype
+        assert slope.tolist() == [want, want]
+        value, tangent = gradlib.func.jvp(call, (x.detach(),), (g,))
+        assert tangent.tolist() == [want, want]
+        assert gradlib.func.vmap(call)(x.detach()).tolist() == value.tolist()
