@@ -42,6 +42,12 @@ def is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or is_cupy(value)
 
 
+def device_array() -> Any:
+    """The class of CuPy's arrays; None on a machine that never imported CuPy, where there are none."""
+    module = sys.modules.get("cupy")
+    return None if module is None else module.ndarray
+
+
 def may_leave_host() -> bool:
     """Whether some array of this program may lie elsewhere than on the host; without CuPy none can."""
     return "cupy" in sys.modules

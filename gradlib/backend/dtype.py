@@ -8,6 +8,7 @@ meeting a float one takes the float's dtype.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def are_integers(*values: Any) -> bool:
 
 def is_differentiable(dtype: np.dtype) -> bool:
     """Whether a tensor of this dtype can require a gradient: floats and complex numbers can."""
-    return category(dtype) >= 2
+    return dtype.kind in "fc" or category(dtype) >= 2
 
 
 def get_default_dtype() -> np.dtype:
@@ -205,21 +206,22 @@ def result_type(*operands: Any) -> np.dtype:
     return combined
 
 
-def promoted(rule: Any, values: list[Any]) -> list[Any]:
-    """The operands of an operation in the dtypes in which it runs.
+def meeting(rule: Any) -> Callable[[list[Any]], list[Any]] | None:
+    """What brings the operands of an operation to the dtypes in which it runs.
 
     Args:
         rule: what the operation declares: None leaves them alone; "same" and "float" as ``promote``; a function does it its own way.
-        values: arrays, Python numbers or None.
     """
-    if rule is None:
-        return values
-    return rule(values) if callable(rule) else promote(values, to_float=rule == "float")
+    if rule is None or callable(rule):
+        return rule
+    return _promote_to_float if rule == "float" else promote
 
 
 _WEAK = {int, float}
 _INEXACT = {"f", "c"}
 _EXACT = {"b", "i", "u"}
+_plans: dict[tuple[Any, ...], tuple[np.dtype, bool] | None] = {}
+"""What ``promote`` found, by the dtypes of arrays, whether they have dimensions, and the types of numbers."""
 
 
 def promote(values: list[Any], to_float: bool = False, fitting: bool = False) -> list[Any]:
@@ -231,27 +233,45 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
         fitting: an integer dtype must hold a number as it is, which otherwise wraps.
     Raises: RuntimeError for a number that does not fit.
     """
+    seen: list[Any] = [to_float, _default]
+    for value in values:
+        dtype = getattr(value, "dtype", None)
+        seen += (type(value),) if dtype is None or isinstance(value, np.generic) else (dtype, value.ndim > 0)
+    key = tuple(seen)
+    try:
+        plan = _plans[key]
+    except KeyError:
+        plan = _plans[key] = _plan(values, to_float)
+    if plan is None:
+        return values
+    common, weak = plan
+    met: list[Any] = []
+    for value in values:
+        if isinstance(value, (np.generic, int, float, complex)):
+            value = fitted(value, common) if fitting else value
+            met.append(value if weak else np.asarray(value).astype(common)[()])
+        else:
+            met.append(value if value is None or value.dtype == common else value.astype(common))
+    return met
+
+
+def _promote_to_float(values: list[Any]) -> list[Any]:
+    return promote(values, to_float=True)
+
+
+def _plan(values: list[Any], to_float: bool) -> tuple[np.dtype, bool] | None:
+    """The dtype in which operands meet, and whether numbers stay numbers beside it; None where all stay as they are."""
     found = {v.dtype if is_array(v) else type(v) for v in values} - _WEAK
     if len(found) == 1:
         kind = getattr(next(iter(found)), "kind", "")
         if kind in _INEXACT or (kind in _EXACT and not to_float and all(map(is_array, values))):
-            return values
+            return None
     operands = [v for v in values if v is not None]
     common = result_type(*operands)
     if to_float and category(common) < 2:
         common = get_default_dtype()
     weak = category(common) >= 2 and common.kind != "V" and any(is_array(v) and v.dtype == common for v in operands)
-    if fitting and category(common) == 1:
-        values = [v if v is None or is_array(v) else fitted(v, common) for v in values]
-    return [_meet(v, common, weak) for v in values]
-
-
-def _meet(value: Any, common: np.dtype, weak: bool) -> Any:
-    if value is None:
-        return None
-    if is_array(value):
-        return value if value.dtype == common else value.astype(common)
-    return value if weak else np.asarray(value).astype(common)[()]
+    return common, weak
 
 
 def in_single(given: list[Any], met: list[Any]) -> list[Any]:

@@ -26,7 +26,7 @@ from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
 from gradlib.core.declaration import Op
-from gradlib.core.dispatch import conjugate, dispatch, general, keywords, operate
+from gradlib.core.dispatch import conjugate, dispatch, general, keywords, meet, narrowed, operate, wrap_several
 from gradlib.core.node import Node, check_outputs, freed, stale
 from gradlib.core.saved import OpNode, output_tensor
 from gradlib.core.streams import default_stream, keep_stream
@@ -48,6 +48,9 @@ _COMMON = {
     "general": general,
     "operate": operate,
     "keywords": keywords,
+    "meet": meet,
+    "narrowed": narrowed,
+    "wrap_several": wrap_several,
     "mark_view": mark_view,
     "as_array": as_array,
     "freed": freed,
@@ -98,7 +101,7 @@ def written_when_called(name: str, file: str, head: str, call: str, write: Calla
 
 
 def _nodes(op: Op) -> dict[str, Any]:
-    return {"Node": op.node, "Lasting": op.lasting_node}
+    return {"Node": op.node, "Lasting": op.lasting_node, "_meet": op.meet}
 
 
 # ---- what is written in terms of operations ---------------------------------------------------------------------------------
@@ -250,8 +253,7 @@ def compile_on_device(op: Op) -> Any:
 
 def source_on_device(op: Op) -> str:
     """The Python text of an operation's fast path on CuPy arrays."""
-    path = (_fast_path(op, ON_DEVICE) + _raw_path(op, ON_DEVICE)) if _has_fast_path(op) else []
-    return "\n".join([f"def {op.name}({', '.join(op.params)}):", *path, f"    {ON_DEVICE.leave(op)}"])
+    return "\n".join([f"def {op.name}({', '.join(op.params)}):", *_paths(op, ON_DEVICE), f"    {ON_DEVICE.leave(op)}"])
 
 
 def compile_observed(op: Op) -> Any:
@@ -262,7 +264,7 @@ def compile_observed(op: Op) -> Any:
 
 def source_of_observed(op: Op) -> str:
     """The Python text of an operation's fast path under an observer."""
-    path = _fast_path(op, OBSERVED) if _has_fast_path(op) else []
+    path = _fast_path(op, OBSERVED) if op.tensors else []
     return "\n".join([f"def observed(_seq, {', '.join(op.params)}):", *path, f"    {OBSERVED.leave(op)}"])
 
 
@@ -290,8 +292,7 @@ def source_of_call(op: Op, variant: Variant = CALL) -> str:
         lines += ["    if aliases:", f"        return keywords(op, ({arguments},), aliases)"]
     if "out" not in op.params and variant is CALL:
         lines += ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"]
-    if op.tensors and op.sequence is None and len(op.outputs) == 1:
-        lines += (_fast_path(op, variant) if _has_fast_path(op) else []) + _raw_path(op, variant)
+    lines += _paths(op, variant)
     if has_forward_path(op):
         lines += forward_path(op, variant.value, variant.leave(op))
     lines.append(f"    {variant.leave(op)}")
@@ -316,143 +317,260 @@ def _signature(op: Op) -> tuple[str, str]:
     return ", ".join(head), ", ".join(call)
 
 
-def _has_fast_path(op: Op) -> bool:
-    return bool(op.tensors) and op.sequence is None and len(op.outputs) == 1 and (not op.rules or op.tensors[0] in op.rules)
+def _paths(op: Op, variant: Variant) -> list[str]:
+    """What stands before the last line, which hands over what none of it serves: Tensors, and raw arrays alone."""
+    if not op.tensors:
+        return []
+    fast, on_raw = _fast_path(op, variant), _raw_path(op, variant)
+    return on_raw + fast if _is_loose(op) else fast + on_raw
+
+
+def _is_loose(op: Op) -> bool:
+    """Whether it need not be the first of the tensors that is a Tensor: that is a list, or has no derivative while others have."""
+    return op.tensors[0] == op.sequence or (bool(op.rules) and op.tensors[0] not in op.rules)
+
+
+def _asks(op: Op) -> bool:
+    """Whether its own function must be asked how operands meet, also where they are floats of one dtype."""
+    if not callable(op.promote):
+        return False
+    return op.sequence is not None or len(op.outputs) > 1 or (bool(op.rules) and set(op.tensors) != set(op.rules))
+
+
+def _may_be_complex(op: Op) -> bool:
+    """Whether complex operands need nothing else than real ones."""
+    return op.complex == "explicit" or not op.rules
 
 
 def _fast_path(op: Op, variant: Variant) -> list[str]:
     """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
 
-    What the value raises is not handled here: the text falls through to its last line, and ``general`` says what is wrong.
+    What the value raises is not handled here: the text falls through to its last line, and ``general`` says what is wrong. So an
+    operation whose value may write its input has no fast path.
     """
-    first, *others = op.tensors
-    passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
-    lines = [
+    if "into" in op.params:
+        return []
+    loose = _is_loose(op)
+    lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
+    made = "Node"
+    body: list[str] = []
+    if [place for place in op.without_tensors if place or loose]:
+        made = "_made"
+        body.append("_made = Node")
+    for place, name in enumerate(op.tensors):
+        if name == op.sequence:
+            body += _read_list(op, variant)
+        elif place or loose:
+            body += _read(op, place, variant)
+    if loose:
+        body += ["if not _some:", f"    {variant.leave(op)}"]
+    body += [*_met(op, variant), *_run(op, variant, made), *_returned(op)]
+    indent = " " * (8 if loose else 12)
+    return [*lines, *(indent + line for line in body)]
+
+
+def _entered(op: Op, variant: Variant) -> list[str]:
+    """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
+    first = op.tensors[0]
+    plain = variant.plain(f"a_{first}")
+    real = "" if op.promote or _may_be_complex(op) else '(_dtype is F32 or _dtype is F64 or _dtype.kind != "c") and '
+    unlike = ["            if _dtype is not F32 and _dtype is not F64:", "                _dtype = None"]
+    return [
         f"    if type({first}) is Tensor and {variant.usual}:",
         f"        a_{first} = {first}._array",
         f"        _dtype = a_{first}.dtype",
-        f"        if (_dtype is F32 or _dtype is F64) and {variant.plain(f'a_{first}')}:",
+        f"        if {real}{plain}:",
         *([f"            n_{first} = {first}._node"] if op.rules else []),
+        *(unlike if op.promote and not _asks(op) else []),
     ]
-    made = "Node"
-    if op.promote and any(op.without_tensors):  # any of the others
-        made = "_made"
-        lines.append("            _made = Node")
-    for place, other in enumerate(others, 1):
-        if op.rules and other not in op.rules:
-            lines += _unpacked_also(op, other, variant)
-            continue
-        lines += _unpacked_like(op, other, variant, place in op.without_tensors)
-    if len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
-        made = f"({made} if {' or '.join(f'n_{op.tensors[i]} is not None' for i in op.saving)} else Lasting)" if op.saving else made
-    compute = [f"out = {variant.value(op, passed)}", f"if type(out) is not {variant.array}:", "    out = as_array(out)"]
-    if op.rules:
-        unwanted = " and ".join(f"n_{name} is None" for name in op.tensors)
-        lines += [
-            "            try:",
-            f"                if ({unwanted}) or (watch.no_grad and not local.grad_enabled):",
-            "                    _node = None",
-            *(f"                    {line}" for line in compute),
-            "                else:",
-            f"                    _node = {made}()",
-            f"                    _node.seq = {variant.seq}",
-            *(f"                    {line}" for line in compute),
-            f"                    _node.edges = ({', '.join(f'n_{name}' for name in op.tensors)},)",
-            f"                    _node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})",
-            "                    _node.shape = out.shape",
-            f"                    _node.dtype = {'_dtype' if op.promote else 'out.dtype'}",
-            "                    _node.rare = None",
-            *(_KEEP_STREAM if variant is ON_DEVICE else ()),
-            *(() if op.promote else _UNLESS_INTEGER),
-        ]
-    else:
-        lines += ["            try:", *(f"                {line}" for line in compute)]
-    lines += [
-        "            except Exception:",
-        "                pass",
-        "            else:",
-        "                _result = blank()",
-        "                _result._array = out",
-        f"                _result._node = {'_node' if op.rules else 'None'}",
-        "                _result._meta = watch.born",
-        "                _result._version_slot = None",
-    ]
-    if op.view:
-        rest = f"{', '.join(op.params[1:])}{',' if op.params[1:] else ''}"
-        lines.append(f"                mark_view(op, {first}, _result, ({rest}))")
-    return [*lines, "                return _result"]
 
 
-def _unpacked_like(op: Op, name: str, variant: Variant, lasting: bool) -> list[str]:
-    """A further differentiable input: of the first one's dtype, or (where operands meet in one) a Python number.
+def _read(op: Op, place: int, variant: Variant) -> list[str]:
+    """An operand: a Tensor, a number, a raw array or None.
 
-    ``lasting``: where it is a number the node holds no tensor.
+    Where the array and the first one are not floats of one dtype, and operands meet in one, ``_dtype`` becomes None.
     """
-    elsewhere = f" or not ({variant.plain(f'a_{name}')})" if variant is ON_DEVICE else ""
-    numbers = bool(op.promote)
+    name = op.tensors[place]
     return [
-        f"            _kind = type({name})",
-        "            if _kind is Tensor:",
-        f"                a_{name} = {name}._array",
-        f"                if a_{name}.dtype is not _dtype{elsewhere}:",
-        f"                    {variant.leave(op)}",
-        f"                n_{name} = {name}._node",
-        "            elif _kind is float or _kind is int:" if numbers else "            elif False:",
-        f"                a_{name} = {name}",
-        f"                n_{name} = None",
-        *(["                _made = Lasting"] if numbers and lasting else []),
-        "            else:",
-        f"                {variant.leave(op)}",
+        f"_kind = type({name})",
+        "if _kind is Tensor:",
+        f"    a_{name} = {name}._array",
+        *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant)),
+        *([f"    n_{name} = {name}._node"] if op.rules else []),
+        *(["    _some = True"] if _is_loose(op) else []),
+        f"elif _kind is float or _kind is int or {name} is None:",
+        f"    a_{name} = {name}",
+        *([f"    n_{name} = None"] if op.rules else []),
+        *(["    _made = Lasting"] if place in op.without_tensors else []),
+        f"elif {variant.plain(name)}:",
+        f"    a_{name} = {name}",
+        *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant, plain=True)),
+        *([f"    n_{name} = None"] if op.rules else []),
+        "else:",
+        f"    {variant.leave(op)}",
     ]
 
 
-def _unpacked_also(op: Op, name: str, variant: Variant) -> list[str]:
-    """A tensor argument without a derivative: of any dtype, unless operands meet in one; or None."""
-    unlike = f" or a_{name}.dtype is not _dtype" if op.promote else ""
+def _read_list(op: Op, variant: Variant) -> list[str]:
+    """The operands of a list: Tensors, raw arrays and None."""
+    name = op.sequence
+    by_first = op.tensors[0] == name and op.promote and not _asks(op)
     return [
-        f"            if type({name}) is Tensor:",
-        f"                a_{name} = {name}._array",
-        f"                if not ({variant.plain(f'a_{name}')}){unlike}:",
-        f"                    {variant.leave(op)}",
-        f"                n_{name} = {name}._node",
-        f"            elif {name} is None:",
-        f"                a_{name} = n_{name} = None",
-        "            else:",
-        f"                {variant.leave(op)}",
+        f"if type({name}) is not list and type({name}) is not tuple{f' or not {name}' if by_first else ''}:",
+        f"    {variant.leave(op)}",
+        *([f"_dtype = getattr(getattr({name}[0], '_array', {name}[0]), 'dtype', None)"] if by_first else []),
+        f"a_{name} = []",
+        f"n_{name} = []",
+        f"for _each in {name}:",
+        "    if type(_each) is Tensor:",
+        "        _array = _each._array",
+        f"        n_{name}.append(_each._node)",
+        *(["        _some = True"] if _is_loose(op) else []),
+        "    else:",
+        "        _array = _each",
+        f"        n_{name}.append(None)",
+        f"    if {variant.plain('_array')}:",
+        f"        a_{name}.append(_array)",
+        *(f"        {line}" for line in _checked_array(op, "_array", variant, plain=True)),
+        "    elif _array is None:",
+        f"        a_{name}.append(None)",
+        "    else:",
+        f"        {variant.leave(op)}",
+        *(["if _dtype is not F32 and _dtype is not F64:", "    _dtype = None"] if by_first else []),
     ]
 
 
-_KEEP_STREAM = (
-    "                    if current_stream() is not usual_stream:",
-    "                        keep_stream(_node, out.data.device_id)",
-)
-_UNLESS_INTEGER = (
-    "                    if out.dtype is not _dtype and not is_differentiable(out.dtype):",
-    "                        _node = None",
-)
+def _checked_array(op: Op, array: str, variant: Variant, plain: bool = False) -> list[str]:
+    """The class and dtype of the array in an operand. ``plain``: its class is known."""
+    leave = f"    {variant.leave(op)}"
+    elsewhere = [] if plain else [f"if not ({variant.plain(array)}):", leave]
+    if op.promote and not _asks(op):
+        inner = [] if variant is ON_DEVICE else [f"    {line}" for line in elsewhere]  # on the host another class has another fault
+        return [*(elsewhere if variant is ON_DEVICE else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
+    if op.promote or _may_be_complex(op):
+        return elsewhere
+    return [*elsewhere, f'if {array}.dtype.kind == "c":', leave]
+
+
+def _met(op: Op, variant: Variant) -> list[str]:
+    """Operands that are not floats of one dtype are brought to the one in which they meet."""
+    if not op.promote:
+        return []
+    names = ", ".join(f"*a_{name}" if name == op.sequence else f"a_{name}" for name in op.tensors)
+    if variant is not ON_DEVICE and _may_be_complex(op):
+        lines = [f"[{names}] = _meet([{names}])"]
+    else:
+        lines = [f"_met = meet(op, [{names}])", "if _met is None:", f"    {variant.leave(op)}", f"[{names}] = _met"]
+    if _asks(op):
+        return lines
+    first = f"a_{op.tensors[0]}[0]" if op.tensors[0] == op.sequence else f"a_{op.tensors[0]}"
+    return ["if _dtype is None:", *(f"    {line}" for line in lines), *([f"    _dtype = {first}.dtype"] if op.rules else [])]
+
+
+def _run(op: Op, variant: Variant, made: str) -> list[str]:
+    """The value, and the node around it where a gradient is wanted."""
+    passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
+    compute = [f"    out = {variant.value(op, passed)}"]
+    single = len(op.outputs) == 1
+    if single:
+        compute += [f"    if type(out) is not {variant.array}:", "        out = as_array(out)"]
+    if not op.rules:
+        return ["try:", *compute, "except Exception:", "    pass", "else:"]
+    unwanted = " and ".join(f"not any(n_{name})" if name == op.sequence else f"n_{name} is None" for name in op.tensors)
+    edges = ", ".join(f"*n_{name}" if name == op.sequence else f"n_{name}" for name in op.tensors)
+    if op.saving and len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
+        made = f"({made} if {_live(op, op.saving)} else Lasting)"
+    known = op.promote and not _asks(op)
+    kept = [f"    _node.edges = ({edges},)", f"    _node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})"]
+    lines = [
+        "try:",
+        f"    if ({unwanted}) or (watch.no_grad and not local.grad_enabled):",
+        "        _node = None",
+        *(f"    {line}" for line in compute if single),
+        "    else:",
+        f"        _node = {made}()",
+        f"        _node.seq = {variant.seq}",
+    ]
+    if not single:
+        lines += [f"    {kept[0]}", "        _node.rare = None", *compute, "except Exception:", "    pass", "else:"]
+        args = f"({', '.join(op.params)},)"
+        lines += [f"    _results, _outputs = wrap_several(op, {args}, _node, out)", "    if _node is not None and _outputs:"]
+        return [*lines, *(_keep_stream("    ", "_outputs[0]") if variant is ON_DEVICE else ()), f"        {kept[1].strip()}"]
+    return [
+        *lines,
+        *(f"    {line}" for line in (*compute, *kept)),
+        "        _node.shape = out.shape",
+        f"        _node.dtype = {'_dtype' if known else 'out.dtype'}",
+        "        _node.rare = None",
+        *(_keep_stream("    ", "out") if variant is ON_DEVICE else ()),
+        *([] if op.promote else _unless_integer(op)),
+        "except Exception:",
+        "    pass",
+        "else:",
+    ]
+
+
+def _returned(op: Op) -> list[str]:
+    """Tensors around the results."""
+    if len(op.outputs) > 1:
+        return ["    return _results"] if op.rules else [f"    return wrap_several(op, ({', '.join(op.params)},), None, out)[0]"]
+    rest = f"{', '.join(op.params[1:])}{',' if op.params[1:] else ''}"
+    return [
+        "    _result = blank()",
+        "    _result._array = out",
+        f"    _result._node = {'_node' if op.rules else 'None'}",
+        "    _result._meta = watch.born",
+        "    _result._version_slot = None",
+        *([f"    mark_view(op, {op.params[0]}, _result, ({rest}))"] if op.view else []),
+        "    return _result",
+    ]
+
+
+def _keep_stream(indent: str, array: str) -> list[str]:
+    return [f"{indent}    if current_stream() is not usual_stream:", f"{indent}        keep_stream(_node, {array}.data.device_id)"]
+
+
+def _unless_integer(op: Op) -> list[str]:
+    another = "" if _is_loose(op) else "out.dtype is not _dtype and "
+    return [f"        if {another}not is_differentiable(out.dtype):", "            _node = None"]
 
 
 def _raw_path(op: Op, variant: Variant) -> list[str]:
     """On arrays the value alone: what rules run on in a first-order backward."""
-    first, *others = op.tensors
-    raw = " and ".join([variant.plain(first), *(f"not isinstance({other}, Tensor)" for other in others)])
-    return [f"    if {raw}:", f"        return {variant.value(op, ', '.join(op.params))}"]
+    single = [name for name in op.tensors if name != op.sequence]
+    several = op.sequence
+    first = variant.plain(single[0]) if single else f"type({several}) in (list, tuple) and {several} and {variant.plain(f'{several}[0]')}"
+    result = variant.value(op, ", ".join(op.params))
+    if variant is ON_DEVICE and op.promote and _is_loose(op):
+        result = f"narrowed(op, {result}, [{', '.join([*single, *([f'*{several}'] if several else [])])}])"
+    lines = [f"    if {' and '.join([first, *(f'not isinstance({name}, Tensor)' for name in single[1:])])}:"]
+    if op.sequence is None:
+        return [*lines, f"        return {result}"]
+    search = [f"        for _each in {op.sequence}:", "            if isinstance(_each, Tensor):", "                break"]
+    return [*lines, *search, "        else:", f"            return {result}"]
 
 
 def _kept(op: Op, name: str) -> str:
     """The expression that saves one name a rule asked for; None when no rule that asked for it will run."""
-    if name in op.outputs:
-        return "out"
-    for tensor in op.tensors:
-        if name == f"{tensor}_shape":
-            return f"getattr(a_{tensor}, 'shape', ())"
-        if name == f"{tensor}_dtype":
-            return "_dtype"
-    needed = op.needed_by[name]
-    if name in op.tensors and len(needed) < len(op.tensors):
-        active = " or ".join(f"n_{op.tensors[i]} is not None" for i in needed)
-        return f"({name} if {active} else None)"
-    return name
+    _, kind, place, wanted_by = op.needs[name]
+    kept = name
+    if kind == "output":
+        kept = "out" if len(op.outputs) == 1 else f"_outputs[{place}]"
+    elif kind in ("shape", "dtype"):
+        tensor = op.tensors[place]
+        missing = "()" if kind == "shape" else "None"
+        kept = f"getattr(a_{tensor}, {kind!r}, {missing})"
+        if tensor == op.sequence:
+            kept = f"[_each.{kind} for _each in a_{tensor}]"
+        elif place == 0 and not _is_loose(op):
+            kept = f"a_{tensor}.{kind}"
+    return f"({kept} if {_live(op, wanted_by)} else None)" if wanted_by and len(wanted_by) < len(op.tensors) else kept
+
+
+def _live(op: Op, places: tuple[int, ...]) -> str:
+    """The condition that one of the tensors at these places wants a gradient."""
+    names = [op.tensors[place] for place in places]
+    return " or ".join(f"any(n_{name})" if name == op.sequence else f"n_{name} is not None" for name in names)
 
 
 # ---- the node ---------------------------------------------------------------------------------------------------------------
@@ -527,7 +645,7 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
         lines.append("    saved = self.saved")
         lines += ["    if saved is None:", "        raise freed(self)"] if op.saves_tensors else []
         lines.append(f"    {', '.join(op.saved_names)}, = saved")
-    if any(name in op.outputs for name in op.saved_names):
+    if any(need.kind == "output" for need in op.needs.values()):
         lines += ["    if self.rare is not None:", "        check_outputs(self)"]
     lines += unpacked
     if len(op.tensors) == 1 and op.sequence is None:
@@ -556,9 +674,10 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
 
 def _unpacked(op: Op, name: str, indent: str, recorded: bool) -> list[str]:
     """Lines that turn a saved name into what its rules take: outputs rebuilt as Tensors when recording, inputs checked."""
-    if name in op.outputs:
-        return [f"{indent}{name} = output_tensor(self, {name}, {op.outputs.index(name)})"] if recorded else []
-    if name not in op.tensors:
+    _, kind, place, _ = op.needs[name]
+    if kind == "output":
+        return [f"{indent}{name} = output_tensor(self, {name}, {place})"] if recorded else []
+    if kind != "tensor":
         return []
     if name == op.sequence:
         inner = _checked("item", indent + "    ", recorded)

@@ -118,9 +118,7 @@ def _raw_name(op: Op, owner: str, need: str) -> str:
     if need == "g":
         alone = len(op.tensors) == 1
         return f"t_{owner}" if alone else f"(t_{owner} if t_{owner}.shape == out.shape else broadcast_to(t_{owner}, out.shape))"
-    if need in op.tensors:
+    kind, place = op.decoded(need)
+    if kind == "tensor":
         return f"a_{need}"
-    for tensor in op.tensors:
-        if need in (f"{tensor}_shape", f"{tensor}_dtype"):
-            return f"getattr(a_{tensor}, '{need[len(tensor) + 1 :]}', ())"
-    return need
+    return f"getattr(a_{op.tensors[place]}, {kind!r}, ())" if kind in ("shape", "dtype") else need

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from gradlib.backend.dtype import meeting
 from gradlib.core.node import Node
 
 KINDS = ("elementwise", "linear", "bilinear", "other", "none")
@@ -21,6 +22,22 @@ class Joint(NamedTuple):
     needs: tuple[str, ...] = ()
 
 
+class Need(NamedTuple):
+    """One name that a rule asks for, decoded.
+
+    Attributes:
+        name: as the rule's parameter is called.
+        kind: "tensor", "output", "argument" (one that is no tensor), or "shape" or "dtype" of a tensor.
+        place: where it, or the tensor that it describes, stands: among ``Op.tensors``, ``Op.outputs`` or ``Op.params``.
+        wanted_by: of a tensor or an output, the places among ``Op.tensors`` whose rules ask for it: kept where one wants a gradient.
+    """
+
+    name: str
+    kind: str
+    place: int
+    wanted_by: tuple[int, ...]
+
+
 class Op:
     """One declared operation.
 
@@ -34,8 +51,9 @@ class Op:
         tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.
         joint: the inputs whose gradient the rule of ``sequence`` gives too; kept_for_joint: what is kept for these alone.
         outputs: names of the results; differentiable: positions of those that carry gradients.
-        promote: how operands meet in dtype (see ``promoted`` in ``backend/dtype.py``).
+        promote: how operands meet in dtype, as declared; meet: the function on raw operands that does it, None where they stay as they are.
         view: whether the result may share the first input's memory.
+        needs: by name, what the rules ask for, and so what a node keeps; saved_names: the names alone.
         saves_tensors: whether the rules ask for any; a node without them can run as often as one likes.
         saving: positions among ``tensors`` of those whose rules ask for any; where none of these wants a gradient, the node has none.
         without_tensors: positions among ``tensors``; where one of these is a number, the node holds no tensor either.
@@ -76,6 +94,7 @@ class Op:
         self.outputs: tuple[str, ...] = options.get("outputs") or ("out",)
         self.differentiable: tuple[int, ...] = options.get("differentiable") or tuple(range(len(self.outputs)))
         self.promote: Any = options.get("promote")
+        self.meet = meeting(self.promote)
         self.view: bool = options.get("view", False)
         self.complex: str = options.get("complex", "holomorphic")
         self.jvp: Callable[..., Any] | None = options.get("jvp")
@@ -94,7 +113,8 @@ class Op:
             )
             for need in self.saved_names
         }
-        saved = {name for name in self.saved_names if name in self.tensors or name in self.outputs}
+        self.needs = {name: self._need(name) for name in self.saved_names}
+        saved = {need.name for need in self.needs.values() if need.wanted_by}
         self.saves_tensors = bool(saved)
         self.saving = tuple(i for i, _ in enumerate(self.tensors) if any(i in self.needed_by[need] for need in saved))
         self.without_tensors = tuple(
@@ -104,12 +124,40 @@ class Op:
             and saved and all(need == name or self.needed_by[need] == (i,) for need in saved)
         )  # fmt: skip
 
+    def _need(self, name: str) -> Need:
+        kind, place = self.decoded(name)
+        return Need(name, kind, place, self.needed_by[name] if kind in ("tensor", "output") else ())
+
+    def decoded(self, name: str) -> tuple[str, int]:
+        """What a name in a rule, or in ``jvp``, stands for: ``Need.kind`` and ``Need.place``."""
+        for kind, names in (("output", self.outputs), ("tensor", self.tensors), ("argument", self.params)):
+            if name in names:
+                return kind, names.index(name)
+        owner, _, part = name.rpartition("_")
+        return part, self.tensors.index(owner)
+
+    def inputs(self, args: tuple[Any, ...]) -> list[Any]:
+        """The tensors among the arguments, those of a list one by one at the end."""
+        if self.sequence is None:
+            return [args[i] for i in self.positions]
+        return [*[args[i] for i in self.positions[:-1]], *args[self.positions[-1]]]
+
+    def with_inputs(self, args: tuple[Any, ...], inputs: list[Any]) -> list[Any]:
+        """The arguments with others in the places of ``inputs``."""
+        full = list(args)
+        single = self.positions if self.sequence is None else self.positions[:-1]
+        for position, value in zip(single, inputs, strict=False):
+            full[position] = value
+        if self.sequence is not None:
+            full[self.positions[-1]] = inputs[len(single) :]
+        return full
+
     def _check(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"op {self.name}: kind is one of {KINDS}, got {self.kind!r}")
         if taken := {"self", "g", "saved", "edges", "op"}.intersection(self.params):
             raise ValueError(f"op {self.name}: an argument cannot be called {sorted(taken)}, which the written texts use; rename it")
-        known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.params for part in ("shape", "dtype"))}
+        known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.tensors for part in ("shape", "dtype"))}
         for name, needs in self.rule_params.items():
             unknown = set(needs) - known
             if name not in self.params or unknown:

@@ -1,35 +1,88 @@
 """The general path of every operation: raw arrays, mixed dtypes and devices, views, several outputs, recording.
 
-Reads top to bottom as one call: unwrap the inputs, see that they live in one place, bring them to a common dtype, take a sequence
+Reads top to bottom as one call: read each operand once, see that they live in one place, bring them to a common dtype, take a sequence
 number, compute the value, wrap it, and keep what the rules asked for. The plain path in ``core/compile.py`` is this with every
 question answered beforehand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import device_index, is_array, is_cupy, is_view_of, may_leave_host, move, namespace, on_device_of
+from gradlib.backend.array import Array, device_array, device_index, is_array, is_view_of, move, namespace, on_device_of
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
-from gradlib.core.modes import local, made_node, next_seq, observing, watch
+from gradlib.core.modes import local, made_node, next_seq, watch
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.out import refuse_transformed, write_out
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
-from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, raw, wrap
+from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap
 from gradlib.core.views import mark_view
 
 
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """What the plain path on NumPy arrays leaves over: on CuPy arrays it has a plain path of its own, else the general one."""
-    if may_leave_host() and seq is None and is_cupy(raw(args[op.positions[0]])):
-        return op.on_device(*args)
+    on_device = device_array()
+    if on_device is not None and seq is None:
+        first = args[op.positions[0]]
+        if op.tensors[0] == op.sequence:
+            first = first[0] if first and isinstance(first, (list, tuple)) else None
+        if isinstance(first._array if type(first) is Tensor else first, on_device):
+            return op.on_device(*args)
     return general(op, args, seq)
+
+
+class Operands:
+    """The tensor arguments of one call, each of them read once.
+
+    Attributes:
+        inputs: as they were given, those of a list one by one.
+        values: the array in each; numbers (NumPy's as Python's) and None as they are.
+        nodes: the node of each, None where no gradient is wanted; live: the same for each of ``op.tensors``, any node of a list for it.
+        array: the first array among the values, None without one.
+        recordable: whether one is a Tensor.
+        complex: whether one is complex.
+        scattered: whether the arrays live in more than one place.
+        wrong: the first that is neither a Tensor, an array nor a number.
+    """
+
+    __slots__ = ("array", "complex", "inputs", "live", "nodes", "recordable", "scattered", "values", "wrong")
+
+    def __init__(self, op: Op, args: tuple[Any, ...], on_device: Any) -> None:
+        inputs = self.inputs = op.inputs(args)
+        self.values: list[Any] = []
+        self.nodes: list[Node | None] = []
+        self.array: Array = None
+        self.recordable = self.complex = self.scattered = False
+        self.wrong: Any = None
+        for x in inputs:
+            node, value = None, x
+            if isinstance(x, Tensor):
+                self.recordable = True
+                node, value = x._node, x._array
+            if isinstance(value, np.ndarray) or (on_device is not None and isinstance(value, on_device)):
+                if self.array is None:
+                    self.array = value
+                elif on_device is not None and device_index(value) != device_index(self.array):
+                    self.scattered = True
+                self.complex = self.complex or value.dtype.kind == "c"
+            else:
+                if isinstance(value, np.generic):  # before float, of which np.float64 is a kind: NumPy would promote by it, torch does not
+                    value = value.item()
+                if isinstance(value, complex):
+                    self.complex = True
+                elif value is not None and not isinstance(value, (int, float)) and self.wrong is None:
+                    self.wrong = value
+            self.nodes.append(node)
+            self.values.append(value)
+        self.live = self.nodes
+        if op.sequence is not None:
+            single = len(op.tensors) - 1
+            self.live = [*self.nodes[:single], next(filter(None, self.nodes[single:]), None)]
 
 
 def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
@@ -42,52 +95,75 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     Returns: a Tensor (a tuple of them for several outputs); raw arrays when no argument is a Tensor.
     Raises: TypeError for arguments that are neither, RuntimeError for a mixture of devices, and what the value raises.
     """
-    inputs = [args[i] for i in op.positions]
-    if op.sequence is not None:
-        inputs[-1:] = inputs[-1]
-    recordable = any(isinstance(x, Tensor) for x in inputs)
-    if recordable and may_leave_host():
-        args, inputs = _in_one_place(op, args, inputs)
-    if watch.active and seq is None:
-        if local.layers:
-            return local.layers[-1].intercept(op, args)
-        seen_by = observing()
-        if seen_by is not None and recordable:
-            return seen_by.operation(op, args)
-    if not recordable:
-        return _on_raw(op, args, inputs)
-    given = values = [_unwrapped(op.name, x) for x in inputs]
-    reference = next(v for v in given if is_array(v))
+    on_device = device_array()
+    layers = local.layers if watch.active and seq is None else ()
+    if layers and on_device is None:
+        return layers[-1].intercept(op, args)
+    given = Operands(op, args, on_device)
+    if given.scattered and given.recordable:
+        return general(op, _in_one_place(op, args, given), seq)
+    if layers:
+        return layers[-1].intercept(op, args)
+    if not given.recordable:
+        return _on_raw(op, args, given)
+    if watch.active and seq is None and local.observer is not None:
+        return local.observer.operation(op, args)
+    if given.wrong is not None:
+        raise TypeError(f"{op.name}: expected a Tensor, an array or a number, got {type(given.wrong).__name__}")
+    on_host, values = isinstance(given.array, np.ndarray), given.values
+    if not on_host and Batched in map(type, given.inputs):  # a row that left its vmap; on the host the array itself refuses
+        refuse_values()
     try:
-        with on_device_of(reference):
-            values = dtypes.promoted(op.promote, given)
+        with on_device_of(given.array):
+            if op.meet is not None:
+                values = op.meet(values)
             if op.numbers_in_single:
-                values = dtypes.in_single(given, values)
-            node = _new_node(op, inputs, values, seq)
-            made = _narrowed(op, op.value(namespace(reference), *_arguments(op, args, values)), given)
+                values = dtypes.in_single(given.values, values)
+            node = _new_node(op, given, values, seq)
+            made = op.value(np if on_host else namespace(given.array), *op.with_inputs(args, values))
+            if op.numbers_in_single or not on_host:
+                made = narrowed(op, made, given.values)
     except ValueError as error:
         if not any(word in str(error) for word in ("broadcast", "core dimension", "not aligned")):
             raise
         raise RuntimeError(_misfit(op, values)) from None
     if len(op.outputs) == 1:
-        result = _wrapped(op, args[0], made)
+        result = _wrapped(op, args, made)
         outputs = [result._array]
         if node is not None and dtypes.is_differentiable(result._array.dtype):
             node.shape, node.dtype = result._array.shape, result._array.dtype
             result._node = node
-        if op.view:
-            mark_view(op, args[0], result, args[1:])
     else:
-        result, outputs = _wrap_several(op, args, node, made)
+        result, outputs = wrap_several(op, args, node, made)
     if node is not None and outputs:  # an empty dimension unbound gives none
-        keep_stream(node, device_index(outputs[0]))
-        node.saved = _saved(op, args, node.edges, values, outputs)
+        if not on_host:
+            keep_stream(node, device_index(outputs[0]))
+        node.saved = _saved(op, args, given, values, outputs)
         if watch.active and local.saving:
             node.saved = pack_results(op, node.saved, result)
     return result
 
 
-def _narrowed(op: Op, made: Any, given: list[Any]) -> Any:
+def meet(op: Op, values: list[Any]) -> list[Any] | None:
+    """Operands in the dtypes in which an operation runs, for its fast path.
+
+    Returns: None where the slow path has more to do: for complex operands, whose nodes are others, and where the result is narrowed.
+    """
+    met: list[Any] = op.meet(values)  # type: ignore[misc]
+    half, is_complex = False, False
+    for value in met:
+        dtype = getattr(value, "dtype", None)
+        kind = "" if dtype is None else dtype.kind
+        if kind == "V":
+            return None
+        half = half or (dtype is not None and kind == "f" and dtype.itemsize == 2)
+        is_complex = is_complex or kind == "c" or isinstance(value, complex)
+    if is_complex and op.complex != "explicit" and op.rules:
+        return None
+    return None if half and op.numbers_in_single and dtypes.in_single(values, met) is not met else met
+
+
+def narrowed(op: Op, made: Any, given: list[Any]) -> Any:
     """A result in the operands' common dtype where that is a half type and it was computed in float32.
 
     It is beside numbers (``dtypes.in_single``), and in bfloat16 by CuPy's ``where`` and what is made of it.
@@ -114,40 +190,23 @@ def operate(op: Op, args: tuple[Any, ...]) -> Any:
     return dispatch(op, args)
 
 
-def _on_raw(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> Any:
+def _on_raw(op: Op, args: tuple[Any, ...], given: Operands) -> Any:
     """No Tensor among the arguments: the value alone, as NumPy or CuPy gives it."""
-    arrays = [x for x in inputs if is_array(x)]
-    if not arrays:
-        if any(isinstance(x, np.generic) for x in inputs) or (op.sequence is not None and not inputs):
+    if given.array is None:
+        if any(isinstance(x, np.generic) for x in given.inputs) or (op.sequence is not None and not given.inputs):
             return op.value(np, *args)
-        kinds = ", ".join(type(x).__name__ for x in inputs)
+        kinds = ", ".join(type(x).__name__ for x in given.inputs)
         raise TypeError(f"{op.name}: at least one argument must be a Tensor or an array, got {kinds or 'nothing'}")
-    with on_device_of(arrays[0]):
-        return _narrowed(op, op.value(namespace(arrays[0]), *args), arrays)
+    if isinstance(given.array, np.ndarray):
+        return op.value(np, *args)
+    with on_device_of(given.array):
+        return narrowed(op, op.value(namespace(given.array), *args), given.values)
 
 
-def _unwrapped(name: str, value: Any) -> Any:
-    if isinstance(value, Tensor):
-        array = value._array
-        if type(value) is Batched and is_cupy(array):  # a row that left its vmap; on the host the array itself refuses
-            refuse_values()
-        return array
-    if isinstance(value, np.generic):  # before float, of which np.float64 is a kind: NumPy would promote by it, torch does not
-        return value.item()
-    if is_array(value) or value is None or isinstance(value, (bool, int, float, complex)):
-        return value
-    raise TypeError(f"{name}: expected a Tensor, an array or a number, got {type(value).__name__}")
-
-
-def _in_one_place(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> tuple[tuple[Any, ...], list[Any]]:
-    """Refuse a mixture of devices; a 0-d host tensor may join any device, as a number may: by a move that is recorded.
-
-    Returns: the arguments, and the inputs among them.
-    """
-    values = [v for v in map(raw, inputs) if is_array(v)]
+def _in_one_place(op: Op, args: tuple[Any, ...], given: Operands) -> tuple[Any, ...]:
+    """Refuse a mixture of devices; a 0-d host tensor may join any device, as a number may: by a move that is recorded."""
+    values = [v for v in given.values if is_array(v)]
     places = [device_index(v) for v in values]
-    if all(place == places[0] for place in places):
-        return args, inputs
     target = next((p for p, v in zip(places, values, strict=True) if v.ndim), next(p for p in places if p is not None))
     for place, value in zip(places, values, strict=True):
         if place != target and (value.ndim or place is not None):
@@ -157,8 +216,8 @@ def _in_one_place(op: Op, args: tuple[Any, ...], inputs: list[Any]) -> tuple[tup
                 f"{op.name}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
                 f"(arguments: {shapes}). Move one with .to('{here}')."
             )
-    moved = [x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(x, target) if is_array(x) else x for x in inputs]
-    return tuple(_arguments(op, args, moved)), moved
+    moved = [x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(x, target) if is_array(x) else x for x in given.inputs]
+    return tuple(op.with_inputs(args, moved))
 
 
 def _place(array: Any) -> str:
@@ -166,99 +225,84 @@ def _place(array: Any) -> str:
     return "cpu (NumPy)" if index is None else f"cuda:{index} (CuPy)"
 
 
-def _new_node(op: Op, inputs: list[Any], values: list[Any], seq: int | None) -> Node | None:
+def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> Node | None:
     """The node of this run with its sequence number and edges, or None when nothing is to be recorded."""
     if not op.rules or (watch.no_grad and not local.grad_enabled) or (watch.active and local.inference):
         return None
-    edges = [x._node if isinstance(x, Tensor) else None for x in inputs]
-    if all(edge is None for edge in edges):
+    if not any(given.nodes):
         return None
-    is_complex = any(getattr(getattr(v, "dtype", None), "kind", "") == "c" or isinstance(v, complex) for v in values)
-    if is_complex and op.complex == "none":
+    if given.complex and op.complex == "none":
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
-    if any(not is_array(values[i]) for i in op.without_tensors) or not any(_is_active(op, edges, i) for i in op.saving):
-        node = op.lasting_complex_node() if is_complex else op.lasting_node()
+    if any(not is_array(values[i]) for i in op.without_tensors) or not any(map(given.live.__getitem__, op.saving)):
+        node = op.lasting_complex_node() if given.complex else op.lasting_node()
     else:
-        node = op.complex_node() if is_complex else op.node()
+        node = op.complex_node() if given.complex else op.node()
     node.seq = next_seq() if seq is None else seq
-    node.edges = tuple(edges)
+    node.edges = tuple(given.nodes)
     node.rare = None
     if watch.new_node:
         made_node(node)
     return node
 
 
-def _is_active(op: Op, edges: Sequence[Any], place: int) -> bool:
-    """Whether the tensor argument at this place among ``op.tensors`` (any of them, where it is the list) wants a gradient."""
-    own = edges[place:] if op.tensors[place] == op.sequence else edges[place : place + 1]
-    return any(edge is not None for edge in own)
-
-
-def _arguments(op: Op, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
-    """The arguments again, raw arrays in the tensors' places."""
-    full = list(args)
-    for place, position in enumerate(op.positions):
-        full[position] = values[place:] if op.params[position] == op.sequence else values[place]
-    return full
-
-
-def _saved(op: Op, args: tuple[Any, ...], edges: Sequence[Any], values: list[Any], outputs: list[Any]) -> tuple[Any, ...]:
+def _saved(op: Op, args: tuple[Any, ...], given: Operands, values: list[Any], outputs: list[Any]) -> tuple[Any, ...]:
     """What the rules that may run asked for, in the order of ``op.saved_names``."""
-    active = [_is_active(op, edges, place) for place in range(len(op.tensors))]
     kept: list[Any] = []
-    for name in op.saved_names:
-        if (name in op.outputs or name in op.tensors) and not any(active[i] for i in op.needed_by[name]):
+    for _, kind, place, wanted_by in op.needs.values():
+        if wanted_by and not any(map(given.live.__getitem__, wanted_by)):
             kept.append(None)
-        elif name in op.outputs:
-            kept.append(outputs[op.outputs.index(name)])
-        elif name in op.params:
-            value = values[op.tensors.index(name)] if op.numbers_in_single and name in op.tensors else None
-            kept.append(value if type(value) is np.float32 else _keepable(op, args[op.params.index(name)]))
+        elif kind == "output":
+            kept.append(outputs[place])
+        elif kind == "tensor" or kind == "argument":
+            value = args[op.positions[place] if kind == "tensor" else place]
+            if op.numbers_in_single and kind == "tensor" and type(values[place]) is np.float32:
+                value = values[place]
+            if isinstance(value, InferenceTensor) or (isinstance(value, (list, tuple)) and InferenceTensor in map(type, value)):
+                raise _unsavable(op)
+            kept.append(value)
+        elif op.tensors[place] == op.sequence:
+            kept.append([getattr(v, kind) for v in values[place:]])
         else:
-            owner, _, part = name.rpartition("_")
-            place = op.tensors.index(owner)
-            if owner == op.sequence:
-                kept.append([getattr(v, part) for v in values[place:]])
-            else:
-                kept.append(getattr(values[place], part, () if part == "shape" else None))
+            kept.append(getattr(values[place], kind, () if kind == "shape" else None))
     return tuple(kept)
 
 
-def _keepable(op: Op, value: Any) -> Any:
-    """What a node may save: anything but tensors made in inference mode, whose writes nobody counts."""
-    if any(isinstance(x, InferenceTensor) for x in (value if isinstance(value, (list, tuple)) else (value,))):
-        raise RuntimeError(
-            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
-            "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `no_grad()` instead "
-            f"of `inference_mode()` (in {op.name})."
-        )
-    return value
+def _unsavable(op: Op) -> RuntimeError:
+    """Nobody counts the writes to a tensor that was made in inference mode."""
+    return RuntimeError(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked by "
+        "autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use `no_grad()` instead "
+        f"of `inference_mode()` (in {op.name})."
+    )
 
 
-def _wrapped(op: Op, source: Any, made: Any) -> Tensor:
-    """A Tensor around a result; a view belongs to inference mode when its source does, anything else when it is made there."""
+def _wrapped(op: Op, args: tuple[Any, ...], made: Any, index: int | None = None) -> Tensor:
+    """A Tensor around a result; a view belongs to inference mode when its source does, anything else when it is made there.
+
+    ``index``: which of several results it is.
+    """
+    source = args[0]
+    if not op.view or not isinstance(source, Tensor):
+        return wrap(made)
     array = as_array(made)
-    if op.view and isinstance(source, Tensor) and is_view_of(array, source._array):
-        return alias(source, array)
-    return wrap(array)
+    result = alias(source, array) if is_view_of(array, source._array) else wrap(array)
+    mark_view(op, source, result, args[1:], index)
+    return result
 
 
-def _wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -> tuple[Any, list[Any]]:
+def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -> tuple[Any, list[Any]]:
     """Tensors for several results; each that carries a gradient gets a place of its own at the node."""
-    results = [_wrapped(op, args[0], m) for m in made]
-    outputs = [r._array for r in results]
+    results = [_wrapped(op, args, each, i) for i, each in enumerate(made)]
+    outputs = [result._array for result in results]
     if node is not None:
-        node.shape = tuple(a.shape for a in outputs)
-        node.dtype = tuple(a.dtype for a in outputs)
-        carrying = range(len(outputs)) if len(op.outputs) != len(outputs) else op.differentiable
+        node.shape = tuple([a.shape for a in outputs])
+        node.dtype = tuple([a.dtype for a in outputs])
+        declared = len(op.outputs) == len(outputs)
         for i, result in enumerate(results):
-            if i in carrying:
-                result._node = Output(node, i, result._array)
-            elif i < len(op.outputs) and op.outputs[i] in op.saved_names:
+            if not declared or i in op.differentiable:
+                result._node = Output(node, i, outputs[i])
+            elif op.outputs[i] in op.needs:
                 result._version_slot = node.extras.output_versions[i] = Version()
-    if op.view:
-        for i, result in enumerate(results):
-            mark_view(op, args[0], result, args[1:], i)
     return tuple(results), outputs
 
 

@@ -165,9 +165,7 @@ class Level(layer):
         if self.asleep:
             with beneath(self):
                 return dispatch(op, args)
-        inputs = [args[i] for i in op.positions]
-        if op.sequence is not None:
-            inputs[-1:] = inputs[-1]
+        inputs = op.inputs(args)
         tangents = [self.tangent(x) for x in inputs]
         with beneath(self):
             result = dispatch(op, args)
@@ -241,26 +239,24 @@ def _zero(value: Any) -> Any:
 
 def _with(op: Op, args: tuple[Any, ...], inputs: list[Any], moved: list[Any]) -> tuple[Any, ...]:
     """The arguments with others in the places of the differentiable inputs."""
-    full = list(args)
-    for place, position in enumerate(op.positions):
-        if op.params[position] == op.sequence:
-            full[position] = moved[place:]
-        elif op.tensors[place] in op.rules:
-            full[position] = moved[place]
-    return tuple(full)
+    single = op.tensors if op.sequence is None else op.tensors[:-1]
+    kept = [new if name in op.rules else old for name, old, new in zip(single, inputs, moved, strict=False)]
+    return tuple(op.with_inputs(args, kept + moved[len(single) :]))
 
 
 def _named(op: Op, args: tuple[Any, ...], outputs: tuple[Tensor, ...], name: str) -> Any:
     """The value of a name that a rule asks for."""
-    if name in op.params:
-        return args[op.params.index(name)]
-    if name in op.outputs:
-        return outputs[op.outputs.index(name)]
-    owner, _, part = name.rpartition("_")
-    value = args[op.params.index(owner)]
-    if owner == op.sequence:
-        return [getattr(v, part) for v in value]
-    return getattr(value, part, () if part == "shape" else None)
+    kind, place = op.decoded(name)
+    if kind == "output":
+        return outputs[place]
+    if kind == "argument":
+        return args[place]
+    value = args[op.positions[place]]
+    if kind == "tensor":
+        return value
+    if op.tensors[place] == op.sequence:
+        return [getattr(v, kind) for v in value]
+    return getattr(value, kind, () if kind == "shape" else None)
 
 
 def _by_rules(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], output: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.backend.dtype import promoted
 from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
@@ -29,8 +28,8 @@ def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     full = list(args)
     kinds = {x.dtype for x in operands if isinstance(x, Tensor)}
     met: list[Any] = operands
-    if len(kinds) > 1 and op.promote is not None:  # a row of no dimensions counts less in promotion than the whole value would
-        met = promoted(op.promote, [raw(x) for x in operands])
+    if len(kinds) > 1 and op.meet is not None:  # a row of no dimensions counts less in promotion than the whole value would
+        met = op.meet([raw(x) for x in operands])
     for position, value, like in zip(op.positions, operands, met, strict=True):
         if type(value) is Batched and value.level is level:
             full[position] = aligned(level, value, rank)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.backend.dtype import promoted
+from gradlib.backend.dtype import promote
 from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
@@ -222,7 +222,7 @@ def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
     """The tensors in the dtype in which all of them, as rows, meet."""
     if len({x.dtype for x in tensors}) == 1:
         return list(kept)
-    dtype = promoted(op.promote, [raw(x) for x in tensors])[0].dtype
+    dtype = promote([raw(x) for x in tensors])[0].dtype
     return [_to(x, dtype) for x in kept]
 
 
