@@ -6,6 +6,7 @@ request (``check=True``).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +20,34 @@ from gradlib.trajectory.state import JointState
 
 LAYOUTS = ("bhd", "bdh")
 _PARTS = ("start position", "start velocity", "start acceleration")
+_NO_PARTS = (None, None, None)
 
 
 class Sizes(NamedTuple):
-    """The sizes of a call: trajectories, steps, joints, and whether time is the last axis."""
+    """The sizes of a call: trajectories, steps, joints, the control's shape and whether time is its last axis."""
 
     batch: int
     horizon: int
     joints: int
+    shape: tuple[int, int, int]
     time_last: bool
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return (self.batch, self.joints, self.horizon) if self.time_last else (self.batch, self.horizon, self.joints)
+
+@lru_cache(maxsize=256)
+def _sizes(shape: tuple[int, ...], layout: str) -> Sizes | None:
+    """The sizes that a control of this shape has; None for what is none. A planner asks with the same ones again and again."""
+    if len(shape) != 3 or layout not in LAYOUTS:
+        return None
+    batch, first, second = shape
+    horizon, joints = (first, second) if layout == "bhd" else (second, first)
+    return Sizes(batch, horizon, joints, (batch, first, second), layout == "bdh") if joints else None
+
+
+@lru_cache(maxsize=256)
+def _is_usable(seconds: float, dtype: np.dtype[Any]) -> bool:
+    """Whether a step time is positive and finite in the dtype in which a control of this one is computed."""
+    with np.errstate(all="ignore"):
+        return bool(0 < compute_dtype(dtype).type(seconds) < np.inf)
 
 
 def describe(value: Any) -> str:
@@ -48,9 +64,13 @@ def control(name: str, u: Any, layout: str, shortest: int, what: str = "u") -> S
 
     Raises: TypeError unless it is a float Tensor or array; ValueError for another layout, rank, no elements or too few steps.
     """
+    array = u._array if isinstance(u, Tensor) else u
+    if type(array) is np.ndarray and array.dtype.kind == "f" and type(layout) is str:
+        sizes = _sizes(array.shape, layout)
+        if sizes is not None and sizes.horizon >= shortest:
+            return sizes
     if layout not in LAYOUTS:
         raise ValueError(f'{name}: layout is "bhd" (trajectory, step, joint) or "bdh" (trajectory, joint, step), got {layout!r}')
-    array = raw(u)
     if not is_array(array) or not dtypes.is_floating_point(array.dtype):
         raise TypeError(
             f"{name}: {what} is a Tensor or array of a floating dtype, got {describe(u)}; convert it with gradlib.tensor or .to(dtype)"
@@ -58,16 +78,15 @@ def control(name: str, u: Any, layout: str, shortest: int, what: str = "u") -> S
     axes = "(B, H, D)" if layout == "bhd" else "(B, D, H)"
     if array.ndim != 3:
         raise ValueError(f"{name}: {what} has shape {axes}, got {describe(u)}; give a single trajectory as {what}[None]")
-    batch, first, second = array.shape
-    horizon, joints = (first, second) if layout == "bhd" else (second, first)
-    if horizon < shortest:
+    sizes = _sizes(tuple(array.shape), layout)
+    if sizes is None:
+        raise ValueError(f"{name}: there is at least one joint, got {describe(u)} in layout {layout!r}")
+    if sizes.horizon < shortest:
         least = f"{shortest} step{'s' * (shortest > 1)}"
         raise ValueError(
-            f"{name}: the horizon is at least {least}, got {describe(u)}, {horizon} steps in layout {layout!r}; give more steps"
+            f"{name}: the horizon is at least {least}, got {describe(u)}, {sizes.horizon} steps in layout {layout!r}; give more steps"
         )
-    if joints == 0:
-        raise ValueError(f"{name}: there is at least one joint, got {describe(u)} in layout {layout!r}")
-    return Sizes(batch, horizon, joints, layout == "bdh")
+    return sizes
 
 
 def start_part(name: str, part: str, value: Any, u: Any, sizes: Sizes, start_idx: Any) -> Any:
@@ -95,11 +114,29 @@ def start_part(name: str, part: str, value: Any, u: Any, sizes: Sizes, start_idx
     return value
 
 
+def _fit(parts: tuple[Any, ...], u: Any, sizes: Sizes) -> bool:
+    """Whether parts are as they mostly are, one row for each trajectory where u is; `start_part` knows what else may be, and what not."""
+    like, shape = u._array if isinstance(u, Tensor) else u, (sizes.batch, sizes.joints)
+    kind, dtype = type(like), like.dtype
+    place = None if kind is np.ndarray else device_index(like)
+    for part in parts:
+        array = part._array if isinstance(part, Tensor) else part
+        if array is None:
+            continue
+        if type(array) is not kind or array.dtype is not dtype or array.shape != shape:
+            return False
+        if place is not None and device_index(array) != place:
+            return False
+    return True
+
+
 def start_parts(name: str, start: Any, u: Any, sizes: Sizes, start_idx: Any, check: bool) -> list[Any]:
     """Start position, velocity and acceleration, checked, one row for each trajectory; None where zero."""
     given = () if start is None else tuple(start)[:3] if isinstance(start, (JointState, tuple, list)) else (start,)
+    if start_idx is None and _fit(given, u, sizes):
+        return [*given, *_NO_PARTS[len(given) :]]
     parts = [start_part(name, part, x, u, sizes, start_idx) for part, x in zip(_PARTS, given, strict=False)]
-    parts += [None] * (3 - len(parts))
+    parts += _NO_PARTS[len(parts) :]
     if start_idx is None or all(x is None for x in parts):
         return parts
     numbers = {len(raw(x)) for x in parts if x is not None}
@@ -138,6 +175,9 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
     Raises: TypeError for tensors of integers and what is no number; ValueError for a shape that does not broadcast, and for a used
     value that is not finite and positive in the dtype in which u is computed.
     """
+    like = raw(u)
+    if type(dt) is float and _is_usable(dt, like.dtype):
+        return dt
     array = raw(dt)
     if not is_array(array):
         array = np.asarray(array)
@@ -151,13 +191,13 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
     if array.ndim > 2 or any(n not in (1, m) for n, m in zip(array.shape[::-1], target[::-1], strict=False)):
         rule = "one step length for each trajectory" if one else "dt[b, h] from step h-1 to h"
         raise ValueError(f"{name}: dt broadcasts to {target}, {rule}, got {describe(dt)}")
-    if device_index(array) != device_index(raw(u)) and array.ndim:
+    if array.ndim and device_index(array) != device_index(like):
         raise ValueError(f"{name}: dt lives where u does, got {describe(dt)} and u {describe(u)}; move it with .to(device)")
     if type(array) is np.ndarray or check:  # a row of a batch (vmap) is an array of another type, without values
         used = array if one or array.ndim == 0 or array.shape[-1] == 1 else array[..., 1:]
         with on_device_of(array):
             ends = [float(used.min()), float(used.max())] if used.size else [1.0, 1.0]
-        real = compute_dtype(raw(u).dtype)
+        real = compute_dtype(like.dtype)
         with np.errstate(all="ignore"):
             least, most = np.array(ends).astype(real)
         if not (least > 0 and np.isfinite(most)):

@@ -6,9 +6,9 @@ shift reaches into the row before: callers overwrite step 0 afterwards, or hold 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,16 @@ from gradlib.backend.array import Array
 _BLOCK = 1 << 18  # elements per array in a block: a handful of such arrays fit the cache, and NumPy's cost per call is spread thin
 _STEP = 1 << 12  # elements of one step that a recurrence should have, for the same reason
 _LARGEST = 1 << 20
+_FEW = 6000  # elements of a block up to which a running sum in one call is the quickest
 _RECORD = 48  # numbers at most that are moved as one: with few, the cost of a move outweighs that of the copying
 
 
-def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
+def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> list[tuple[int, int]]:
     """The bounds (low, high) of consecutive blocks of trajectories."""
+    if 0 < trajectories * elements_each <= block:
+        return [(0, trajectories)]
     size = max(1, block // max(1, elements_each))
-    for low in range(0, trajectories, size):
-        yield low, min(trajectories, low + size)
+    return [(low, min(trajectories, low + size)) for low in range(0, trajectories, size)]
 
 
 def block_of(order: int, horizon: int) -> int:
@@ -46,25 +48,21 @@ def apart(shape: tuple[int, ...], dtype: np.dtype) -> tuple[Array, Array, Array,
     return tuple(np.empty((4, *shape), dtype))
 
 
-def _records(array: Array) -> Array:
-    """A (n, k, m) array, contiguous along each n, as (n, k) records of m numbers, so that a transposition moves whole records."""
-    n, k, m = array.shape
-    return array.reshape(n, k * m).view(f"V{m * array.itemsize}")
-
-
 def to_time_order(array: Array, out: Array) -> None:
-    """Copy (b, H, D) into flat ``out`` seen as (H, b, D)."""
+    """Copy (b, H, D), contiguous along each b, into flat ``out`` seen as (H, b, D): as records of D numbers, which move whole."""
     b, h, d = array.shape
-    np.copyto(_records(out.reshape(h, b, d)), _records(array).T)
+    record = f"V{d * array.itemsize}"
+    np.copyto(out.reshape(h, b * d).view(record), array.reshape(b, h * d).view(record).T)
 
 
 def from_time_order(flat: Array, out: Array) -> None:
     """Copy flat ``flat`` seen as (H, b, D) into ``out`` (b, H, D)."""
     b, h, d = out.shape
-    np.copyto(_records(out), _records(flat.reshape(h, b, d)).T)
+    record = f"V{d * out.itemsize}"
+    np.copyto(out.reshape(b, h * d).view(record), flat.reshape(h, b * d).view(record).T)
 
 
-def _move(source: Array, out: Array) -> None:
+def move(source: Array, out: Array) -> None:
     """Copy, as a product by one: memcpy takes up to ten times as long where out lies a few bytes behind source, counted within a page."""
     np.multiply(source, 1, out=out)
 
@@ -75,61 +73,48 @@ class Steps:
     Args:
         dt: (1 or b, 1 or H) step times in seconds, of this block; step 0 is not used.
         shape: (b, H, D) of the block.
+    Attributes:
+        t: the seconds of each element's step, or one number when they are the same for all. rate: one over t.
     """
 
     def __init__(self, dt: Array, shape: tuple[int, int, int]) -> None:
         self.dt = dt
         self.rows, self.horizon, self.m = shape
         self.size = self.rows * self.horizon * self.m
+        if dt.size == 1:
+            self.t = dt.reshape(())[()]
+            self.rate = 1 / self.t
 
     @cached_property
     def t(self) -> Array:
-        """The seconds of each element's step, or one number when they are the same for all."""
         return self._spread(self.dt)
 
     @cached_property
     def rate(self) -> Array:
-        """One over ``t``."""
         return self._spread(1 / self.dt)
 
+    @cached_property
+    def _room(self) -> Array:
+        """As much memory as a flat array takes, for what is between."""
+        return np.empty(self.size, self.dt.dtype)
+
     def _spread(self, dt: Array) -> Array:
-        """dt for each element of the block, or one number when it is the same for all."""
-        if dt.size == 1:
-            return dt.reshape(())[()]
+        """dt for each element of the block."""
         full = np.empty((self.rows, self.horizon * self.m), dt.dtype)
         full[...] = dt if dt.shape[1] == 1 else np.repeat(dt, self.m, axis=1)
         return full.reshape(-1)
 
-    def table(self, flat: Array) -> Array:
-        """A flat array as (rows, H m)."""
-        return flat.reshape(self.rows, -1)
-
     def first(self, flat: Array) -> Array:
         """Step 0 of a flat array, as a view (rows, m)."""
-        return self.table(flat)[:, : self.m]
+        return flat.reshape(self.rows, -1)[:, : self.m]
 
-    def set_first(self, flat: Array, value: Array | None) -> None:
-        """Put a start value (b, D), or zero, into step 0."""
-        self.first(flat)[...] = 0 if value is None else value
-
-    def delay(self, source: Array, start: Array | None, out: Array) -> None:
-        """``out_h = source_{h-1}``, and start at step 0."""
-        _move(source[: -self.m], out[self.m :])
-        self.set_first(out, start)
-
-    def advance(self, source: Array, out: Array) -> None:
-        """``out_h = source_{h+1}``, and zero at step H-1."""
-        _move(source[self.m :], out[: -self.m])
-        self.table(out)[:, -self.m :] = 0
-
-    def difference(self, x: Array, source: Array | None, start: Array | None, out: Array) -> None:
-        """``out_h = (x_h - x_{h-1} - source_h) / t_h``, and start at step 0."""
+    def difference(self, x: Array, source: Array | None, out: Array) -> None:
+        """``out_h = (x_h - x_{h-1} - source_h) / t_h`` but at step 0, where it is what it may."""
         tail = out[self.m :]
         np.subtract(x[self.m :], x[: -self.m], out=tail)
         if source is not None:
             np.subtract(tail, source[self.m :], out=tail)
         np.multiply(out, self.rate, out=out)
-        self.set_first(out, start)
 
     def take_next(self, x: Array, y: Array) -> None:
         """``x_h -= y_{h+1}`` in place, where step 0 of y is zero."""
@@ -139,26 +124,32 @@ class Steps:
         """``x_h += y_{h+1}`` in place, where step 0 of y is zero."""
         np.add(x[: -self.m], y[self.m :], out=x[: -self.m])
 
-    def accumulate(self, x: Array, room: Array, backward: bool = False) -> None:
-        """``x_h += x_{h-1}`` from step 1 on, or by ``backward`` ``x_h += x_{h+1}`` from the end on, in place; room is another such array.
+    def accumulate(self, x: Array, backward: bool = False) -> None:
+        """``x_h += x_{h-1}`` from step 1 on, or by ``backward`` ``x_h += x_{h+1}`` from the end on, in place.
 
         With z the delay by a step, 1 / (1 - z) = (1 + z) (1 + z^2) (1 + z^4) .. / (1 - z^k): sums of neighbours, of whole arrays, then a
-        recurrence over k steps. A recurrence over one step would move every step of every trajectory to its place in time order, and back.
+        recurrence over k steps. A recurrence over one step would move every step of every trajectory to its place in time order, and back;
+        in a small block that matters less than the number of calls.
         """
+        if self.size <= _FEW:
+            table = x.reshape(self.rows, self.horizon, self.m)
+            table = table[:, ::-1] if backward else table
+            np.add.accumulate(table, axis=1, out=table)
+            return
         k = 1
         while 4 * k <= min(self.horizon, _RECORD // self.m):
-            self._add_neighbours(x, room, k * self.m, backward)
-            self._add_neighbours(room, x, 2 * k * self.m, backward)
+            self._add_neighbours(x, self._room, k * self.m, backward)
+            self._add_neighbours(self._room, x, 2 * k * self.m, backward)
             k *= 4
-        self._recur(self.table(x), room, k * self.m, backward)
+        self._recur(x.reshape(self.rows, -1), k * self.m, backward)
 
     def _add_neighbours(self, x: Array, out: Array, shift: int, backward: bool) -> None:
         """``out = x + x moved by shift`` to later steps, or by ``backward`` to earlier ones; x where nothing is moved to."""
         moved, edge = (slice(-shift), slice(-shift, None)) if backward else (slice(shift, None), slice(shift))
         np.add(x[shift:], x[:-shift], out=out[moved])
-        self.table(out)[:, edge] = self.table(x)[:, edge]
+        out.reshape(self.rows, -1)[:, edge] = x.reshape(self.rows, -1)[:, edge]
 
-    def _recur(self, x: Array, room: Array, n: int, backward: bool) -> None:
+    def _recur(self, x: Array, n: int, backward: bool) -> None:
         """``x_i += x_{i-n}``, or by ``backward`` ``x_i += x_{i+n}``, along each row of (rows, H m): in time order, n numbers at a time."""
         width = x.shape[1]
         left = width % n  # numbers of a row that fill no record: its last ones, or by backward its first
@@ -166,9 +157,32 @@ class Steps:
         if backward:
             whole, rest, known = slice(left, width), slice(left), slice(n, n + left)
         records = x[:, whole].reshape(self.rows, -1, n)
-        ordered = room[: records.size]
+        ordered = self._room[: records.size]
         to_time_order(records, ordered)
         for before, now in pairwise(ordered.reshape(-1, self.rows * n)[:: -1 if backward else 1]):
             now += before
         from_time_order(ordered, records)
-        x[:, rest] += x[:, known]
+        if left:
+            x[:, rest] += x[:, known]
+
+
+class BlockSteps:
+    """The `Steps` of each block; those of blocks of one size are shared when dt is the same for all trajectories.
+
+    Args:
+        dt: (1 or B, 1 or H) seconds, or a number; step 0 is not used.
+        dtype: in which all is computed.
+    """
+
+    def __init__(self, dt: Any, dtype: np.dtype) -> None:
+        self.dt = np.array(dt, dtype=dtype, ndmin=2)
+        if self.dt.shape[1] > 1:
+            self.dt[:, 0] = 1  # whatever was there does no harm
+        self.shared: dict[tuple[int, int, int], Steps] = {}
+
+    def of(self, low: int, shape: tuple[int, int, int]) -> Steps:
+        if len(self.dt) > 1:
+            return Steps(self.dt[low : low + shape[0]], shape)
+        if shape not in self.shared:
+            self.shared[shape] = Steps(self.dt, shape)
+        return self.shared[shape]

@@ -13,11 +13,12 @@ change of t_h enters as sources (v_h, a_h, j_h) times that change, in both schem
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.cache_blocks import Steps, apart, block_of, compute_dtype, split
+from gradlib.trajectory.cache_blocks import BlockSteps, Steps, apart, block_of, compute_dtype, move, split
 
 Parts = Sequence[Array | None]
 
@@ -26,31 +27,8 @@ def _ready(array: Array | None, dtype: np.dtype) -> Array | None:
     return None if array is None else np.ascontiguousarray(array, dtype=dtype)
 
 
-def _step_times(dt: Array, dtype: np.dtype) -> Array:
-    """A (1 or B, 1 or H) copy of dt in dtype whose unused step 0 holds 1, so that whatever was there does no harm."""
-    times = np.array(dt, dtype=dtype, ndmin=2)
-    if times.shape[1] > 1:
-        times[:, 0] = 1
-    return times
-
-
 def _part(parts: Parts, low: int, high: int) -> list[Array | None]:
     return [None if x is None else x[low:high] for x in parts]
-
-
-class _Times:
-    """The `Steps` of each block; those of blocks of one size are shared when dt is the same for all trajectories."""
-
-    def __init__(self, dt: Array, dtype: np.dtype) -> None:
-        self.dt = _step_times(dt, dtype)
-        self.shared: dict[tuple[int, int, int], Steps] = {}
-
-    def of(self, low: int, shape: tuple[int, int, int]) -> Steps:
-        if len(self.dt) > 1:
-            return Steps(self.dt[low : low + shape[0]], shape)
-        if shape not in self.shared:
-            self.shared[shape] = Steps(self.dt, shape)
-        return self.shared[shape]
 
 
 def forward(
@@ -72,51 +50,43 @@ def forward(
     result = apart(u.shape, u.dtype) if out is None else tuple(out)
     work = result if u.dtype == dtype else apart(u.shape, dtype)
     control = np.ascontiguousarray(u, dtype=dtype)
-    begin = [_ready(x, dtype) for x in start]
-    extra = [_ready(x, dtype) for x in sources or (None, None, None)]
-    times = _Times(dt, dtype)
+    extra = None if sources is None else [_ready(x, dtype) for x in sources]
+    blocks = BlockSteps(dt, dtype)
     with np.errstate(all="ignore"):  # differences across rows are computed and overwritten; overflow gives inf, as on a GPU
         for low, high in split(len(u), u.shape[1] * u.shape[2], block_of(order, u.shape[1])):
-            steps = times.of(low, (high - low, *u.shape[1:]))
-            parts, added = _part(begin, low, high), _part(extra, low, high)
-            views = [x[low:high] for x in work]
-            _difference_block(control[low:high], parts, added, steps, order, views)
-            if order:
-                _sum_block(parts, added, steps, order, exact, views)
+            steps = blocks.of(low, (high - low, *u.shape[1:]))
+            parts, views = _part(start, low, high), [x[low:high] for x in work]
+            added = None if extra is None else _part(extra, low, high)
+            forward_block(control[low:high], parts, added, steps, order, exact, views)
         if work is not result:
             for target, value in zip(result, work, strict=True):
                 np.copyto(target, value, casting="same_kind")
     return result
 
 
-def _difference_block(u: Array, start: Parts, sources: Parts, steps: Steps, order: int, views: list[Array]) -> None:
-    """Of one block the control, delayed, and what lies above it in the chain."""
-    begin = (*start, None)
-    flat = [x.reshape(-1) for x in views]
-    steps.delay(u.reshape(-1), begin[order], flat[order])
+def forward_block(u: Array, start: Parts, sources: Parts | None, steps: Steps, order: int, exact: bool, states: list[Array]) -> None:
+    """`forward` of one block, into states: the control, delayed, what lies above it in the chain and what lies below."""
+    begin, m = (*start, None), steps.m
+    flat = [x.reshape(-1) for x in states]
+    added: list[Any] = [None] * 3 if sources is None else [None if x is None else x.reshape(-1) for x in sources]
+    move(u.reshape(-1)[:-m], flat[order][m:])
+    states[order][:, 0] = 0 if begin[order] is None else begin[order]
     for i in range(order, 3):
-        source = sources[i]
-        steps.difference(flat[i], None if source is None else source.reshape(-1), begin[i + 1], flat[i + 1])
-
-
-def _sum_block(start: Parts, sources: Parts, steps: Steps, order: int, exact: bool, views: list[Array]) -> None:
-    """Of one block what lies below the control in the chain."""
-    x = [view.reshape(-1) for view in views]
-    room = np.empty_like(x[0])
+        steps.difference(flat[i], added[i], flat[i + 1])
+        states[i + 1][:, 0] = 0 if begin[i + 1] is None else begin[i + 1]
     for i in range(order - 1, -1, -1):
-        _grow(x, i, order, steps, exact)
-        source = sources[i]
-        if source is not None:
-            np.add(x[i], source.reshape(-1), out=x[i])
-        steps.set_first(x[i], start[i])
-        steps.accumulate(x[i], room)
+        if exact:
+            _grow(flat, i, order, steps)
+        else:
+            np.multiply(flat[i + 1], steps.t, out=flat[i])
+        if added[i] is not None:
+            np.add(flat[i], added[i], out=flat[i])
+        states[i][:, 0] = 0 if begin[i] is None else begin[i]
+        steps.accumulate(flat[i])
 
 
-def _grow(x: list[Array], i: int, order: int, steps: Steps, exact: bool) -> None:
-    """Into x[i]: what x[i] grows by at each step, t x[i+1], or by `exact` the Taylor sum whose last term holds the control."""
-    if not exact:
-        np.multiply(x[i + 1], steps.t, out=x[i])
-        return
+def _grow(x: list[Array], i: int, order: int, steps: Steps) -> None:
+    """Into x[i]: what it grows by at each step, the Taylor sum whose last term holds the control."""
     np.multiply(x[order], steps.t / (order - i), out=x[i])
     for k in range(order - 1, i, -1):
         np.add(x[i][steps.m :], x[k][: -steps.m], out=x[i][steps.m :])
@@ -140,68 +110,55 @@ def adjoint(
     dtype = compute_dtype(stored)
     ready = [_ready(g, dtype) for g in grads]
     trajectories, horizon, joints = shape
-    full = [np.empty(shape, dtype) for _ in range(4 if with_sources else 1)]
-    starts = [np.empty((trajectories, joints), dtype) for _ in range(3)]
-    times = _Times(dt, dtype)
+    by_u = np.empty(shape, dtype)
+    by_start = np.empty((3, trajectories, joints), dtype)
+    by_sources = [np.empty(shape, dtype) for _ in range(3)] if with_sources else None
+    blocks = BlockSteps(dt, dtype)
     with np.errstate(all="ignore"):
         for low, high in split(trajectories, horizon * joints, block_of(order, horizon)):
-            steps = times.of(low, (high - low, horizon, joints))
-            flat = [None if g is None else g.reshape(-1) for g in _part(ready, low, high)]
-            control, begin, extra = _adjoint_block(flat, steps, order, exact, with_sources)
-            _deliver_control(control, full[0][low:high], steps)
-            for target, value in zip(full[1:], extra, strict=True):
-                target[low:high] = value.reshape(target[low:high].shape)
-            for target, value in zip(starts, begin, strict=True):
-                target[low:high] = value
-        return tuple(x.astype(stored, copy=False) for x in (full[0], *starts, *full[1:]))
+            steps = blocks.of(low, (high - low, horizon, joints))
+            into = None if by_sources is None else [x[low:high] for x in by_sources]
+            adjoint_block(_part(ready, low, high), steps, order, exact, by_u[low:high], by_start[:, low:high], into)
+        made = (by_u, *by_start, *(by_sources or ()))
+        return made if stored == dtype else tuple(x.astype(stored) for x in made)
 
 
-def _adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, with_sources: bool) -> tuple[Array, list[Array], list[Array]]:
-    """Of one block: the flat gradient by the delayed control, those by the three start parts, and by the sources (flat, or none)."""
-    dtype = next(g.dtype for g in grads if g is not None)
-    begin: list[Array] = [np.empty(0)] * 3
-    extra: list[Array] = [np.empty(0)] * 3
+def adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, by_u: Array, by_start: Any, by_sources: Any) -> None:
+    """`adjoint` of one block, into the gradients by the control, the three start parts and, where given, the sources."""
+    flat = [None if g is None else g.reshape(-1) for g in grads]
     bars: list[Array] = []  # total gradients of the accumulated states, lowest first; step 0 is zero once the start is taken
     for i in range(order):
-        bar = _total(grads[i], bars, steps, exact, shifted=exact, dtype=dtype)
-        steps.accumulate(bar, np.empty_like(bar), backward=True)
-        begin[i] = steps.first(bar).copy()
-        steps.set_first(bar, None)
+        bar = _total(flat[i], bars, steps, exact, shifted=exact, dtype=by_u.dtype)
+        steps.accumulate(bar, backward=True)
+        first = steps.first(bar)
+        by_start[i][...] = first
+        first[...] = 0
         bars.append(bar)
-        extra[i] = bar
-    upper = _jerk_rate(grads[3], steps) if order < 3 else None
+        if by_sources is not None:
+            by_sources[i][...] = bar.reshape(by_u.shape)
+    upper = None  # the total gradient of the state above over its t, zero at step 0
+    if order < 3 and flat[3] is not None:
+        upper = flat[3] * steps.rate
+        steps.first(upper)[...] = 0
     for i in range(2, order - 1, -1):
-        if upper is not None and grads[i] is not None and not (bars and i == order):
-            bar = grads[i] + upper
+        if upper is not None and flat[i] is not None and not (bars and i == order):
+            bar = flat[i] + upper
         else:
-            bar = _total(grads[i], bars if i == order else [], steps, exact, shifted=False, dtype=dtype)
+            bar = _total(flat[i], bars if i == order else [], steps, exact, shifted=False, dtype=by_u.dtype)
             if upper is not None:
                 np.add(bar, upper, out=bar)
         if upper is not None:
             steps.take_next(bar, upper)
-        begin[i] = steps.first(bar).copy()
-        if with_sources:
-            extra[i] = np.zeros(steps.size, dtype) if upper is None else -upper
+        by_start[i][...] = steps.first(bar)
+        if by_sources is not None:
+            by_sources[i][...] = 0 if upper is None else -upper.reshape(by_u.shape)
         if i > order:
             upper = bar * steps.rate if upper is None else np.multiply(bar, steps.rate, out=upper)
-            steps.set_first(upper, None)
+            steps.first(upper)[...] = 0
     if order == 3:
-        bar = _total(grads[3], bars, steps, exact, shifted=False, dtype=dtype)
-    return bar, begin, extra if with_sources else []
-
-
-def _deliver_control(bar: Array, view: Array, steps: Steps) -> None:
-    """Undo the delay: ``view_h = bar_{h+1}``, and zero at the last step, whose control is never used."""
-    steps.advance(bar, view.reshape(-1))
-
-
-def _jerk_rate(grad: Array | None, steps: Steps) -> Array | None:
-    """The jerk's gradient over t, zero at step 0."""
-    if grad is None:
-        return None
-    rate = grad * steps.rate
-    steps.set_first(rate, None)
-    return rate
+        bar = _total(flat[3], bars, steps, exact, shifted=False, dtype=by_u.dtype)
+    move(bar[steps.m :], by_u.reshape(-1)[: -steps.m])  # undoes the delay
+    by_u[:, -1] = 0  # a control that is never used
 
 
 def _total(grad: Array | None, bars: list[Array], steps: Steps, exact: bool, shifted: bool, dtype: np.dtype) -> Array:

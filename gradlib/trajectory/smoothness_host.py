@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.cache_blocks import Steps, compute_dtype, split
-from gradlib.trajectory.chain_host import _adjoint_block, _deliver_control, _difference_block, _Times
+from gradlib.trajectory.cache_blocks import BlockSteps, Steps, compute_dtype, split
+from gradlib.trajectory.chain_host import adjoint_block, forward_block
 
 Parts = Sequence[Array | None]
 Result = tuple[Array, Array | None, Array | None, Array | None, Array | None, Array | None]
@@ -42,7 +42,7 @@ def cost_and_gradient(
     by_u = np.empty(u.shape, dtype) if gradient else None
     by_start = [np.empty((u.shape[0], u.shape[2]), dtype) if gradient else None for _ in range(3)]
     over_time = np.empty((len(u), times.shape[1]), dtype) if by_dt else None
-    shared = _Times(times, dtype)
+    shared = BlockSteps(times, dtype)
     table = np.array(weights, dtype).reshape(3, -1)
     factors: list[Any] = []
     with np.errstate(all="ignore"):
@@ -68,14 +68,14 @@ def cost_and_gradient(
 def _factor(weights: Array, seconds: Array, power: int, steps: Steps) -> Array:
     """``weights / t^power`` for each element of a flat block, or one number as a 0-d array."""
     table = weights / seconds**power
-    if (table == table[0, 0]).all():
+    if table.size == 1 or (table == table[0, 0]).all():
         return table[0, 0]
     full = np.empty((steps.rows, steps.horizon * steps.m), weights.dtype)
     full[...] = np.tile(table, (1, steps.horizon)) if len(table) == 1 or (table != table[:, :1]).any() else table[:, :1]
     return full.reshape(-1)
 
 
-def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], steps: Steps, views: Parts) -> Array:
+def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], steps: Steps, views: Sequence[Any]) -> Array:
     """Cost of one block with one step length for each trajectory, in units of it; fills the gradients ``views``."""
     m, rows = steps.m, steps.rows
     flat = u.reshape(-1)
@@ -85,9 +85,9 @@ def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], st
     first[:, m : 2 * m] = u[:, 0] if start[0] is None else u[:, 0] - start[0]
     first[:, :m] = 0 if start[1] is None else start[1] * seconds
     np.subtract(d1[m:], d1[:-m], out=d2[m:])
-    steps.set_first(d2, None if start[2] is None else start[2] * seconds**2)
+    steps.first(d2)[...] = 0 if start[2] is None else start[2] * seconds**2
     np.subtract(d2[m:], d2[:-m], out=d3[m:])
-    steps.set_first(d3, None)
+    steps.first(d3)[...] = 0
     terms = np.empty((3, rows), u.dtype)
     for k, d in enumerate((d1, d2, d3)):
         table = d.reshape(rows, -1)
@@ -105,8 +105,9 @@ def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], st
     for s, above, view, power in ((s2, s3, views[3], 2), (s1, s2, views[2], 1)):
         np.add(s, above, out=s)
         steps.take_next(s, above)
-        np.multiply(steps.first(s), seconds**power, out=view)
-        steps.set_first(s, None)
+        first = steps.first(s)
+        np.multiply(first, seconds**power, out=view)
+        first[...] = 0
     by_u = views[0].reshape(-1)
     np.subtract(s1[m:-m], s1[2 * m :], out=by_u[: -2 * m])
     by_u[-2 * m : -m] = s1[-m:]
@@ -121,11 +122,13 @@ def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], st
     return cost
 
 
-def _block(u: Array, start: Parts, factors: list[Any], limits: Array | None, limit_weight: float, steps: Steps, views: Parts) -> Array:
+def _block(
+    u: Array, start: Parts, factors: list[Any], limits: Array | None, limit_weight: float, steps: Steps, views: Sequence[Any]
+) -> Array:
     """Cost of one block with any step times and limits; fills the gradients ``views``."""
     rows = steps.rows
     states = list(np.empty((4, steps.size), u.dtype))
-    _difference_block(u, start, (None, None, None), steps, 0, [x.reshape(u.shape) for x in states])
+    forward_block(u, start, None, steps, 0, False, [x.reshape(u.shape) for x in states])
     cost = np.zeros(rows, u.dtype)
     slopes: list[Array | None] = [None] * 4
     for k, x in enumerate(states):
@@ -141,11 +144,9 @@ def _block(u: Array, start: Parts, factors: list[Any], limits: Array | None, lim
             slope = excess.reshape(-1) if slope is None else np.add(slope, excess.reshape(-1), out=slope)
         slopes[k] = slope
     if views[0] is not None:
-        control, begin, sources = _adjoint_block(slopes, steps, 0, False, views[4] is not None)
-        _deliver_control(control, views[0], steps)
-        for view, value in zip(views[1:4], begin, strict=True):
-            view[...] = value  # type: ignore[index]
-        if views[4] is not None:  # a change of t_h acts as sources (v_h, a_h, j_h) times it
-            by_dt = sum(s * x for s, x in zip(sources, states[1:], strict=True)).reshape(rows, steps.horizon, -1).sum(axis=2)
+        by_sources = np.empty((3, *u.shape), u.dtype) if views[4] is not None else None
+        adjoint_block(slopes, steps, 0, False, views[0], views[1:4], by_sources)
+        if by_sources is not None:  # a change of t_h acts as sources (v_h, a_h, j_h) times it
+            by_dt = sum(s * x.reshape(u.shape) for s, x in zip(by_sources, states[1:], strict=True)).sum(axis=2)
             views[4][...] = by_dt if views[4].shape[1] > 1 else by_dt.sum(axis=1, keepdims=True)
     return cost

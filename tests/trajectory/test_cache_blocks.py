@@ -10,10 +10,16 @@ from gradlib.trajectory import cache_blocks as blocks
 ROWS = 3
 
 
+@pytest.fixture(params=["few", "many"], autouse=True)
+def number_of_elements(request, monkeypatch):
+    """Both ways of summing: of a small block in one call, of others by sums of neighbours and a recurrence."""
+    monkeypatch.setattr(blocks, "_FEW", 1 << 40 if request.param == "few" else 0)
+
+
 def running_sum(x, backward):
     """`Steps.accumulate` of (b, H, D)."""
     flat = x.reshape(-1).copy()
-    blocks.Steps(np.ones((1, 1), x.dtype), x.shape).accumulate(flat, np.empty_like(flat), backward)
+    blocks.Steps(np.ones((1, 1), x.dtype), x.shape).accumulate(flat, backward)
     return flat.reshape(x.shape)
 
 
