@@ -438,7 +438,7 @@ def stubs() -> dict[Path, str]:
     return {
         ROOT / "core" / "methods.pyi": methods(),
         ROOT / "__init__.pyi": module("gradlib", imports_of_the_face()),
-        ROOT / "linalg.pyi": module("gradlib.linalg", "from gradlib.ops.decompose import LinAlgError as LinAlgError"),
+        ROOT / "linalg.pyi": module("gradlib.linalg", "from gradlib.ops.linalg.matrices import LinAlgError as LinAlgError"),
         ROOT / "nn" / "functional.pyi": module("gradlib.nn.functional", ""),
     }
 

@@ -84,22 +84,23 @@ from gradlib.func import vmap as vmap
 from gradlib.ops.activation import *  # noqa: F403
 from gradlib.ops.arithmetic import *  # noqa: F403
 from gradlib.ops.compare import *  # noqa: F403
-from gradlib.ops.complexes import *  # noqa: F403
+from gradlib.ops.complex import *  # noqa: F403
 from gradlib.ops.contract import *  # noqa: F403
 from gradlib.ops.convert import *  # noqa: F403
 from gradlib.ops.create import *  # noqa: F403
-from gradlib.ops.data import *  # noqa: F403
 from gradlib.ops.distance import *  # noqa: F403
 from gradlib.ops.elementwise import *  # noqa: F403
-from gradlib.ops.equations import *  # noqa: F403
-from gradlib.ops.extreme import *  # noqa: F403
+from gradlib.ops.from_data import *  # noqa: F403
 from gradlib.ops.gather import *  # noqa: F403
 from gradlib.ops.in_place import *  # noqa: F403
 from gradlib.ops.index import *  # noqa: F403
 from gradlib.ops.join import *  # noqa: F403
-from gradlib.ops.linalg import *  # noqa: F403
+from gradlib.ops.linalg.determinant import *  # noqa: F403
+from gradlib.ops.linalg.norms import *  # noqa: F403
+from gradlib.ops.linalg.products import *  # noqa: F403
+from gradlib.ops.linalg.solve import *  # noqa: F403
 from gradlib.ops.masked import *  # noqa: F403
-from gradlib.ops.moments import *  # noqa: F403
+from gradlib.ops.minmax import *  # noqa: F403
 from gradlib.ops.powers import *  # noqa: F403
 from gradlib.ops.product import *  # noqa: F403
 from gradlib.ops.random import *  # noqa: F403
@@ -114,6 +115,7 @@ from gradlib.ops.slices import *  # noqa: F403
 from gradlib.ops.softmax import *  # noqa: F403
 from gradlib.ops.sort import *  # noqa: F403
 from gradlib.ops.storage import *  # noqa: F403
+from gradlib.ops.variance import *  # noqa: F403
 
 __version__ = "0.1.0"
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-from gradlib.ops.decompose import LinAlgError as LinAlgError
+from gradlib.ops.linalg.matrices import LinAlgError as LinAlgError
 from gradlib.core.methods import _Max, _Min, _Sort, _TopK, _KthValue, _Median, _Cummax, _Cummin, _MinMax, _Slogdet, _Eigh, _SVD, _QR, _Lstsq
 from gradlib.backend.device import device as _device_type
 from gradlib.core.random import Generator as Generator

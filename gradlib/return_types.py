@@ -3,10 +3,10 @@
 Source: torch.return_types.
 """
 
-from gradlib.ops.decompose import QR as linalg_qr, SVD as linalg_svd, Eigh as linalg_eigh
-from gradlib.ops.equations import Lstsq as linalg_lstsq
-from gradlib.ops.extreme import Max as max, Min as min, MinMax as aminmax
-from gradlib.ops.linalg import Slogdet as linalg_slogdet
+from gradlib.ops.linalg.decompositions import QR as linalg_qr, SVD as linalg_svd, Eigh as linalg_eigh
+from gradlib.ops.linalg.determinant import Slogdet as linalg_slogdet
+from gradlib.ops.linalg.solve import Lstsq as linalg_lstsq
+from gradlib.ops.minmax import Max as max, Min as min, MinMax as aminmax
 from gradlib.ops.scan import Cummax as cummax, Cummin as cummin
 from gradlib.ops.sort import KthValue as kthvalue, Median as median, Sort as sort, TopK as topk
 

@@ -127,6 +127,7 @@ class RowsCtx:
 
 def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
     """A Function on whole values that is the given one for each row."""
+
     def rows(level: Level, values: Any) -> tuple[Any, ...]:
         flat = map_leaves(lambda v, d: v if d is None or v is None else level.rows(v), values, dims)
         return tuple(flat)

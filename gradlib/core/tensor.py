@@ -94,7 +94,7 @@ class AccumulateGrad(Node):
             if leaf is not None and leaf._node is None:
                 pass  # it wants no gradient any more
             elif meta.grad is None:
-                    meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
+                meta.grad = wrap(g if unshared and self._fits(g) else self._laid_out(g))
             else:
                 add(meta.grad, g, "backward's addition to .grad")
         if meta.accumulated_hooks:

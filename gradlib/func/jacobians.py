@@ -9,8 +9,8 @@ from typing import Any
 from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.tensor import Tensor, raw, wrap
+from gradlib.func.leaves import lent
 from gradlib.func.level import Level, check_randomness
-from gradlib.func.live import lent
 from gradlib.func.transforms import Argnums, jvp, places, vjp
 from gradlib.func.tree import flatten, map_leaves, unflatten
 from gradlib.ops.join import cat, stack

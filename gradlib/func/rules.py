@@ -14,7 +14,7 @@ from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.declaration import Op
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import Tensor
-from gradlib.ops.data import as_tensor
+from gradlib.ops.from_data import as_tensor
 
 Rule = Callable[[Any, Any, tuple[Any, ...]], Any]
 

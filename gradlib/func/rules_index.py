@@ -15,8 +15,8 @@ from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.func.level import Level
 from gradlib.func.rules import aligned, any_held, ndim, perform, rule, run, whole
 from gradlib.ops.convert import to
-from gradlib.ops.data import as_tensor
 from gradlib.ops.dims import wrap_dim
+from gradlib.ops.from_data import as_tensor
 
 
 @rule("slice")

@@ -12,7 +12,7 @@ from gradlib.core.batched import spread_as
 from gradlib.core.forward import Level as ForwardLevel
 from gradlib.core.modes import as_outside, enable_grad, local, next_seq
 from gradlib.core.tensor import Tensor
-from gradlib.func.live import differentiating, finish, fresh, handed, is_live, lent, settled
+from gradlib.func.leaves import differentiating, finish, fresh, handed, is_live, lent, settled
 from gradlib.func.tree import Structure, flatten, map_leaves, unflatten
 from gradlib.ops.create import zeros_like
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from gradlib.core.modes import no_grad
 from gradlib.core.tensor import Tensor
-from gradlib.ops.data import tensor
+from gradlib.ops.from_data import tensor
 from gradlib.ops.join import cat, stack
-from gradlib.ops.moments import vector_norm
+from gradlib.ops.linalg.norms import vector_norm
 
 __all__ = [
     "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "vector_to_parameters",

@@ -14,8 +14,8 @@ from gradlib.core.op import composite, op
 from gradlib.core.random import default_generator
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.create import zeros_like
+from gradlib.ops.dtype_rules import in_single, takes
 from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
-from gradlib.ops.kinds import in_single, takes
 from gradlib.ops.select import where_op
 
 __all__ = ["dropout", "relu"]  # the others are gradlib.nn.functional's only

@@ -17,7 +17,7 @@ from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import as_element, zeros_like
-from gradlib.ops.kinds import takes
+from gradlib.ops.dtype_rules import takes
 
 __all__ = ["add", "addcdiv", "addcmul", "div", "floor_divide", "fmod", "lerp", "mul", "remainder", "rsub", "sub", "true_divide"]
 

@@ -15,7 +15,7 @@ from gradlib.core.op import CompiledOp, composite, inplace_name, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import zeros_like
-from gradlib.ops.kinds import takes
+from gradlib.ops.dtype_rules import takes
 
 __all__ = [
     "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "eq",

@@ -15,8 +15,8 @@ from gradlib.core.batched import Batched
 from gradlib.core.op import op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops import create
-from gradlib.ops.data import tensor as data_tensor
 from gradlib.ops.dims import sizes_of
+from gradlib.ops.from_data import tensor as data_tensor
 
 __all__ = [
     "detach", "fill", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed",

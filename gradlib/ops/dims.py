@@ -50,3 +50,8 @@ def sizes_of(arguments: tuple[Any, ...]) -> tuple[int, ...]:
         return tuple(operator.index(size) for size in arguments)
     except TypeError:
         raise TypeError(f"a shape must be integers or a tuple of them, got {arguments!r}") from None
+
+
+def part_at(dim: int, ndim: int, part: Any) -> tuple[Any, ...]:
+    """The index that applies ``part`` to one dimension."""
+    return (slice(None),) * wrap_dim(dim, ndim) + (part,)

@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.core.op import composite, op
 from gradlib.ops.elementwise import abs, sgn
-from gradlib.ops.moments import vector_norm
+from gradlib.ops.linalg.norms import vector_norm
 from gradlib.ops.product import matmul, multiplied, one_dtype
 from gradlib.ops.reduce import sum as total
 from gradlib.ops.select import where_op

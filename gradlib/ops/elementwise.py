@@ -12,7 +12,7 @@ from gradlib.backend.array import is_array, special
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
 from gradlib.ops.create import zeros_like
-from gradlib.ops.kinds import in_single, takes
+from gradlib.ops.dtype_rules import in_single, takes
 from gradlib.ops.select import where_op
 
 __all__ = [

@@ -11,13 +11,14 @@ import numpy as np
 from gradlib.backend.array import Namespace, row_major
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor
-from gradlib.ops.dims import wrap_dim
+from gradlib.ops.create import zeros_of
+from gradlib.ops.dims import part_at, wrap_dim
 from gradlib.ops.shape import expand, reshape, unsqueeze
-from gradlib.ops.slices import narrow, split_with_sizes, unbind
+from gradlib.ops.slices import narrow
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cat", "chunk", "column_stack", "dsplit",
-    "dstack", "hsplit", "hstack", "meshgrid", "split", "stack", "tensor_split", "vsplit", "vstack",
+    "dstack", "hsplit", "hstack", "meshgrid", "split", "split_with_sizes", "stack", "tensor_split", "unbind", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -125,6 +126,67 @@ def column_stack(tensors: Sequence[Any]) -> Any:
 
 
 # ---- into several ---------------------------------------------------------------------------------------------------------------
+
+
+def _present(g: list[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The gradients of several outputs, with zeros for outputs that nothing used."""
+    like = next(each for each in g if each is not None)
+    return [zeros_of(like, shape) if each is None else each for each, shape in zip(g, shapes, strict=True)]
+
+
+def _unbound(g: list[Any], shape: tuple[int, ...], dim: int) -> Any:
+    at = wrap_dim(dim, len(shape))
+    part = shape[:at] + shape[at + 1 :]
+    return stack(_present(g, [part] * len(g)), at)
+
+
+@op("linear", view=True, outputs=("first", "others"), complex="explicit", input=lambda g, input_shape, dim: _unbound(g, input_shape, dim))
+def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
+    """Every position along a dimension as a tensor of its own; views, which cannot be written in place while they are recorded.
+
+    Source: torch.unbind.
+    """
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    at = wrap_dim(dim, input.ndim)
+    before = (slice(None),) * at
+    return tuple(input[(*before, i, ...)] for i in range(input.shape[at]))
+
+
+def _iterate(self: Tensor) -> Any:
+    """The positions along the first dimension, as ``unbind`` gives them. Raises: TypeError for a 0-d tensor."""
+    if not self._array.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self))
+
+
+publish(_iterate, "__iter__")
+
+
+def _joined(g: list[Any], shape: tuple[int, ...], sizes: Sequence[int], dim: int) -> Any:
+    at = wrap_dim(dim, len(shape))
+    return cat(_present(g, [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]), at)
+
+
+@op(
+    "linear", view=True, outputs=("first", "others"), complex="explicit",
+    input=lambda g, input_shape, split_sizes, dim: _joined(g, input_shape, split_sizes, dim),
+)  # fmt: skip
+def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
+    """Consecutive slices of the given sizes along a dimension, as views.
+
+    Raises: RuntimeError unless the sizes add up to the dimension's. Source: torch.split_with_sizes.
+    """
+    if not input.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    at = wrap_dim(dim, input.ndim)
+    if min(split_sizes, default=0) < 0 or sum(split_sizes) != input.shape[at]:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {input.shape[at]} (input tensor's size at "
+            f"dimension {at}), but got split_sizes={list(split_sizes)}"
+        )
+    ends = [sum(split_sizes[: i + 1]) for i in range(len(split_sizes))]
+    return tuple(input[part_at(at, input.ndim, slice(end - size, end))] for end, size in zip(ends, split_sizes, strict=True))
 
 
 @composite(method=False)

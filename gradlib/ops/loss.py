@@ -11,10 +11,10 @@ from gradlib.backend.array import Array, Namespace, is_array
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.activation import logsigmoid
+from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sigmoid, sign, square
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index as pick
-from gradlib.ops.kinds import takes
 from gradlib.ops.reduce import back, mean, sum, total
 from gradlib.ops.select import where_op
 from gradlib.ops.softmax import log_softmax

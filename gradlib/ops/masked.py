@@ -1,4 +1,4 @@
-"""Reading and writing where a mask holds, and finding places in sorted numbers."""
+"""Reading and writing where a mask holds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradlib.ops.scan import cumsum
 from gradlib.ops.select import clamp_min, where
 from gradlib.ops.shape import expand
 
-__all__ = ["bucketize", "index_fill", "masked_fill", "masked_scatter", "masked_select", "searchsorted"]
+__all__ = ["index_fill", "masked_fill", "masked_scatter", "masked_select"]
 
 
 def _mask(name: str, mask: Any) -> Any:
@@ -116,72 +116,3 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     with on_device_of(raw(index)):
         mask = index_put_op(namespace(raw(index)).zeros(size, bool), True, places[-1:])
     return masked_fill(input, mask.reshape((-1, *(1,) * (input.ndim - dim - 1)) if input.ndim else ()), value)
-
-
-# ---- sorted numbers -------------------------------------------------------------------------------------------------------------------
-
-
-@op("none", also=("sorted_sequence", "input", "sorter"))
-def searchsorted_op(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
-    """Where each value would go into its sorted line."""
-    values = xp.asarray(input)
-    if sorted_sequence.ndim == 1:
-        return xp.searchsorted(sorted_sequence, values, side="right" if right else "left", sorter=sorter)
-    ordered = sorted_sequence if sorter is None else xp.take_along_axis(sorted_sequence, sorter, axis=-1)
-    size = ordered.shape[-1]
-    low, high = xp.zeros(values.shape, np.int64), xp.full(values.shape, size, np.int64)
-    for _ in range(size.bit_length()):  # bisect every row at once
-        middle = (low + high) // 2
-        there = xp.take_along_axis(ordered, xp.minimum(middle, size - 1), axis=-1)
-        nan = values != values
-        after = (there <= values) | nan if right else (there < values) | (nan & (there == there))
-        after &= low < high
-        low, high = xp.where(after, middle + 1, low), xp.where(after, high, middle)
-    return low
-
-
-@composite(method=False)
-def searchsorted(
-    sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
-) -> Any:
-    """Where each value would have to be inserted to keep a sequence in order. NaN counts as larger than every number.
-
-    Args:
-        sorted_sequence: (n,), or (..., n) with rows in ascending order.
-        input: any shape for one sequence, (..., m) for rows; or a number.
-        out_int32: give int32 instead of int64.
-        right: behind equal elements instead of before them.
-        side: "left" or "right", the same in words.
-        sorter: the places that put sorted_sequence in order, when it is not.
-    Raises: RuntimeError for shapes that do not fit and for right against side. Source: torch.searchsorted.
-    """
-    if side not in (None, "left", "right"):
-        raise RuntimeError(f"searchsorted: side can only be 'left' or 'right' but got {side}")
-    if side == "left" and right:
-        raise RuntimeError("searchsorted: side and right can't be set to opposites, got side of left while right was True")
-    shape, given = tuple(sorted_sequence.shape), tuple(getattr(input, "shape", ()))
-    if not shape or (len(shape) > 1 and (len(given) != len(shape) or given[:-1] != shape[:-1])):
-        raise RuntimeError(
-            "searchsorted: the sequence should have 1 dimension, or all dimensions but the last in common with the input, got "
-            f"{list(shape)} and {list(given)}"
-        )
-    if sorter is not None and tuple(sorter.shape) != shape:
-        raise RuntimeError(f"searchsorted: sorter must have the sequence's shape {list(shape)}, got {list(sorter.shape)}")
-    found = searchsorted_op(sorted_sequence, input, right or side == "right", sorter)
-    if not out_int32:
-        return found
-    return found.to(dtypes.int32) if isinstance(found, Tensor) else found.astype(dtypes.int32)
-
-
-@composite(method=False)
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """The number of the interval between boundaries (a vector in ascending order) into which each value falls.
-
-    Args:
-        input: any shape, or a number.
-        right: whether a value equal to a boundary falls into the interval above it.
-    Raises: RuntimeError for boundaries that are no vector. Source: torch.bucketize.
-    """
-    if boundaries.ndim != 1:
-        raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got shape {list(boundaries.shape)}")
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

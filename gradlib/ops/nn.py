@@ -14,7 +14,7 @@ from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
-from gradlib.ops.moments import vector_norm
+from gradlib.ops.linalg.norms import vector_norm
 from gradlib.ops.product import matmul, multiplied, multiply_stacks, one_dtype, rows
 from gradlib.ops.reduce import count, mean, spread
 

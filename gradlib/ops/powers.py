@@ -13,8 +13,8 @@ from gradlib.backend.array import is_array
 from gradlib.core.op import op, publish
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import ones_like, zeros_like
+from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import log, sigmoid
-from gradlib.ops.kinds import takes
 from gradlib.ops.select import where_op
 
 __all__ = ["atan2", "hypot", "logaddexp", "pow"]

@@ -13,7 +13,7 @@ from gradlib.backend.dtype import is_bfloat16
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
-from gradlib.ops.complexes import conj
+from gradlib.ops.complex import conj
 from gradlib.ops.convert import fill
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.shape import expand

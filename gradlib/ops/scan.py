@@ -12,7 +12,6 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, accumulate, row_major, running_fold
 from gradlib.core.op import composite, op
-from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
 from gradlib.ops.join import cat
@@ -20,6 +19,7 @@ from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim, unsqueeze
 from gradlib.ops.slices import select
+from gradlib.ops.take_along import put_along
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "trapezoid"]
 

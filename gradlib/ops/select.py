@@ -8,7 +8,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.dtype import promote
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
-from gradlib.ops.kinds import takes
+from gradlib.ops.dtype_rules import takes
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimum", "where"]
 

@@ -1,4 +1,4 @@
-"""Views of a part of a tensor: a slice, a diagonal, windows, the parts of complex numbers; and several views at once."""
+"""Views of a part of a tensor: a slice, a diagonal, windows, any sizes and strides."""
 
 from __future__ import annotations
 
@@ -9,30 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, address, is_dense, strided
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import ask
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.convert import contiguous, to
-from gradlib.ops.create import zeros_of
-from gradlib.ops.dims import sizes_of, wrap_dim
+from gradlib.ops.convert import to
+from gradlib.ops.dims import part_at, sizes_of, wrap_dim
 from gradlib.ops.index import slice_op
 
-__all__ = [
-    "as_strided", "diag", "diag_embed", "diagonal", "narrow", "select",
-    "split_with_sizes", "unbind", "view_as_complex", "view_as_real",
-]  # fmt: skip
+__all__ = ["as_strided", "diag", "diag_embed", "diagonal", "narrow", "select"]
 
 
 # ---- a slice --------------------------------------------------------------------------------------------------------------------
-
-
-def _at(dim: int, ndim: int, part: Any) -> tuple[Any, ...]:
-    """The index that applies ``part`` to one dimension."""
-    return (slice(None),) * wrap_dim(dim, ndim) + (part,)
 
 
 @composite
@@ -55,7 +45,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     begin += size if begin < 0 else 0
     if begin + length > size:
         raise RuntimeError(f"start ({begin}) + length ({length}) exceeds dimension size ({size}).")
-    return slice_op(input, _at(at, input.ndim, slice(begin, begin + length)))
+    return slice_op(input, part_at(at, input.ndim, slice(begin, begin + length)))
 
 
 @composite
@@ -66,75 +56,7 @@ def select(input: Any, dim: int, index: Any) -> Any:
     at, number = wrap_dim(dim, input.ndim), operator.index(index)
     if not -input.shape[at] <= number < input.shape[at]:
         raise IndexError(f"select(): index {number} out of range for tensor of size {list(input.shape)} at dimension {at}")
-    return slice_op(input, (*_at(at, input.ndim, number), ...))
-
-
-# ---- several views --------------------------------------------------------------------------------------------------------------
-
-
-def _present(g: list[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """The gradients of several outputs, with zeros for outputs that nothing used."""
-    like = next(each for each in g if each is not None)
-    return [zeros_of(like, shape) if each is None else each for each, shape in zip(g, shapes, strict=True)]
-
-
-def _unbound(g: list[Any], shape: tuple[int, ...], dim: int) -> Any:
-    from gradlib.ops.join import stack
-
-    at = wrap_dim(dim, len(shape))
-    part = shape[:at] + shape[at + 1 :]
-    return stack(_present(g, [part] * len(g)), at)
-
-
-@op("linear", view=True, outputs=("first", "others"), complex="explicit", input=lambda g, input_shape, dim: _unbound(g, input_shape, dim))
-def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
-    """Every position along a dimension as a tensor of its own; views, which cannot be written in place while they are recorded.
-
-    Source: torch.unbind.
-    """
-    if not input.ndim:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    at = wrap_dim(dim, input.ndim)
-    before = (slice(None),) * at
-    return tuple(input[(*before, i, ...)] for i in range(input.shape[at]))
-
-
-def _iterate(self: Tensor) -> Any:
-    """The positions along the first dimension, as ``unbind`` gives them. Raises: TypeError for a 0-d tensor."""
-    if not self._array.ndim:
-        raise TypeError("iteration over a 0-d tensor")
-    return iter(unbind(self))
-
-
-publish(_iterate, "__iter__")
-
-
-def _joined(g: list[Any], shape: tuple[int, ...], sizes: Sequence[int], dim: int) -> Any:
-    from gradlib.ops.join import cat
-
-    at = wrap_dim(dim, len(shape))
-    return cat(_present(g, [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]), at)
-
-
-@op(
-    "linear", view=True, outputs=("first", "others"), complex="explicit",
-    input=lambda g, input_shape, split_sizes, dim: _joined(g, input_shape, split_sizes, dim),
-)  # fmt: skip
-def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
-    """Consecutive slices of the given sizes along a dimension, as views.
-
-    Raises: RuntimeError unless the sizes add up to the dimension's. Source: torch.split_with_sizes.
-    """
-    if not input.ndim:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    at = wrap_dim(dim, input.ndim)
-    if min(split_sizes, default=0) < 0 or sum(split_sizes) != input.shape[at]:
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {input.shape[at]} (input tensor's size at "
-            f"dimension {at}), but got split_sizes={list(split_sizes)}"
-        )
-    ends = [sum(split_sizes[: i + 1]) for i in range(len(split_sizes))]
-    return tuple(input[_at(at, input.ndim, slice(end - size, end))] for end, size in zip(ends, split_sizes, strict=True))
+    return slice_op(input, (*part_at(at, input.ndim, number), ...))
 
 
 # ---- diagonals ------------------------------------------------------------------------------------------------------------------
@@ -262,7 +184,7 @@ def unfold_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: int,
     at = wrap_dim(dim, len(shape))
     count = input.shape[at]
     for k in range(size):
-        made[_at(at, len(shape), slice(k, k + (count - 1) * step + 1, step))] += input[..., k]
+        made[part_at(at, len(shape), slice(k, k + (count - 1) * step + 1, step))] += input[..., k]
     return made
 
 
@@ -390,33 +312,3 @@ def as_strided_gather(xp: Namespace, input: Any, size: Any, stride: Any, start: 
     if 0 in size:
         return xp.zeros(size, input.dtype)
     return xp.append(input.ravel(), xp.zeros(1, input.dtype))[_sources(xp, input.shape, size, stride, start, layout)]
-
-
-# ---- complex numbers as pairs ---------------------------------------------------------------------------------------------------
-
-
-@op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_complex(contiguous(g)))
-def view_as_real(xp: Namespace, input: Any) -> Any:
-    """Complex numbers as real ones with a last dimension of size 2; a view. Raises: RuntimeError for real input."""
-    if input.dtype.kind != "c":
-        raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
-    real = dtypes.to_real(input.dtype)
-    return strided(input, (*input.shape, 2), (*input.strides, real.itemsize), dtype=real)
-
-
-@op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_real(contiguous(g)))
-def view_as_complex(xp: Namespace, input: Any) -> Any:
-    """Pairs along the last dimension as complex numbers; a view.
-
-    Raises: RuntimeError unless the last dimension has size 2 and stride 1, and the others even strides.
-    Source: torch.view_as_complex.
-    """
-    if input.dtype not in (dtypes.float32, dtypes.float64):
-        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
-    if not input.ndim or input.shape[-1] != 2:
-        raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(input.shape)}")
-    if input.size and input.strides[-1] != input.itemsize:
-        raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
-    if input.size and any(step % (2 * input.itemsize) for step in input.strides[:-1]):
-        raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
-    return strided(input, input.shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(input.dtype))

@@ -14,8 +14,8 @@ from gradlib.core.modes import watch, writing
 from gradlib.core.op import composite, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import empty
-from gradlib.ops.data import tensor as data_tensor
 from gradlib.ops.dims import sizes_of
+from gradlib.ops.from_data import tensor as data_tensor
 from gradlib.ops.join import chunk, split
 from gradlib.ops.shape import turns
 from gradlib.ops.slices import as_strided, narrow

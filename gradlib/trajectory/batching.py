@@ -9,7 +9,7 @@ from gradlib.core.dispatch import dispatch
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level
 from gradlib.func.rules import RULES
-from gradlib.ops.data import as_tensor
+from gradlib.ops.from_data import as_tensor
 from gradlib.trajectory.layout import batch_and_joints
 from gradlib.trajectory.smoothness import wanted_of
 

@@ -9,7 +9,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.data import tensor
+from gradlib.ops.from_data import tensor
 
 
 def _made(array: np.ndarray, device: Any, dtype: Any) -> Tensor:

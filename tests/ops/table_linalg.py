@@ -9,7 +9,7 @@ import numpy as np
 
 import gradlib
 from gradlib import linalg
-from gradlib.ops.linalg import cofactors
+from gradlib.ops.linalg.determinant import cofactors
 from tests.ops.case import Case, Rng, normal
 
 INF = float("inf")

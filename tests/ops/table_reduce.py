@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib.ops import along, moments, reduce
+from gradlib.ops import reduce, take_along
+from gradlib.ops.linalg import norms
 from tests.ops.case import Case, Rng, normal, spread
 
 ALL = ("float64", "float32", "float16", "bfloat16")
@@ -58,7 +59,7 @@ def norm_rows() -> list[Case]:
     for p in (0, 0.5, 1, 1.5, 2, 3, math.inf, -math.inf, -1, -2.5):
         rows.append(
             Case(
-                "vector_norm", lambda a, p=p: moments.vector_norm(a, p, 1), spread((3, 4)), lambda a, p=p: p_norm(a, p, 1),
+                "vector_norm", lambda a, p=p: norms.vector_norm(a, p, 1), spread((3, 4)), lambda a, p=p: p_norm(a, p, 1),
                 second=abs(p) != math.inf and p != 0, complex=abs(p) != math.inf, label=f"p={p}",
             )
         )  # fmt: skip
@@ -128,7 +129,7 @@ CASES = [
     # ---- norms ----
     *norm_rows(),
     Case(
-        "vector_norm", lambda a: moments.vector_norm(a, 3, (0, 2), True), spread(SHAPE),
+        "vector_norm", lambda a: norms.vector_norm(a, 3, (0, 2), True), spread(SHAPE),
         lambda a: p_norm(a, 3, (0, 2))[None, :, None], label="dims",
     ),
     Case(
@@ -165,20 +166,20 @@ CASES = [
     ),
     # ---- the pair behind them ----
     Case(
-        "take_along", lambda a, i: along.take_along(a, i, 1),
+        "take_along", lambda a, i: take_along.take_along(a, i, 1),
         lambda rng: [rng.standard_normal((2, 3, 2)), np.array([[[0, 2], [1, 0]]] * 2)],
         lambda a, i: np.stack([a[:, [0, 1], 0], a[:, [2, 0], 1]], -1), complex=True,
     ),
     Case(
-        "take_along", lambda a, i: along.take_along(a, i, 0, True), lambda rng: [rng.standard_normal(4), np.array([1, 1, 3])],
+        "take_along", lambda a, i: take_along.take_along(a, i, 0, True), lambda rng: [rng.standard_normal(4), np.array([1, 1, 3])],
         lambda a, i: np.array([a[1], a[1], a[3]]), complex=True, label="repeated",
     ),
     Case(
-        "put_along", lambda a, i: along.put_along(a, i, 1, 3), lambda rng: [rng.standard_normal((2, 2)), np.array([[2, 0], [1, 2]])],
+        "put_along", lambda a, i: take_along.put_along(a, i, 1, 3), lambda rng: [rng.standard_normal((2, 2)), np.array([[2, 0], [1, 2]])],
         lambda a, i: np.array([[a[0, 1], 0, a[0, 0]], [0, a[1, 0], a[1, 1]]]), complex=True,
     ),
     Case(
-        "put_along", lambda a, i: along.put_along(a, i, 0, 4, True), lambda rng: [rng.standard_normal(3), np.array([1, 1, 3])],
+        "put_along", lambda a, i: take_along.put_along(a, i, 0, 4, True), lambda rng: [rng.standard_normal(3), np.array([1, 1, 3])],
         lambda a, i: np.array([0, a[0] + a[1], 0, a[2]]), complex=True, label="repeated",
     ),
 ]  # fmt: skip

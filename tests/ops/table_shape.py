@@ -8,8 +8,9 @@ import numpy as np
 
 import gradlib
 from gradlib.ops.convert import contiguous
+from gradlib.ops.join import split_with_sizes
 from gradlib.ops.shape import view, view_dtype
-from gradlib.ops.slices import as_strided_backward, as_strided_gather, diagonal_backward, split_with_sizes, unfold, unfold_backward
+from gradlib.ops.slices import as_strided_backward, as_strided_gather, diagonal_backward, unfold, unfold_backward
 from tests.ops.case import Case, normal
 
 ALL = ("float64", "float32", "float16", "bfloat16")

@@ -1,11 +1,7 @@
 """Profilers: ranges for NVIDIA's and Intel's tools, tables and traces of one's own. README.md beside this file says how to use them."""
 
 from gradlib.autograd.profiler.event_list import EventList as EventList
-from gradlib.autograd.profiler.events import (
-    FunctionEvent as FunctionEvent,
-    FunctionEventAvg as FunctionEventAvg,
-    Kernel as Kernel,
-)
+from gradlib.autograd.profiler.events import FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg, Kernel as Kernel
 from gradlib.autograd.profiler.itt import emit_itt as emit_itt
 from gradlib.autograd.profiler.nsys import load_nsys as load_nsys
 from gradlib.autograd.profiler.nvprof import load_nvprof as load_nvprof

@@ -14,10 +14,11 @@ from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import zeros_of
-from gradlib.ops.decompose import LinAlgError, adjoint, attempt, iterate, matrices, nan_of, nan_where, solve_triangle
 from gradlib.ops.elementwise import abs
+from gradlib.ops.linalg.matrices import LinAlgError, adjoint, attempt, iterate, matrices, nan_of, nan_where
 from gradlib.ops.product import matmul
-from gradlib.ops.reduce import sum as total
+from gradlib.ops.rearrange import tril, triu
+from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op
 from gradlib.ops.shape import expand
 
@@ -25,8 +26,80 @@ __all__ = ["inverse", "pinverse"]
 
 Lstsq = namedtuple("Lstsq", ["solution", "residuals", "rank", "singular_values"])
 
+# ---- triangular systems ------------------------------------------------------------------------------------------------------
 
-# ---- inverses -----------------------------------------------------------------------------------------------------------------------
+
+def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool) -> list[Any]:
+    inner = solve_triangle(A.mT, g, not upper, unitriangular)
+    if out is None:
+        return [None, inner]
+    outer = -(inner @ out.mT)
+    return [triu(outer, 1 if unitriangular else 0) if upper else tril(outer, -1 if unitriangular else 0), inner]
+
+
+@op("other", promote=matrices("solve_triangular"), sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes)
+def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
+    """The solution by the triangle of a matrix alone; B is a list of one."""
+    (B,) = B
+    A = xp.triu(A) if upper else xp.tril(A)
+    if unitriangular:
+        A = xp.where(xp.eye(A.shape[-1], dtype=bool), 1, A)
+    try:
+        X = xp.linalg.solve(A, B)
+    except np.linalg.LinAlgError:
+        return _substituted(A, B, upper)
+    return X if xp is not np or np.isfinite(X).all() else _substituted(A, B, upper)
+
+
+def _substituted(A: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray:
+    """The same row by row, with inf and NaN only in the rows to which they belong: for zeros on the diagonal, and what is not finite."""
+    X = np.empty(np.broadcast_shapes((*A.shape[:-1], 1), B.shape), B.dtype)
+    size = A.shape[-1]
+    for i in reversed(range(size)) if upper else range(size):
+        known = slice(i + 1, None) if upper else slice(i)
+        X[..., i, :] = (B[..., i, :] - np.sum(A[..., i, known, None] * X[..., known, :], axis=-2)) / A[..., i, i, None]
+    return X
+
+
+def solve_triangle(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
+    """The solution X of A X = B for triangular matrices A, of which the other triangle is not looked at."""
+    return solve_triangular_op(A, [B], upper, unitriangular)
+
+
+def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
+    """A and B in their common batch shape."""
+    inner = B.shape[-2 if left else -1]
+    if A.shape[-1] != inner:
+        equation = "AX = B" if left else "XA = B"
+        raise RuntimeError(
+            f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({list(A.shape)} and {list(B.shape)})"
+        )
+    try:
+        batch = np.broadcast_shapes(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+    except ValueError:
+        raise RuntimeError(f"linalg.{name}: the batches of {list(A.shape)} and {list(B.shape)} do not broadcast") from None
+    return expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:]))
+
+
+@composite(method=False)
+def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """The X for which A X = B (or X A = B), where A is triangular; the other triangle is not looked at.
+
+    Args:
+        A: (..., n, n), float or complex.
+        B: (..., n, k), or (..., k, n) for X A = B; the batches broadcast.
+        upper: whether A is an upper triangle.
+        left: whether A stands on the left.
+        unitriangular: take A's diagonal as ones.
+    Returns: X; inf or NaN where A's diagonal is zero.
+    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.solve_triangular.
+    """
+    matrices("solve_triangular", square=True)([A, B])
+    A, B = _fit_together("solve_triangular", A, B, left)
+    return solve_triangle(A, B, upper, unitriangular) if left else solve_triangle(A.mT, B.mT, not upper, unitriangular).mT
+
+
+# ---- inverses ----------------------------------------------------------------------------------------------------------------
 
 
 def _attempt_regular(name: str, advice: str, function: Any, A: Any, *rest: Any) -> Any:
@@ -135,7 +208,7 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     return pinv(input, rcond)
 
 
-# ---- equations ----------------------------------------------------------------------------------------------------------------------
+# ---- systems of equations ----------------------------------------------------------------------------------------------------
 
 
 def _solve_slopes(g: Any, A: Any, out: Any) -> list[Any]:
@@ -147,21 +220,6 @@ def _solve_slopes(g: Any, A: Any, out: Any) -> list[Any]:
 def solve_op(xp: Any, A: Any, B: Any) -> Any:
     """The X of A X = B; B is a list of one."""
     return _attempt_regular("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, A, *B)
-
-
-def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
-    """A and B in their common batch shape."""
-    inner = B.shape[-2 if left else -1]
-    if A.shape[-1] != inner:
-        equation = "AX = B" if left else "XA = B"
-        raise RuntimeError(
-            f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({list(A.shape)} and {list(B.shape)})"
-        )
-    try:
-        batch = np.broadcast_shapes(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
-    except ValueError:
-        raise RuntimeError(f"linalg.{name}: the batches of {list(A.shape)} and {list(B.shape)} do not broadcast") from None
-    return expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:]))
 
 
 @composite(method=False)
@@ -183,24 +241,6 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     A, B = _fit_together("solve", A, B[..., None] if vector else B, left)
     X = solve_op(A, [B]) if left else solve_op(A.mT, [B.mT]).mT
     return X[..., 0] if vector else X
-
-
-@composite(method=False)
-def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
-    """The X for which A X = B (or X A = B), where A is triangular; the other triangle is not looked at.
-
-    Args:
-        A: (..., n, n), float or complex.
-        B: (..., n, k), or (..., k, n) for X A = B; the batches broadcast.
-        upper: whether A is an upper triangle.
-        left: whether A stands on the left.
-        unitriangular: take A's diagonal as ones.
-    Returns: X; inf or NaN where A's diagonal is zero.
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.solve_triangular.
-    """
-    matrices("solve_triangular", square=True)([A, B])
-    A, B = _fit_together("solve_triangular", A, B, left)
-    return solve_triangle(A, B, upper, unitriangular) if left else solve_triangle(A.mT, B.mT, not upper, unitriangular).mT
 
 
 @composite(method=False)
@@ -238,7 +278,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         X = where_op(infinite, math.nan, matmul(inverse, right))
         residuals = zeros_of(values, (0,))
         if rows > columns and driver != "gelsy" and (type(rank) is Batched or bool((rank == columns).all())):
-            residuals = total(abs(matmul(A, X) - right) ** 2, -2)
+            residuals = sum(abs(matmul(A, X) - right) ** 2, -2)
     rank = rank if driver != "gels" else rank.reshape((-1,))[:0]
     shown = values if driver in ("gelsd", "gelss") else zeros_of(values, (0,))
     return Lstsq(X[..., 0] if vector else X, residuals, rank, shown)

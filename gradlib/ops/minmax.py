@@ -8,10 +8,10 @@ from typing import Any
 from gradlib.backend.array import Namespace, is_array, row_major
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
-from gradlib.ops.along import put_along
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import axes, kept, spread, sum
 from gradlib.ops.select import maximum, minimum, where_op
+from gradlib.ops.take_along import put_along
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 

@@ -6,12 +6,14 @@ import math
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Namespace, strided
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
+from gradlib.ops.convert import contiguous
 from gradlib.ops.create import zeros_like
 from gradlib.ops.select import where_op
 
-__all__ = ["angle", "complex", "conj", "conj_physical", "imag", "real", "resolve_conj"]
+__all__ = ["angle", "complex", "conj", "conj_physical", "imag", "real", "resolve_conj", "view_as_complex", "view_as_real"]
 
 
 @op("linear", view=True, complex="explicit", input=lambda g: g)
@@ -111,3 +113,33 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
     out.real = real
     out.imag = imag
     return out
+
+
+# ---- as pairs of real numbers ------------------------------------------------------------------------------------------------
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_complex(contiguous(g)))
+def view_as_real(xp: Namespace, input: Any) -> Any:
+    """Complex numbers as real ones with a last dimension of size 2; a view. Raises: RuntimeError for real input."""
+    if input.dtype.kind != "c":
+        raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
+    real = dtypes.to_real(input.dtype)
+    return strided(input, (*input.shape, 2), (*input.strides, real.itemsize), dtype=real)
+
+
+@op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_real(contiguous(g)))
+def view_as_complex(xp: Namespace, input: Any) -> Any:
+    """Pairs along the last dimension as complex numbers; a view.
+
+    Raises: RuntimeError unless the last dimension has size 2 and stride 1, and the others even strides.
+    Source: torch.view_as_complex.
+    """
+    if input.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
+    if not input.ndim or input.shape[-1] != 2:
+        raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(input.shape)}")
+    if input.size and input.strides[-1] != input.itemsize:
+        raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
+    if input.size and any(step % (2 * input.itemsize) for step in input.strides[:-1]):
+        raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
+    return strided(input, input.shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(input.dtype))

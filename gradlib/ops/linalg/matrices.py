@@ -1,0 +1,113 @@
+"""What functions of matrices share: which inputs they take, failures of LAPACK, and small helpers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.core.modes import local, watch
+from gradlib.core.tensor import Tensor, raw
+
+__all__: list[str] = []  # gradlib.linalg names LinAlgError
+
+
+class LinAlgError(np.linalg.LinAlgError, RuntimeError):
+    """A matrix for which the problem has no solution, such as the inverse of a singular one. Source: torch.linalg.LinAlgError."""
+
+
+def attempt(name: str, advice: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call a function of ``numpy.linalg`` or ``cupy.linalg``; a failure names the operation and what to do.
+
+    CuPy reports none, so that the host need not wait for it: the result is then not finite, except where ``failures_seen``.
+    """
+    try:
+        return function(*args, **named)
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(f"linalg.{name}: {error}. {advice}") from None
+
+
+def without_broken(xp: Any, A: Any) -> tuple[Any, Any]:
+    """The matrices, but the identity in the place of those that hold inf or NaN, on which LAPACK's iterations may never end.
+
+    Returns: the matrices; where the others were, (...) of bool, or None for nowhere, which only the host asks.
+    """
+    whole = xp.isfinite(A)
+    if xp is np and whole.all():
+        return A, None
+    broken = ~whole.all((-2, -1))
+    return xp.where(broken[..., None, None], xp.eye(A.shape[-2], A.shape[-1], dtype=A.dtype), A), broken
+
+
+def iterate(name: str, function: Callable[..., Any], A: Any, *args: Any, read: Any = None, **named: Any) -> tuple[Any, Any]:
+    """What a decomposition that iterates gives, with the identity in place of matrices that are not finite; and which those were.
+
+    Args:
+        name, function, args, named: as for ``attempt``.
+        read: the part of A that the function looks at; all of it when None.
+    Raises: LinAlgError (on the CPU) for NaN, as torch does; a matrix of inf has values that are NaN.
+    """
+    xp = namespace(A)
+    seen = A if read is None else read
+    safe, broken = without_broken(xp, seen)
+    if xp is np and broken is not None and np.isnan(seen).any():
+        raise LinAlgError(
+            f"linalg.{name}: The algorithm failed to converge because the input matrix contained non-finite values. A must be finite."
+        )
+    return attempt(name, "A must be finite.", function, A if broken is None else safe, *args, **named), broken
+
+
+def nan_of(dtype: np.dtype) -> Any:
+    """NaN in this dtype, in both parts of a complex one."""
+    return dtype.type(complex(np.nan, np.nan) if dtype.kind == "c" else np.nan)
+
+
+def nan_where(broken: Any, *results: Any) -> Any:
+    """Each result (..., k) or (..., m, k), NaN for the matrices that were not finite, so that their derivatives are as well."""
+    if broken is not None:
+        xp, added = namespace(broken), broken.ndim
+        results = tuple(xp.where(broken.reshape(broken.shape + (1,) * (x.ndim - added)), nan_of(x.dtype), x) for x in results)
+    return results if len(results) > 1 else results[0]
+
+
+def matrices(name: str, square: bool = False, low_precision: bool = False, integers: bool = False) -> Callable[[list[Any]], list[Any]]:
+    """For ``op(promote=...)``: refuse operands that are no float or complex matrices of one dtype, or no square ones."""
+
+    def check(values: list[Any]) -> list[Any]:
+        for value in values:
+            if not is_array(value) and not isinstance(value, Tensor):
+                raise TypeError(f"linalg.{name}: expected a Tensor, got {type(value).__name__}")
+            if value.ndim < 2:
+                raise RuntimeError(f"linalg.{name}: The input tensor must have at least 2 dimensions, got shape {list(value.shape)}")
+            if value.dtype != values[0].dtype:
+                raise RuntimeError(f"linalg.{name}: expected tensors of the same dtype, got {values[0].dtype} and {value.dtype}")
+            if not integers and not dtypes.is_differentiable(value.dtype):
+                raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {value.dtype}; use .float()")
+            if not low_precision and value.dtype.itemsize < 4 and dtypes.is_floating_point(value.dtype):
+                raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {value.dtype}; use .float()")
+        if square and values[0].shape[-1] != values[0].shape[-2]:
+            rows, columns = values[0].shape[-2:]
+            raise RuntimeError(f"linalg.{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices")
+        return values
+
+    return check
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose of matrices."""
+    return (x.conj() if x.dtype.kind == "c" else x).mT
+
+
+def diagonal_mask(x: Any) -> Any:
+    """Bool, for matrices like x: where the diagonal is."""
+    array = raw(x)
+    with on_device_of(array):
+        return namespace(array).eye(array.shape[-2], array.shape[-1], dtype=bool)
+
+
+def records(x: Any) -> bool:
+    """Whether derivatives of x may be asked for."""
+    return isinstance(x, Tensor) and (bool(watch.active) or (x._node is not None and (local.grad_enabled or not watch.no_grad)))

@@ -1,0 +1,125 @@
+"""Products of matrices: powers, chains, products along a dimension; torch.linalg's own ``cross`` and ``diagonal``."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import namespace, on_device_of
+from gradlib.core.op import composite
+from gradlib.core.tensor import raw
+from gradlib.ops.complex import conj
+from gradlib.ops.elementwise import clone
+from gradlib.ops.linalg.matrices import matrices
+from gradlib.ops.linalg.solve import inv
+from gradlib.ops.product import cross, matmul, one_dtype, vdot
+from gradlib.ops.reduce import sum
+from gradlib.ops.select import where_op
+from gradlib.ops.slices import diagonal
+
+__all__ = ["matrix_power"]
+
+
+@composite
+def matrix_power(A: Any, n: int) -> Any:
+    """The product of n copies of a square matrix; of its inverse when n is negative.
+
+    Args:
+        A: (..., m, m).
+        n: any integer; 0 gives identities.
+    Raises: RuntimeError for other shapes, LinAlgError (on the CPU) when there is no inverse. Source: torch.linalg.matrix_power.
+    """
+    exponent = operator.index(n)
+    matrices("matrix_power", square=True, low_precision=True, integers=True)([A])
+    if exponent == 0:
+        xp = namespace(raw(A))
+        with on_device_of(raw(A)):
+            return where_op(xp.ones((), bool), xp.broadcast_to(xp.eye(A.shape[-1], dtype=A.dtype), A.shape), A)
+    square = A if exponent > 0 else inv(A)
+    left = exponent if exponent > 0 else -exponent
+    result = None
+    while left:
+        if left & 1:
+            result = square if result is None else matmul(result, square)
+        left >>= 1
+        if left:
+            square = matmul(square, square)
+    return clone(A) if exponent == 1 else result
+
+
+@composite(method=False)
+def multi_dot(tensors: Sequence[Any]) -> Any:
+    """The product of several matrices in the order that takes the fewest multiplications.
+
+    Args:
+        tensors: at least two matrices of one dtype; the first may be a vector (a row), and so may the last (a column).
+    Raises: RuntimeError for shapes that do not meet. Source: torch.linalg.multi_dot.
+    """
+    parts = list(tensors)
+    if len(parts) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
+    one_dtype("multi_dot", parts)
+    for i, x in enumerate(parts):
+        if x.ndim != 2 and not (x.ndim == 1 and i in (0, len(parts) - 1)):
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (or 1D at either end) but got {x.ndim}D, shape {list(x.shape)}")
+    row, column = parts[0].ndim == 1, parts[-1].ndim == 1
+    parts[0] = parts[0][None] if row else parts[0]
+    parts[-1] = parts[-1][:, None] if column else parts[-1]
+    for i, (a, b) in enumerate(itertools.pairwise(parts)):
+        if a.shape[1] != b.shape[0]:
+            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(a.shape)} and {list(b.shape)} cannot be multiplied")
+    result = _chain(parts, _splits([parts[0].shape[0], *(x.shape[1] for x in parts)]), 0, len(parts) - 1)
+    result = result[0] if row else result
+    return result[..., 0] if column else result
+
+
+def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """For each run of matrices i..j, behind which of them its last product splits. Source: the textbook's dynamic programme."""
+    count = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(count)}
+    split: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            found = {k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)}
+            split[i, j] = min(found, key=lambda k: found[k])
+            cost[i, j] = found[split[i, j]]
+    return split
+
+
+def _chain(parts: list[Any], split: dict[tuple[int, int], int], i: int, j: int) -> Any:
+    if i == j:
+        return parts[i]
+    return matmul(_chain(parts, split, i, split[i, j]), _chain(parts, split, split[i, j] + 1, j))
+
+
+@composite(method=False)
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """The sum over one dimension of the products of elements, the first conjugated.
+
+    Args:
+        x, y: float or complex, of one dtype; they broadcast.
+        dim: the dimension, of the same size in both.
+    Raises: RuntimeError for other dtypes and sizes. Source: torch.linalg.vecdot.
+    """
+    one_dtype("linalg.vecdot", [x, y])
+    if not dtypes.is_differentiable(x.dtype):
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    if x.ndim == 1 and y.ndim == 1:
+        return vdot(x, y)
+    return sum(conj(x) * y, dim)
+
+
+@composite(method=False)
+def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """The cross products of vectors of three elements along ``dim``; other dimensions broadcast. Source: torch.linalg.cross."""
+    return cross(input, other, dim)
+
+
+@composite(method=False)
+def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """The diagonals of matrices, as a view; ``offset`` above the main one. Source: torch.linalg.diagonal."""
+    return diagonal(A, offset, dim1, dim2)

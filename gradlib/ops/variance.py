@@ -1,0 +1,107 @@
+"""Variance and standard deviation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import Namespace
+from gradlib.core.op import composite, op
+from gradlib.ops.reduce import count, mean, spread, total
+from gradlib.ops.select import where_op
+
+__all__ = ["std", "std_mean", "var", "var_mean"]
+
+
+def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """The variance in real numbers, those of real dtypes in float64: the squares of float32 numbers overflow at half of the exponent."""
+    dtype = input.dtype
+    if dtype.kind in "biu":
+        raise RuntimeError(f"std and var only support floating point and complex dtypes, got {dtype}; convert it, as with .float()")
+    if dtype.kind != "c":
+        input = input.astype(dtypes.float64, copy=False)
+    number = count(input.shape, dim)
+    away = input - total(xp, input, dim, True) / max(number, 1)
+    squares = away.real**2 + away.imag**2 if dtype.kind == "c" else away * away
+    freedom = max(number - correction, 0)
+    return total(xp, squares, dim, keepdim) / (freedom if number else math.nan)
+
+
+def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    freedom = count(input.shape, dim) - correction
+    away = input - mean(input, dim, True)
+    g = spread(g, input.shape, dim, keepdim)
+    if freedom <= 0 and (dim is None or not input.ndim):  # as torch has it: NaN where an element is the mean, else inf
+        return g * where_op(away == 0, math.nan, math.inf)
+    return g * (away * (2 / freedom if freedom else math.inf))
+
+
+@op("other", complex="explicit", input=_variance_rule)
+def var_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+    """``var`` with all its arguments in place."""
+    return _variance(xp, input, dim, correction, keepdim).astype(dtypes.to_real(input.dtype), copy=False)
+
+
+def _deviation_rule(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """As for the variance, and zero where the deviation is zero."""
+    still = out == 0
+    return _variance_rule(where_op(still, 0.0, g / where_op(still, 1.0, out * 2)), input, dim, correction, keepdim)
+
+
+@op("other", complex="explicit", input=_deviation_rule)
+def std_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+    """``std`` with all its arguments in place."""
+    return xp.sqrt(_variance(xp, input, dim, correction, keepdim)).astype(dtypes.to_real(input.dtype), copy=False)
+
+
+def _corrected(name: str, dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
+    """The dimensions and the correction that torch's several signatures mean."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError(f"{name}() takes unbiased or correction, got both (unbiased={unbiased}, correction={correction})")
+    if correction is not None:
+        return dim, correction
+    return dim, 1 if unbiased is None else int(unbiased)
+
+
+@composite
+def var(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, out: Any = None
+) -> Any:
+    """Variance over ``dim`` (a number, several, or all).
+
+    Args:
+        input: any shape, float or complex dtype (the result is real).
+        dim, keepdim: as in ``sum``; ``var(x, False)`` means ``unbiased=False``.
+        correction: what is taken from the number of elements before dividing by it; 1 unless given.
+        unbiased: True for a correction of 1, False for 0.
+    Raises: RuntimeError for integers and bools.
+    Source: torch.var.
+    """
+    dim, correction = _corrected("var", dim, unbiased, correction)
+    return var_op(input, dim, correction, keepdim, out=out)
+
+
+@composite
+def std(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, out: Any = None
+) -> Any:
+    """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient. Source: torch.std."""
+    dim, correction = _corrected("std", dim, unbiased, correction)
+    return std_op(input, dim, correction, keepdim, out=out)
+
+
+@composite(method=False)
+def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+    """The pair (``var``, ``mean``). Arguments as for ``var``. Source: torch.var_mean."""
+    dim, correction = _corrected("var_mean", dim, unbiased, correction)
+    return var_op(input, dim, correction, keepdim), mean(input, dim, keepdim)
+
+
+@composite(method=False)
+def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
+    """The pair (``std``, ``mean``). Arguments as for ``var``. Source: torch.std_mean."""
+    dim, correction = _corrected("std_mean", dim, unbiased, correction)
+    return std_op(input, dim, correction, keepdim), mean(input, dim, keepdim)
