@@ -78,7 +78,7 @@ from gradlib.core.random import (
     seed as seed,
     set_rng_state as set_rng_state,
 )
-from gradlib.core.show import set_printoptions as set_printoptions
+from gradlib.core.repr import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
 from gradlib.func import vmap as vmap
 from gradlib.ops.activation import *  # noqa: F403

@@ -55,7 +55,7 @@ from gradlib.core.random import initial_seed as initial_seed
 from gradlib.core.random import manual_seed as manual_seed
 from gradlib.core.random import seed as seed
 from gradlib.core.random import set_rng_state as set_rng_state
-from gradlib.core.show import set_printoptions as set_printoptions
+from gradlib.core.repr import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size
 from gradlib.core.tensor import Tensor as Tensor
 from gradlib.func import vmap as vmap

@@ -42,14 +42,14 @@ def test_a_module_assigns_to_nothing_that_another_one_holds(file: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from gradlib.core.modes import local\nlocal.layers = ()",
-        "from gradlib.core.modes import watch\nwatch.active += 1",
-        "from gradlib.core import modes\nmodes.watch.walks = True",
+        "from gradlib.core.modes import thread_state\nthread_state.interpreters = ()",
+        "from gradlib.core.modes import global_state\nglobal_state.active += 1",
+        "from gradlib.core import modes\nmodes.global_state.walks = True",
         "from gradlib.core import backward\nbackward.over_rows = print",
-        "from ..core import modes as m\ndef f():\n    a, m.local.walk = m.local.walk, 1",
-        "from gradlib.core.modes import local\ndel local.layers",
-        "import gradlib\ngradlib.core.modes.watch.active: int = 1",
-        "from gradlib.core.modes import watch\nsetattr(watch, 'active', 1)",
+        "from ..core import modes as m\ndef f():\n    a, m.thread_state.walk = m.thread_state.walk, 1",
+        "from gradlib.core.modes import thread_state\ndel thread_state.interpreters",
+        "import gradlib\ngradlib.core.modes.global_state.active: int = 1",
+        "from gradlib.core.modes import global_state\nsetattr(global_state, 'active', 1)",
         "from gradlib.core.tensor import Tensor\nTensor.backward = print",
     ],
 )
@@ -58,7 +58,8 @@ def test_such_an_assignment_is_found(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["from gradlib.core.modes import local\nprint(local.layers)", "class A: pass\nA.b = 1", "import numpy as np\nnp.x = 1"]
+    "line",
+    ["from gradlib.core.modes import thread_state\nprint(thread_state)", "class A: pass\nA.b = 1", "import numpy as np\nnp.x = 1"],
 )
 def test_what_is_one_s_own_may_be_assigned(line: str) -> None:
     assert list(assignments_to_others(line)) == []

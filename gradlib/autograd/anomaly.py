@@ -148,7 +148,7 @@ def _has_nan(array: Array) -> bool:
 
 def _report(node: Node) -> None:
     """Warn with the traceback of the call that made a node, and of what induced that, where it was made in backward."""
-    metadata = node.rare.metadata if node.rare is not None else {}
+    metadata = node._meta.metadata if node._meta is not None else {}
     if _TRACEBACK not in metadata:
         _warn(
             f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during forward pass for more "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gradlib.core.batched import spread_as
-from gradlib.core.forward import Level
+from gradlib.core.batched import broadcast_as
+from gradlib.core.forward import ForwardLevel
 from gradlib.core.tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
-_levels: list[Level] = []
+_levels: list[ForwardLevel] = []
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -27,7 +27,7 @@ def enter_dual_level() -> int:
     """
     if _levels:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    level = Level()
+    level = ForwardLevel()
     level.__enter__()
     _levels.append(level)
     return len(_levels) - 1
@@ -54,7 +54,7 @@ class dual_level:
         exit_dual_level()
 
 
-def current_level(level: int | None = None) -> Level | None:
+def current_level(level: int | None = None) -> ForwardLevel | None:
     """The level of that number, by default the innermost; None when there is none."""
     if level is None:
         return _levels[-1] if _levels else None
@@ -92,7 +92,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"Setting a forward grad that itself has a forward gradient at the same level {_levels.index(current)} is not supported. Take "
             "the primal of unpack_dual."
         )
-    return current.dual(spread_as(tensor, tangent), tangent)
+    return current.dual(broadcast_as(tensor, tangent), tangent)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

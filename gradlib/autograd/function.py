@@ -12,8 +12,8 @@ from gradlib.autograd.function_call import BackwardCFunction, DelayedError, Func
 from gradlib.autograd.function_nested import NestedBackward, NestedCtx, emptied, flatten, rebuild
 from gradlib.autograd.function_vmap import call_on_rows, has_rule
 from gradlib.core.batched import VmapLevel
-from gradlib.core.forward import Level
-from gradlib.core.modes import beneath, local, no_grad, observing, watch
+from gradlib.core.forward import ForwardLevel
+from gradlib.core.modes import global_state, lower, no_grad, observing, thread_state
 from gradlib.core.tensor import Tensor, wrap
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
@@ -124,7 +124,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         Raises: what forward raises; RuntimeError for tensors marked wrongly.
         """
         separate = cls.setup_context is not Function.setup_context
-        if local.transforming and not separate:
+        if thread_state.transforming and not separate:
             raise RuntimeError(
                 "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the "
                 f"setup_context staticmethod ({cls.__name__}). See the docstring of gradlib.autograd.Function.vmap."
@@ -137,19 +137,19 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @classmethod
     def _call(cls, args: tuple[Any, ...], separate: bool) -> tuple[Any, FunctionNode]:
-        """The call beneath every level of forward mode, then each level's tangents, innermost call first."""
-        if watch.active and local.layers and isinstance(local.layers[-1], VmapLevel):
-            recorded = local.grad_enabled and any(isinstance(a, Tensor) and a._node is not None for a in args)
-            if recorded or local.transforming or has_rule(cls):  # else, among the rows of many cotangents, forward sees rows
-                return call_on_rows(cls, local.layers[-1], args)
-        if watch.active and local.layers and isinstance(local.layers[-1], Level):
-            level = local.layers[-1]
-            with beneath(level):
+        """The call below every level of forward mode, then each level's tangents, innermost call first."""
+        if global_state.active and thread_state.interpreters and isinstance(thread_state.interpreters[-1], VmapLevel):
+            recorded = thread_state.grad_enabled and any(isinstance(a, Tensor) and a._node is not None for a in args)
+            if recorded or thread_state.transforming or has_rule(cls):  # else, among the rows of many cotangents, forward sees rows
+                return call_on_rows(cls, thread_state.interpreters[-1], args)
+        if global_state.active and thread_state.interpreters and isinstance(thread_state.interpreters[-1], ForwardLevel):
+            level = thread_state.interpreters[-1]
+            with lower(level):
                 made, node = cls._call(args, separate)
             carry(level, node, args, made)
             return made, node
         node = FunctionNode(cls._backward_cls, args)
-        recording = local.grad_enabled and not local.inference and any(node.needs)
+        recording = thread_state.grad_enabled and not thread_state.inference and any(node.needs)
         ctx = node.public
         observer = observing()
         mark = made = None
@@ -197,7 +197,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         with no_grad():
             outputs = fn(ctx, *args, **kwargs)
-        if not local.grad_enabled or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        if not thread_state.grad_enabled or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
             return outputs
         edges = tuple(a._node for a in args if isinstance(a, Tensor)) + ctx._node.edges
         message = f"trying to differentiate twice a function that was marked with @once_differentiable ({ctx.name()})"

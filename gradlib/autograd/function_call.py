@@ -18,9 +18,9 @@ import numpy as np
 from gradlib.backend.array import Array, device_index, is_array, may_leave_host, zeros, zeros_like
 from gradlib.backend.dtype import is_differentiable, is_floating_point
 from gradlib.backend.thread import call_users
-from gradlib.core.forward import Level
+from gradlib.core.forward import ForwardLevel
 from gradlib.core.inplace import rebase, refuse_leaf
-from gradlib.core.modes import beneath, local, made_node, next_seq, no_grad, watch
+from gradlib.core.modes import global_state, lower, made_node, next_seq, no_grad, thread_state
 from gradlib.core.node import Node, Output, RemovableHandle, Version, freed, stale
 from gradlib.core.saved import Pack, PackedTensor, SavedTensor, Unpack
 from gradlib.core.streams import keep_stream
@@ -241,8 +241,8 @@ class FunctionNode(Node):
         self.saved = ()
         self.shape: Any = None
         self.dtype: Any = None
-        self.rare = None
-        if watch.new_node:
+        self._meta = None
+        if global_state.new_node:
             made_node(self)
 
     @property
@@ -281,7 +281,7 @@ class FunctionNode(Node):
                 f"Inference tensors cannot be saved for backward (argument {number} of save_for_backward in {self.name()}). Make a clone "
                 "outside inference mode to get a normal tensor."
             )
-        hooks = local.saving[-1] if watch.active and local.saving else None
+        hooks = thread_state.saving[-1] if global_state.active and thread_state.saving else None
         for output, result in enumerate(results):
             if result is tensor and tensor._node is not None:
                 if hooks is not None:
@@ -426,7 +426,7 @@ class DelayedError(Node):
         self.saved = None
         self.shape = array.shape
         self.dtype = array.dtype
-        self.rare = None
+        self._meta = None
 
     def run(self, g: Any) -> Any:
         raise RuntimeError(self.message)
@@ -565,7 +565,7 @@ def _written(node: FunctionNode, place: FunctionNode | Output, result: Tensor, s
 # ---- forward mode: the user's jvp -----------------------------------------------------------------------------------------------
 
 
-def carry(level: Level, node: FunctionNode, arguments: tuple[Any, ...], made: Any) -> None:
+def carry(level: ForwardLevel, node: FunctionNode, arguments: tuple[Any, ...], made: Any) -> None:
     """Let the results of a call carry, at this level, what the user's ``jvp`` makes of the arguments' tangents.
 
     Args:
@@ -580,7 +580,7 @@ def carry(level: Level, node: FunctionNode, arguments: tuple[Any, ...], made: An
         tangents = [_zero_tangent(a) if t is None else t for a, t in zip(arguments, tangents, strict=True)]
     node.in_jvp = True
     try:
-        with beneath(level):
+        with lower(level):
             moved = node.public.apply_jvp(*tangents)
     finally:
         node.in_jvp = False
@@ -604,7 +604,7 @@ def _zero_tangent(value: Any) -> Tensor | None:
     return wrap(zeros_like(value._array))
 
 
-def _check_tangent(says: str, node: FunctionNode, position: int, result: Any, tangent: Tensor, level: Level) -> None:
+def _check_tangent(says: str, node: FunctionNode, position: int, result: Any, tangent: Tensor, level: ForwardLevel) -> None:
     if not isinstance(result, Tensor) or position in node.constant or not is_differentiable(result._array.dtype):
         raise RuntimeError(f"{says} a tangent, but that output is not a differentiable Tensor; return None at that position instead")
     if tangent.shape != result.shape or tangent.dtype != result.dtype or tangent.device != result.device:

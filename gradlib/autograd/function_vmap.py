@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at
-from gradlib.core.modes import beneath
+from gradlib.core.modes import lower
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level
 from gradlib.func.tree import flatten, map_leaves, spread, unflatten
@@ -28,7 +28,7 @@ def call_on_rows(cls: Any, found: VmapLevel, args: tuple[Any, ...]) -> tuple[Any
     """
     level = cast(Level, found)  # what `vmap` enters
     if not any(isinstance(v, Tensor) and is_batched_at(level, v) for v in flatten(args)[0]):
-        with beneath(level):
+        with lower(level):
             made: tuple[Any, Any] = cls._call(args, _is_separate(cls))
             return made
     own = cls.vmap is not cls._root.vmap
@@ -56,7 +56,7 @@ def _is_separate(cls: Any) -> bool:
 
 def _wholes(level: Level, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The arguments with whole values in place of rows, and for each the batch's dimension, 0 or None."""
-    wholes = map_leaves(lambda v: level.matched(v) if isinstance(v, Tensor) and is_batched_at(level, v) else v, args)
+    wholes = map_leaves(lambda v: level.physical(v) if isinstance(v, Tensor) and is_batched_at(level, v) else v, args)
     dims = map_leaves(lambda v: 0 if isinstance(v, Tensor) and is_batched_at(level, v) else None, args)
     return wholes, dims
 
@@ -64,7 +64,7 @@ def _wholes(level: Level, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple
 def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
     wholes, dims = _wholes(level, args)
     given = map_leaves(lambda v, d: v.dim_given if type(v) is Batched and v.level is level else d, args, dims)
-    with beneath(level):
+    with lower(level):
         wholes = map_leaves(lambda v, d: v.movedim(0, d) if d else v, wholes, given)
         answer = cls.vmap(VmapInfo(level.size, level.randomness), given, *wholes)
         if not isinstance(answer, tuple) or len(answer) != 2:
@@ -76,7 +76,7 @@ def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
         if places is None:
             raise ValueError(f"{cls.__name__}.vmap returned an incompatible (output, out_dims): {structure} and {out_dims!r}")
         moved = [v if d is None or not isinstance(v, Tensor) else v.movedim(d, 0) for v, d in zip(values, places, strict=True)]
-    return unflatten([v if d is None else level.rows(v) for v, d in zip(moved, places, strict=True)], structure)
+    return unflatten([v if d is None else level.logical(v) for v, d in zip(moved, places, strict=True)], structure)
 
 
 # ---- a rule made from the Function --------------------------------------------------------------------------------------------------
@@ -84,9 +84,9 @@ def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
 
 def _by_made_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
     wholes, dims = _wholes(level, args)
-    with beneath(level):
+    with lower(level):
         made = mapped(cls, level.size, level.randomness, dims).apply(*wholes)
-    return map_leaves(lambda v: level.rows(v) if isinstance(v, Tensor) else v, made)
+    return map_leaves(lambda v: level.logical(v) if isinstance(v, Tensor) else v, made)
 
 
 class RowsCtx:
@@ -104,7 +104,7 @@ class RowsCtx:
     def _kept(self, name: str, tensors: tuple[Any, ...]) -> list[Any]:
         ctx, level, _ = self.parts
         setattr(ctx, name, tuple(isinstance(t, Tensor) and is_batched_at(level, t) for t in tensors))
-        return [level.matched(t) if isinstance(t, Tensor) and is_batched_at(level, t) else t for t in tensors]
+        return [level.physical(t) if isinstance(t, Tensor) and is_batched_at(level, t) else t for t in tensors]
 
     def save_for_backward(self, *tensors: Any) -> None:
         self.parts[0].save_for_backward(*self._kept("_rows_saved", tensors))
@@ -122,18 +122,18 @@ class RowsCtx:
     def saved_tensors(self) -> tuple[Any, ...]:
         ctx, level, ahead = self.parts
         held = ctx._rows_saved_ahead if ahead else ctx._rows_saved
-        return tuple(level.rows(t) if batched else t for t, batched in zip(ctx.saved_tensors, held, strict=True))
+        return tuple(level.logical(t) if batched else t for t, batched in zip(ctx.saved_tensors, held, strict=True))
 
 
 def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
     """A Function on whole values that is the given one for each row."""
 
     def rows(level: Level, values: Any) -> tuple[Any, ...]:
-        flat = map_leaves(lambda v, d: v if d is None or v is None else level.rows(v), values, dims)
+        flat = map_leaves(lambda v, d: v if d is None or v is None else level.logical(v), values, dims)
         return tuple(flat)
 
     def whole(level: Level, made: Any) -> Any:
-        return map_leaves(lambda v: level.matched(v) if isinstance(v, Tensor) else v, made)
+        return map_leaves(lambda v: level.physical(v) if isinstance(v, Tensor) else v, made)
 
     def forward(*wholes: Any) -> Any:
         level = Level(size, randomness)
@@ -143,16 +143,16 @@ def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         level = Level(size, randomness)
         with level:
-            made = map_leaves(lambda v: level.rows(v) if isinstance(v, Tensor) else v, output)
+            made = map_leaves(lambda v: level.logical(v) if isinstance(v, Tensor) else v, output)
             cls.setup_context(RowsCtx(ctx, level), rows(level, inputs), made)
 
     def backward(ctx: Any, *grads: Any) -> Any:
         level = Level(size, randomness)
         with level:
-            given = [None if g is None else level.rows(g) for g in grads]
+            given = [None if g is None else level.logical(g) for g in grads]
             found = cls.backward(RowsCtx(ctx, level), *given)
             found = found if isinstance(found, tuple) else (found,)
-            found = tuple(None if d is None else level.matched(d) for d in found)
+            found = tuple(None if d is None else level.physical(d) for d in found)
         batched = [d is not None and not isinstance(d, (tuple, list, dict)) for d in dims]
         return tuple(d if d is None or one else d.sum(0) for d, one in zip(found, batched, strict=True))
 

@@ -13,7 +13,7 @@ from gradlib.autograd.function_call import BackwardCFunction
 from gradlib.backend.array import copy, from_pinned, move, pinned_copy
 from gradlib.core import node as core
 from gradlib.core.edge import GradientEdge, get_gradient_edge
-from gradlib.core.modes import before_writes, local, saving, saving_refused, wants_walk
+from gradlib.core.modes import before_writes, saving, saving_refused, thread_state, wants_walk
 from gradlib.core.node import RemovableHandle, Version
 from gradlib.core.saved import SavedTensor, check_hooks
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
@@ -206,9 +206,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
 
 
 def _running_walk() -> Any:
-    if local.walk is None:
+    if thread_state.walk is None:
         raise RuntimeError("register_multi_grad_hook was called while this backward was running already; register the hook before it")
-    return local.walk
+    return thread_state.walk
 
 
 def _first_of(tensors: Sequence[Tensor], fn: Callable[[Tensor], None]) -> RemovableHandle:
@@ -292,7 +292,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     Raises: RuntimeError when entered already; AssertionError from a backward outside the context.
     Source: torch.autograd.graph.allow_mutation_on_saved_tensors.
     """
-    if local.before_write:
+    if thread_state.before_write:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = _AllowMutationOnSavedContext()
     try:

@@ -12,7 +12,7 @@ from gradlib.backend.array import Array, device_index, is_array, namespace, on_d
 from gradlib.core.batched import Batched, levels_of
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
-from gradlib.core.modes import enable_grad, in_walk, local, no_grad, watch
+from gradlib.core.modes import enable_grad, global_state, in_walk, no_grad, thread_state
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import around_walk
 from gradlib.core.tensor import Tensor, as_array, publish, wrap
@@ -120,8 +120,8 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
         given = _array_of(g)
     if recorded:
         return g if isinstance(g, Tensor) else wrap(given)
-    if watch.active and local.layers:
-        return g  # with what a layer knows of it
+    if global_state.active and thread_state.interpreters:
+        return g  # with what an interpreter knows of it
     return given
 
 
@@ -130,7 +130,7 @@ def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: 
         if create_graph:
             with enable_grad():
                 walk_recorded(roots, needed, captures, keep)
-        elif watch.active and local.layers:  # forward mode or vmap over this backward: its rules must be seen as operations
+        elif global_state.active and thread_state.interpreters:  # forward mode or vmap over this backward must see its rules as operations
             with no_grad():
                 walk_recorded([(node, g if isinstance(g, Tensor) else wrap(g)) for node, g in roots], needed, captures, keep)
         else:
@@ -169,7 +169,7 @@ def backward(
     Raises: RuntimeError for tensors outside any graph, shapes that do not fit, a graph already freed.
     Source: torch.autograd.backward.
     """
-    if local.transforming:
+    if thread_state.transforming:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use func.grad or func.vjp instead or call "
             "backward() outside of functorch transforms."
@@ -190,7 +190,7 @@ def backward(
         needed = leading_to([node for node, _ in roots], ends, run_ends=True)
         roots = [(node, g) for node, g in roots if node in needed]
     if roots:
-        (_run_known if watch.walks else _run)(roots, keep, create_graph, needed, None)
+        (_run_known if global_state.walks else _run)(roots, keep, create_graph, needed, None)
 
 
 def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
@@ -250,7 +250,7 @@ def _gradients(
     allow_unused: bool | None, materialize: bool,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """``grad`` of what was given; for an input that the outputs do not depend on zeros, None or an error."""
-    if watch.active and local.layers and any(type(x) is Batched for x in (*outputs, *wanted)):
+    if global_state.active and thread_state.interpreters and any(type(x) is Batched for x in (*outputs, *wanted)):
         level = max((each for x in (*outputs, *wanted) for each in levels_of(x)), key=lambda each: each.depth)
         found = level.gradients(outputs, wanted, given, retain_graph, create_graph)
     else:
@@ -300,7 +300,7 @@ def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: b
     needed = leading_to([node for node, _ in roots], captures)
     roots = [(node, g) for node, g in roots if node in needed]
     if roots:
-        (_run_known if watch.walks else _run)(roots, keep, create_graph, needed, captures)
+        (_run_known if global_state.walks else _run)(roots, keep, create_graph, needed, captures)
     return [captures[node] if node is not None else None for node in targets]
 
 

@@ -1,7 +1,7 @@
 """A tensor seen through a level of vmap: what an operation inside sees of one row, while ``value`` holds all of them.
 
-It is a Tensor of its own class, so that the plain path never meets one. Its shape and dtype are the row's; its place in the graph, its
-version, its tangents are the whole value's, since everything is recorded beneath the level, on whole values. Nothing may read the numbers
+It is a Tensor of its own class, so that the fast path never meets one. Its shape and dtype are the row's; its place in the graph, its
+version, its tangents are the whole value's, since everything is recorded below the level, on whole values. Nothing may read the numbers
 of a row: what stands for its array is the first row, guarded.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from gradlib.backend import array as arrays, limits
 from gradlib.backend.array import Array
 from gradlib.backend.device import device
-from gradlib.core.modes import beneath, layer
+from gradlib.core.modes import Interpreter, lower
 from gradlib.core.node import Node, RemovableHandle, Version
 from gradlib.core.tensor import Size, Tensor
 
@@ -216,7 +216,7 @@ class Batched(Tensor):
         raise RuntimeError("a Tensor that vmap batches over cannot be pickled; return it from the function first")
 
 
-class VmapLevel(layer):
+class VmapLevel(Interpreter):
     """One level of vmap, active while entered: operations on rows become operations on whole values.
 
     A level over values stands above every level of forward mode, also of one that is entered inside it: then forward mode, like the graph,
@@ -249,22 +249,22 @@ class VmapLevel(layer):
         """Whether a value is a row at this level."""
         return type(value) is Batched and value.level is self
 
-    def spread(self, value: Tensor) -> Tensor:
+    def broadcast(self, value: Tensor) -> Tensor:
         """A value that is the same for every row, with the batch dimension in front."""
         return value.unsqueeze(0).expand((self.size, *value.shape))
 
-    def matched(self, value: Tensor) -> Tensor:
+    def physical(self, value: Tensor) -> Tensor:
         """The whole value of a row at this level, wherever the level stands among those that the value is batched over."""
         if type(value) is not Batched:
-            return self.spread(value)
+            return self.broadcast(value)
         if value.level is self:
             return value.value
-        return value.again(self.matched(value.value).transpose(0, 1))
+        return value.again(self.physical(value.value).transpose(0, 1))
 
-    def rows(self, value: Tensor) -> Tensor:
-        """A value with this level's batch in front as a row: the inverse of ``matched``."""
+    def logical(self, value: Tensor) -> Tensor:
+        """A value with this level's batch in front as a row: the inverse of ``physical``."""
         if type(value) is Batched and value.level.depth > self.depth:
-            return value.again(self.rows(value.value.transpose(0, 1)))
+            return value.again(self.logical(value.value.transpose(0, 1)))
         return Batched(self, value)
 
 
@@ -295,8 +295,8 @@ def write_rows(target: Batched, compute: Callable[[Tensor], Tensor], write: Call
         if not isinstance(made, Tensor):
             made = target.value.new_tensor(made)
         extra = target.ndim - made.ndim
-        with beneath(level):
-            values = level.matched(made)
+        with lower(level):
+            values = level.physical(made)
             if extra > 0:
                 values = values.reshape((level.size, *(1,) * extra, *made.shape))
             return values
@@ -315,9 +315,9 @@ def refuse_rows(result: Any, name: str) -> None:
         )
 
 
-def spread_as(value: Tensor, like: Any, every: bool = False) -> Tensor:
+def broadcast_as(value: Tensor, like: Any, every: bool = False) -> Tensor:
     """A value as a row at every level over values (or every level at all) at which another one is."""
     for level in reversed(levels_of(like)):
         if (every or level.spreads) and not is_batched_at(level, value):
-            value = level.rows(level.spread(value))
+            value = level.logical(level.broadcast(value))
     return value

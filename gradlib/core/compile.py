@@ -2,7 +2,7 @@
 
 The fast path is what runs when every input is a Tensor on NumPy of one dtype, float32 or float64 (or a Python number), and nothing
 unusual is active. It does no look-up by name, no loop over inputs and no call but the operation's own. Everything else goes to
-``dispatch``, where CuPy arrays find a fast path of their own, written when the first of them comes; the rest goes to ``general``, which
+``dispatch``, where CuPy arrays find a fast path of their own, written when the first of them comes; the rest goes to ``slow_path``, which
 does the same in general and is the text to read first. ``inspect.getsource(gradlib.tanh)`` shows what is written, and so do a traceback
 and the debugger.
 """
@@ -26,7 +26,7 @@ from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
 from gradlib.core.declaration import Op
-from gradlib.core.dispatch import conjugate, dispatch, general, keywords, meet, narrowed, operate, wrap_several
+from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
 from gradlib.core.node import Node, check_outputs, freed, stale
 from gradlib.core.saved import OpNode, output_tensor
 from gradlib.core.streams import default_stream, keep_stream
@@ -41,11 +41,11 @@ _COMMON = {
     "is_differentiable": is_differentiable,
     "Tensor": Tensor,
     "blank": functools.partial(object.__new__, Tensor),  # quicker than Tensor(), and than object.__new__(Tensor)
-    "watch": modes.watch,
-    "local": modes.local,
+    "global_state": modes.global_state,
+    "thread_state": modes.thread_state,
     "next_seq": modes.next_seq,
     "dispatch": dispatch,
-    "general": general,
+    "slow_path": slow_path,
     "operate": operate,
     "keywords": keywords,
     "meet": meet,
@@ -129,7 +129,7 @@ def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], 
         lines += ["        keepdim = aliases.pop('keepdims', keepdim)"] if "keepdim" in parameters else []
         lines += ["        if aliases:", f"            return _function({call}, **aliases)  # which refuses them"]
     if label is not None:
-        lines += ["    if watch.active:", f"        return seen({label!r}, _function, {call})"]
+        lines += ["    if global_state.active:", f"        return seen({label!r}, _function, {call})"]
     return "\n".join([f"def {name}({head}):", *lines, f"    return _function({call})"])
 
 
@@ -151,7 +151,7 @@ def _listed(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, str]:
 
 def seen(label: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Run a function of operations before whoever observes this thread."""
-    seen_by = modes.local.observer
+    seen_by = modes.thread_state.observer
     given = (*args, *named.values())
     flat = (x for value in given for x in (value if isinstance(value, (list, tuple)) else (value,)))
     if seen_by is None or label in OPERATIONS or not any(isinstance(x, Tensor) for x in flat):
@@ -183,7 +183,7 @@ class Variant:
     """
 
     name: str
-    usual: str = "not watch.active"
+    usual: str = "not global_state.active"
     seq: str = "next_seq()"
     library: str = "np"
     array: str = "ndarray"
@@ -209,8 +209,8 @@ class Variant:
 
 CALL = Variant("call")
 OPERATOR = Variant("operator", rest="operate")
-OBSERVED = Variant("observed", usual="watch.active == watch.observed", seq="_seq", more=", _seq")
-ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="general")
+OBSERVED = Variant("observed", usual="global_state.active == global_state.observed", seq="_seq", more=", _seq")
+ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path")
 
 
 def compile_call(op: Op, operator: bool = False) -> Any:
@@ -242,7 +242,7 @@ def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[.
 
 
 def compile_on_device(op: Op) -> Any:
-    """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``general``."""
+    """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``slow_path``."""
     library = arrays.cupy()
     named = {"cupy": library, "cupy_array": library.ndarray, "current_device": library.cuda.runtime.getDevice}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
@@ -345,7 +345,7 @@ def _may_be_complex(op: Op) -> bool:
 def _fast_path(op: Op, variant: Variant) -> list[str]:
     """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
 
-    What the value raises is not handled here: the text falls through to its last line, and ``general`` says what is wrong. So an
+    What the value raises is not handled here: the text falls through to its last line, and ``slow_path`` says what is wrong. So an
     operation whose value may write its input has no fast path.
     """
     if "into" in op.params:
@@ -484,7 +484,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     kept = [f"    _node.edges = ({edges},)", f"    _node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})"]
     lines = [
         "try:",
-        f"    if ({unwanted}) or (watch.no_grad and not local.grad_enabled):",
+        f"    if ({unwanted}) or (global_state.no_grad and not thread_state.grad_enabled):",
         "        _node = None",
         *(f"    {line}" for line in compute if single),
         "    else:",
@@ -492,7 +492,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         f"        _node.seq = {variant.seq}",
     ]
     if not single:
-        lines += [f"    {kept[0]}", "        _node.rare = None", *compute, "except Exception:", "    pass", "else:"]
+        lines += [f"    {kept[0]}", "        _node._meta = None", *compute, "except Exception:", "    pass", "else:"]
         args = f"({', '.join(op.params)},)"
         lines += [f"    _results, _outputs = wrap_several(op, {args}, _node, out)", "    if _node is not None and _outputs:"]
         return [*lines, *(_keep_stream("    ", "_outputs[0]") if variant is ON_DEVICE else ()), f"        {kept[1].strip()}"]
@@ -501,7 +501,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         *(f"    {line}" for line in (*compute, *kept)),
         "        _node.shape = out.shape",
         f"        _node.dtype = {'_dtype' if known else 'out.dtype'}",
-        "        _node.rare = None",
+        "        _node._meta = None",
         *(_keep_stream("    ", "out") if variant is ON_DEVICE else ()),
         *([] if op.promote else _unless_integer(op)),
         "except Exception:",
@@ -519,7 +519,7 @@ def _returned(op: Op) -> list[str]:
         "    _result = blank()",
         "    _result._array = out",
         f"    _result._node = {'_node' if op.rules else 'None'}",
-        "    _result._meta = watch.born",
+        "    _result._meta = global_state.born",
         "    _result._version_slot = None",
         *([f"    mark_view(op, {op.params[0]}, _result, ({rest}))"] if op.view else []),
         "    return _result",
@@ -646,7 +646,7 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
         lines += ["    if saved is None:", "        raise freed(self)"] if op.saves_tensors else []
         lines.append(f"    {', '.join(op.saved_names)}, = saved")
     if any(need.kind == "output" for need in op.needs.values()):
-        lines += ["    if self.rare is not None:", "        check_outputs(self)"]
+        lines += ["    if self._meta is not None:", "        check_outputs(self)"]
     lines += unpacked
     if len(op.tensors) == 1 and op.sequence is None:
         (tensor,) = op.tensors

@@ -37,7 +37,11 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[st
         value: from arguments to the expression that computes the operation's value of them.
         leave: the statement for whatever is not plain.
     """
-    lines = ["    if watch.active and not watch.observed:", "        _level = local.quick", "        if _level is not None:"]
+    lines = [
+        "    if global_state.active and not global_state.observed:",
+        "        _level = thread_state.quick",
+        "        if _level is not None:",
+    ]
     body = []
     for place, name in enumerate(op.tensors):
         body += _taken(name, first=place == 0, numbers=bool(op.promote), only=op.tensors[0], leave=leave)
@@ -52,13 +56,13 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[st
         "    _result._array = out",
         "    _result._node = _result._version_slot = None",
         "    if _d is None:",
-        "        _result._meta = watch.born",
+        "        _result._meta = global_state.born",
         "    else:",
         "        _result._meta = _meta = Dual()",
         "        _meta.level = _level",
         "        _meta.tangent = _d",
-        "        if watch.born is not None:",
-        "            _meta.born = watch.born.born",
+        "        if global_state.born is not None:",
+        "            _meta.born = global_state.born.born",
         "    return _result",
     ]
     return lines + [f"        {line}" for line in body]
@@ -74,7 +78,7 @@ def _taken(name: str, first: bool, numbers: bool, only: str, leave: str) -> list
         f"    t_{name} = None",
         f"    if type({name}) is Tensor:",
         f"        a_{name} = {name}._array",
-        f"        if not ({same} and type(a_{name}) is ndarray) or ({name}._node is not None and local.grad_enabled):",
+        f"        if not ({same} and type(a_{name}) is ndarray) or ({name}._node is not None and thread_state.grad_enabled):",
         f"            {leave}",
         f"        _meta = {name}._meta",
         "        if type(_meta) is Dual and _meta.level is _level:",
@@ -82,7 +86,7 @@ def _taken(name: str, first: bool, numbers: bool, only: str, leave: str) -> list
         "        elif _meta is not None and _meta.tangents is not None:",
         f"            t_{name} = _meta.tangents.get(_level)",
         f"            if t_{name} is not None and type(t_{name}) is not ndarray:",
-        f"                if t_{name}._node is not None and local.grad_enabled:",
+        f"                if t_{name}._node is not None and thread_state.grad_enabled:",
         f"                    {leave}",
         f"                t_{name} = t_{name}._array",
     ]

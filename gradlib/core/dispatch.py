@@ -1,7 +1,7 @@
-"""The general path of every operation: raw arrays, mixed dtypes and devices, views, several outputs, recording.
+"""The slow path of every operation: raw arrays, mixed dtypes and devices, views, several outputs, recording.
 
 Reads top to bottom as one call: read each operand once, see that they live in one place, bring them to a common dtype, take a sequence
-number, compute the value, wrap it, and keep what the rules asked for. The plain path in ``core/compile.py`` is this with every
+number, compute the value, wrap it, and keep what the rules asked for. The fast path in ``core/compile.py`` is this with every
 question answered beforehand.
 """
 
@@ -15,7 +15,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_array, device_index, is_array, is_view_of, move, namespace, on_device_of
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
-from gradlib.core.modes import local, made_node, next_seq, watch
+from gradlib.core.modes import global_state, made_node, next_seq, thread_state
 from gradlib.core.node import Node, Output, Version
 from gradlib.core.out import refuse_transformed, write_out
 from gradlib.core.saved import pack_results
@@ -25,7 +25,7 @@ from gradlib.core.views import mark_view
 
 
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
-    """What the plain path on NumPy arrays leaves over: on CuPy arrays it has a plain path of its own, else the general one."""
+    """What the fast path on NumPy arrays leaves over: on CuPy arrays it has a fast path of its own, else the general one."""
     on_device = device_array()
     if on_device is not None and seq is None:
         first = args[op.positions[0]]
@@ -33,7 +33,7 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
             first = first[0] if first and isinstance(first, (list, tuple)) else None
         if isinstance(first._array if type(first) is Tensor else first, on_device):
             return op.on_device(*args)
-    return general(op, args, seq)
+    return slow_path(op, args, seq)
 
 
 class Operands:
@@ -85,7 +85,7 @@ class Operands:
             self.live = [*self.nodes[:single], next(filter(None, self.nodes[single:]), None)]
 
 
-def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
+def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """Run an operation on any mixture of Tensors, arrays and numbers.
 
     Args:
@@ -96,18 +96,18 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     Raises: TypeError for arguments that are neither, RuntimeError for a mixture of devices, and what the value raises.
     """
     on_device = device_array()
-    layers = local.layers if watch.active and seq is None else ()
-    if layers and on_device is None:
-        return layers[-1].intercept(op, args)
+    interpreters = thread_state.interpreters if global_state.active and seq is None else ()
+    if interpreters and on_device is None:
+        return interpreters[-1].process(op, args)
     given = Operands(op, args, on_device)
     if given.scattered and given.recordable:
-        return general(op, _in_one_place(op, args, given), seq)
-    if layers:
-        return layers[-1].intercept(op, args)
+        return slow_path(op, _in_one_place(op, args, given), seq)
+    if interpreters:
+        return interpreters[-1].process(op, args)
     if not given.recordable:
         return _on_raw(op, args, given)
-    if watch.active and seq is None and local.observer is not None:
-        return local.observer.operation(op, args)
+    if global_state.active and seq is None and thread_state.observer is not None:
+        return thread_state.observer.operation(op, args)
     if given.wrong is not None:
         raise TypeError(f"{op.name}: expected a Tensor, an array or a number, got {type(given.wrong).__name__}")
     on_host, values = isinstance(given.array, np.ndarray), given.values
@@ -139,7 +139,7 @@ def general(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         if not on_host:
             keep_stream(node, device_index(outputs[0]))
         node.saved = _saved(op, args, given, values, outputs)
-        if watch.active and local.saving:
+        if global_state.active and thread_state.saving:
             node.saved = pack_results(op, node.saved, result)
     return result
 
@@ -227,7 +227,7 @@ def _place(array: Any) -> str:
 
 def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> Node | None:
     """The node of this run with its sequence number and edges, or None when nothing is to be recorded."""
-    if not op.rules or (watch.no_grad and not local.grad_enabled) or (watch.active and local.inference):
+    if not op.rules or (global_state.no_grad and not thread_state.grad_enabled) or (global_state.active and thread_state.inference):
         return None
     if not any(given.nodes):
         return None
@@ -239,8 +239,8 @@ def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> No
         node = op.complex_node() if given.complex else op.node()
     node.seq = next_seq() if seq is None else seq
     node.edges = tuple(given.nodes)
-    node.rare = None
-    if watch.new_node:
+    node._meta = None
+    if global_state.new_node:
         made_node(node)
     return node
 
@@ -302,7 +302,7 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
             if not declared or i in op.differentiable:
                 result._node = Output(node, i, outputs[i])
             elif op.outputs[i] in op.needs:
-                result._version_slot = node.extras.output_versions[i] = Version()
+                result._version_slot = node.meta.output_versions[i] = Version()
     return tuple(results), outputs
 
 
@@ -323,7 +323,7 @@ def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             full[op.params.index(target)] = value
         else:
             raise TypeError(f"{op.name}() got an unexpected keyword argument {name!r}; it takes {', '.join(op.params)}")
-    if out is not None and watch.active and local.layers:
+    if out is not None and global_state.active and thread_state.interpreters:
         refuse_transformed(op.name, (*full, out))
     result = dispatch(op, tuple(full))
     return result if out is None else write_out(op.name, out, result)

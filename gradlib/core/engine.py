@@ -19,7 +19,7 @@ from gradlib.backend.array import Array, copy, device_index, may_leave_host, on_
 from gradlib.backend.dtype import float32
 from gradlib.backend.thread import call_users
 from gradlib.core.edge import below
-from gradlib.core.modes import AroundNode, around_nodes, observing, watch
+from gradlib.core.modes import NodeHook, all_node_hooks, global_state, observing
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import follow
 from gradlib.core.tensor import AccumulateGrad, Tensor, as_array, wrap
@@ -58,7 +58,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
     undefined = False
-    around = around_nodes() if watch.active else ()
+    hooks = all_node_hooks() if global_state.active else ()
     elsewhere = may_leave_host()
     try:
         while True:
@@ -73,7 +73,7 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
                     break
             else:
                 break
-            if node.rare is not None or needed is not None:
+            if node._meta is not None or needed is not None:
                 runs = needed is None or needed[node]
                 g = _before(node, g, captures, runs, recorded=False)
                 if not runs:
@@ -84,16 +84,16 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
             if type(node) is AccumulateGrad:
                 grads = d = None  # so that nothing but this frame holds g
                 unshared = sys.getrefcount(g) <= _UNSHARED  # asked before g is an argument of anything
-                if watch.active or node.rare is not None:
+                if global_state.active or node._meta is not None:
                     _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
                 else:
                     node.accumulate(g, unshared)
                 continue
-            grads = run_around(around, node, g, node.run) if around or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
+            grads = run_hooked(hooks, node, g, node.run) if hooks or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
             if not keep and node.frees:
                 node.saved = None
             grads = (grads,) if node.single else grads
-            if node.rare is not None and node.rare.post_hooks:
+            if node._meta is not None and node._meta.post_hooks:
                 grads = _after(node, grads, g)
             for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
                 if target is None or d is None or (needed is not None and target not in needed):
@@ -176,11 +176,11 @@ def _visit(
     if nothing and not node.takes_none:
         grads: Any = (None,) * len(node.edges)
     else:
-        grads = run_around(around_nodes(), node, g, node.run_recorded)
+        grads = run_hooked(all_node_hooks(), node, g, node.run_recorded)
         grads = (grads,) if node.single else grads
     if not keep and node.frees:
         node.saved = None
-    if node.rare is not None and node.rare.post_hooks:
+    if node._meta is not None and node._meta.post_hooks:
         grads = _after(node, grads, g)
     for target, d in zip(node.edges, grads, strict=True):
         if target is None or (d is None and not (nothing or node.takes_none)) or (needed is not None and target not in needed):
@@ -220,13 +220,13 @@ def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) ->
         accumulate(g)
     else:
         seen_by.node(leaf, g, accumulate)
-    if leaf.rare is not None and leaf.rare.post_hooks:
+    if leaf._meta is not None and leaf._meta.post_hooks:
         _after(leaf, (), g)
 
 
-def run_around(around: tuple[AroundNode, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
+def run_hooked(hooks: tuple[NodeHook, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
     """Run a node on the device of what arrived and its own stream, inside what wants to stand around it, the last entered outermost."""
-    for wrap_run in around:
+    for wrap_run in hooks:
         run = functools.partial(wrap_run, node, run=run)
     some = next((x for x in g if x is not None), None) if isinstance(g, list) else g
     if some is None:
@@ -283,18 +283,18 @@ def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[
 
 def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded: bool) -> Any:
     """What waits on the gradient that arrived at a node: tensor hooks, retain_grad, captures; then, if it runs, its own pre-hooks."""
-    rare = node.rare
-    if rare is not None:
-        for hook in tuple(rare.gradient_hooks.values()):
+    meta = node._meta
+    if meta is not None:
+        for hook in tuple(meta.gradient_hooks.values()):
             g = _replaced(call_users(hook, None if g is None else _shown(g, recorded)), g, node, recorded)
-        if rare.retain is not None and g is not None:
+        if meta.retain is not None and g is not None:
             held = wrap(copy(as_array(g))) if not isinstance(g, Tensor) else g.clone()
-            rare.retain.grad = held if rare.retain.grad is None else rare.retain.grad + held
+            meta.retain.grad = held if meta.retain.grad is None else meta.retain.grad + held
     if captures is not None and node in captures and g is not None:
         captures[node] = g if captures[node] is None else _sum(captures[node], g)
-    if rare is not None and rare.pre_hooks and runs:
+    if meta is not None and meta.pre_hooks and runs:
         several = isinstance(g, list)
-        for hook in tuple(rare.pre_hooks.values()):
+        for hook in tuple(meta.pre_hooks.values()):
             shown = tuple(None if x is None else _shown(x, recorded) for x in (g if several else [g]))
             answer = call_users(hook, shown)
             if answer is not None:
@@ -308,7 +308,7 @@ def _after(node: Node, grads: Any, g: Any) -> Any:
     """Run a node's post-hooks on what it returned."""
     recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, list) else [g]))
     outputs = tuple(None if x is None else _shown(x, recorded) for x in (g if isinstance(g, list) else [g]))
-    for hook in tuple(node.rare.post_hooks.values()):  # type: ignore[union-attr]
+    for hook in tuple(node._meta.post_hooks.values()):  # type: ignore[union-attr]
         answer = call_users(hook, tuple(None if d is None else _shown(d, recorded) for d in grads), outputs)
         if answer is not None:
             _check_answer(node, answer, len(grads))

@@ -4,8 +4,8 @@ An elementwise operation multiplies the tangent by the derivative its rule multi
 tangent itself; a bilinear one once to the tangent of each side. For the rest the rule is transposed: it is linear in the cotangent, and
 differentiating it by that (the rules are differentiable) gives the map of tangents. So no operation needs a formula of its own.
 
-A level is a layer over the operations (``core/modes.py``). Tangents hang on tensors by level, and what a level computes its tangents with
-runs beneath it, so nested levels never see each other's.
+A level is an interpreter of operations (``core/modes.py``). Tangents hang on tensors by level, and what a level computes its tangents with
+runs below it, so nested levels never see each other's.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 from gradlib.backend.array import is_array, zeros_like
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
-from gradlib.core.batched import Batched, is_batched_at, levels_of, spread_as
+from gradlib.core.batched import Batched, broadcast_as, is_batched_at, levels_of
 from gradlib.core.declaration import Op
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import beneath, enable_grad, layer, lifted, local, no_grad, plain_saving
+from gradlib.core.modes import Interpreter, enable_grad, lower, no_grad, plain_saving, skipping, thread_state
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.views import View, replay
 
 
-class Level(layer):
+class ForwardLevel(Interpreter):
     """One level of forward mode, active while entered."""
 
     quick = True
@@ -49,7 +49,7 @@ class Level(layer):
                     (view.duals or {}).pop(self, None)
                     view = view.parent
             elif each is not None and not isinstance(each, Tensor):
-                for tangents in each.extras.output_tangents.values():
+                for tangents in each.meta.output_tangents.values():
                     tangents.pop(self, None)
         self.noted = []
 
@@ -62,7 +62,7 @@ class Level(layer):
     @property
     def asleep(self) -> bool:
         """Whether this is inference mode, in which nothing carries a tangent (but in a transform that was itself called there)."""
-        return local.inference and not self.in_inference
+        return thread_state.inference and not self.in_inference
 
     def tangent(self, value: Any) -> Tensor | None:
         """The tangent that a value carries at this level, or None."""
@@ -70,8 +70,8 @@ class Level(layer):
             return None
         if type(value) is Batched:
             tangent = self.tangent(value.value)
-            with lifted(self):
-                return None if tangent is None else value.level.rows(tangent)
+            with skipping(self):
+                return None if tangent is None else value.level.logical(tangent)
         if not isinstance(value, Tensor) or value._meta is None or value._meta.tangents is None:
             return None
         tangents = value._meta.tangents
@@ -83,8 +83,8 @@ class Level(layer):
     def attach(self, tensor: Tensor, tangent: Tensor) -> None:
         """Let a tensor carry a tangent at this level; a row's hangs on the whole value, as its graph does."""
         if type(tensor) is Batched:
-            with lifted(self):
-                tangent = tensor.level.matched(tangent)
+            with skipping(self):
+                tangent = tensor.level.physical(tangent)
             return self.attach(tensor.value, tangent)
         meta = tensor.meta
         meta.tangents = {self: tangent} if meta.tangents is None else {**meta.tangents, self: tangent}
@@ -93,14 +93,14 @@ class Level(layer):
         if recorded:
             self._note(tensor)
         if node is not None and set(node.output_names) & set(node.saved_names):
-            node.extras.output_tangents[tensor.output_nr] = meta.tangents
+            node.meta.output_tangents[tensor.output_nr] = meta.tangents
             if recorded:
                 self._note(node)
         return None
 
     def dual(self, primal: Tensor, tangent: Tensor | None) -> Tensor:
         """A view that carries a tangent of its own (or none), whatever the tangent of what it is a view of."""
-        with lifted(self):
+        with skipping(self):
             made = primal.view_as(primal)
         whole = made
         while type(whole) is Batched:
@@ -115,7 +115,7 @@ class Level(layer):
         return made
 
     def written(self, target: Tensor, new: Tensor | None) -> None:
-        """Give a tensor that was written the tangent of its new values (None: zeros); call it beneath this level.
+        """Give a tensor that was written the tangent of its new values (None: zeros); call it below this level.
 
         A tangent may be another tensor's too, so it is a copy of the base's tangent that is written, from which those of all views are
         taken anew. A dual tensor is the base of its views.
@@ -125,7 +125,7 @@ class Level(layer):
         base = target if view is None else view.base
         held = self.tangent(base) if root is None else self._held(root)
         tangent = self._zeros_for(root, base) if held is None else held
-        tangent = spread_as(tangent, new, every=True).clone()
+        tangent = broadcast_as(tangent, new, every=True).clone()
         if type(tangent) is not Batched:
             laid_out = self._zeros_for(root, base)
             if laid_out._array.strides != tangent._array.strides:  # so that views of it are what they are of the memory
@@ -160,14 +160,14 @@ class Level(layer):
         array = base._array if root is None else replay(root.path(), base._array)
         return wrap(zeros_like(array))
 
-    def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
+    def process(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Run an operation and carry the tangents of its inputs to its outputs."""
         if self.asleep:
-            with beneath(self):
+            with lower(self):
                 return dispatch(op, args)
         inputs = op.inputs(args)
         tangents = [self.tangent(x) for x in inputs]
-        with beneath(self):
+        with lower(self):
             result = dispatch(op, args)
             if all(t is None for t in tangents) or not op.rules:
                 return result
@@ -212,7 +212,7 @@ def jvp(
         and (op.complex != "explicit" or not any(_is_complex(x) for x in (*inputs, *outputs)))
     ):
         return (_by_rules(op, args, tangents, outputs[0]),)
-    if not local.saving:
+    if not thread_state.saving:
         return _by_transposition(op, args, inputs, tangents)
     with plain_saving():  # what is saved along the way is no part of the program
         return _by_transposition(op, args, inputs, tangents)
@@ -294,7 +294,7 @@ def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], ou
 
 
 def _leaf(x: Tensor) -> Tensor:
-    """The same values, and tangents of levels beneath, as a leaf of a graph of its own."""
+    """The same values, and tangents of levels below, as a leaf of a graph of its own."""
     with no_grad():
         return x.view_as(x).want_grad()
 
@@ -303,13 +303,13 @@ def _alike(inputs: list[Any]) -> list[Any]:
     """Every input a row at each level of vmap at which one of them is."""
     levels = {level for x in inputs for level in levels_of(x)}
     for level in sorted(levels, key=lambda each: each.depth):
-        inputs = [level.rows(level.spread(x)) if isinstance(x, Tensor) and not is_batched_at(level, x) else x for x in inputs]
+        inputs = [level.logical(level.broadcast(x)) if isinstance(x, Tensor) and not is_batched_at(level, x) else x for x in inputs]
     return inputs
 
 
 def _by_transposition(op: Op, args: tuple[Any, ...], inputs: list[Any], tangents: list[Tensor | None]) -> tuple[Tensor | None, ...]:
     """The backward rule is linear in the cotangent; its own gradient by the cotangent is the forward rule."""
-    recording = local.grad_enabled and any(isinstance(x, Tensor) and x.requires_grad for x in (*inputs, *tangents))
+    recording = thread_state.grad_enabled and any(isinstance(x, Tensor) and x.requires_grad for x in (*inputs, *tangents))
     with enable_grad():
         inputs = _alike(inputs)
         fresh = [

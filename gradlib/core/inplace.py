@@ -19,12 +19,12 @@ from gradlib.backend.division import device_function
 from gradlib.core.batched import Batched, refuse_rows, write_rows
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
-from gradlib.core.memory import counted, has_begun, is_overlapping, refuse_memory, refuse_write
-from gradlib.core.modes import beneath, enable_grad, local, made_node, next_seq, watch, writing
+from gradlib.core.modes import enable_grad, global_state, lower, made_node, next_seq, thread_state, writing
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import Tensor, born, wrap
 from gradlib.core.views import View, replay
+from gradlib.core.writes import counted, has_begun, is_overlapping, refuse_memory, refuse_write
 
 
 def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = None) -> Callable[..., Tensor]:
@@ -59,7 +59,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
                     else:  # one that is not CuPy's own
                         assign(array, ..., on_device(array, *values))
             return input
-        compute = seen() if watch.active and local.observer is not None else op.call
+        compute = seen() if global_state.active and thread_state.observer is not None else op.call
         more = () if further is None else further(input)
         return write(input, lambda shadow: compute(shadow, *args, *more, **kwargs), f"{op.name}_", copies_input, shown=False)
 
@@ -70,11 +70,11 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
 
 def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     """Whether a write is the optimiser's kind, a float tensor changed by its like or by numbers outside any graph: one call does it."""
-    if type(target) is not Tensor or watch.born is not None:
+    if type(target) is not Tensor or global_state.born is not None:
         return False
-    if watch.active and (local.inference or local.layers or local.before_write or watch.observed):
+    if global_state.active and (thread_state.inference or thread_state.interpreters or thread_state.before_write or global_state.observed):
         return False
-    recording = local.grad_enabled or not watch.no_grad
+    recording = thread_state.grad_enabled or not global_state.no_grad
     if recording and target._node is not None:
         return False
     array = target._array
@@ -101,10 +101,10 @@ def ask(target: Tensor, name: str) -> bool:
     """
     while type(target) is Batched:
         target = target.value
-    recording = local.grad_enabled or not watch.no_grad
+    recording = thread_state.grad_enabled or not global_state.no_grad
     if recording:
         refuse_leaf(target, name)
-    if watch.born is not None:
+    if global_state.born is not None:
         refuse_captured(target, name)
     refuse_write(target, name)
     return recording
@@ -112,7 +112,7 @@ def ask(target: Tensor, name: str) -> bool:
 
 def refuse_captured(target: Tensor, name: str) -> None:
     """Refuse to write what a function that is being differentiated found outside: the write would outlive its graph."""
-    if local.since is not None and born(target) < local.since:
+    if thread_state.since is not None and born(target) < thread_state.since:
         raise RuntimeError(
             f"During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation ({name}) that "
             "would mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly accept the "
@@ -134,14 +134,14 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     """
     if not isinstance(target, Tensor):
         raise TypeError(f"{name}: expected a Tensor, got {type(target).__name__}")
-    if shown and watch.active and local.observer is not None:
-        return local.observer.composed(name, (target,), lambda: write(target, compute, name, copies_input, False))
+    if shown and global_state.active and thread_state.observer is not None:
+        return thread_state.observer.composed(name, (target,), lambda: write(target, compute, name, copies_input, False))
     if type(target) is Batched:
         return write_rows(target, compute, write, name, copies_input)
     recording = ask(target, name)
     view = target._meta.view if target._meta is not None else None
     perhaps = recording and view is not None and (view.several or not view.recorded)  # refused if the new values are to be recorded
-    if watch.active:
+    if global_state.active:
         writing(target)
     shadow = wrap(copy(target._array) if (copies_input and recording) or perhaps else target._array)
     shadow._node = target._node if view is None or not recording else _past_hooks(target, view)
@@ -169,7 +169,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         rebase(target, _fitted(result, target))
     elif recording and target._node is not None and not target.is_leaf:
         _cut(target)
-    if watch.active and local.layers:
+    if global_state.active and thread_state.interpreters:
         write_tangents(target, result)
     return target
 
@@ -180,8 +180,8 @@ def _past_hooks(target: Tensor, view: View) -> Node | None:
     There the base's new history leads to the base's old one, and not by way of the view.
     """
     node = target._node
-    rare = None if node is None else node.rare
-    if rare is None or not (rare.gradient_hooks or rare.pre_hooks or rare.post_hooks):
+    meta = None if node is None else node._meta
+    if meta is None or not (meta.gradient_hooks or meta.pre_hooks or meta.post_hooks):
         return node
     with enable_grad():
         return replay(view.path(), view.base)._node or node
@@ -191,8 +191,8 @@ def write_tangents(target: Tensor, result: Any) -> None:
     """Forward mode: give target, and what shares its memory, the tangents that go with its new values."""
     made = (result._meta.tangents or {}) if isinstance(result, Tensor) and result._meta is not None else {}
     for level in {*made, *(target.meta.tangents or {})}:
-        if level in local.layers and not level.asleep:
-            with beneath(level):
+        if level in thread_state.interpreters and not level.asleep:
+            with lower(level):
                 level.written(target, level.tangent(result))
 
 
@@ -280,7 +280,7 @@ def rebase(target: Tensor, result: Tensor) -> None:
     else:
         _follow(view.base, CopySlices(view.base, view, node))
     counter.changed = made_by.seq  # what the node saved of its output is what was written
-    made_by.extras.output_versions[0] = counter
+    made_by.meta.output_versions[0] = counter
     _remake_views(target, view)
 
 
@@ -289,10 +289,10 @@ def _follow(tensor: Tensor, node: Node | None) -> None:
     before, meta = tensor._node, tensor._meta
     tensor._node = node
     if meta is not None and meta.retains_grad:
-        if before is not None and before.rare is not None:
-            before.rare.retain = None
+        if before is not None and before._meta is not None:
+            before._meta.retain = None
         if node is not None:
-            node.extras.retain = meta
+            node.meta.retain = meta
 
 
 def _remake_views(target: Tensor, view: View | None) -> None:
@@ -333,7 +333,7 @@ class Overwritten(Node):
         self.saved = None
         self.shape = made_by.shape
         self.dtype = made_by.dtype
-        self.rare = None
+        self._meta = None
 
     def run(self, g: Any) -> Any:
         raise RuntimeError(self.message)
@@ -357,9 +357,9 @@ class CopySlices(Node):
         self.saved = None
         self.shape = base._array.shape
         self.dtype = base._array.dtype
-        self.rare = None
+        self._meta = None
         keep_stream(self, device_index(base._array))
-        if watch.new_node:
+        if global_state.new_node:
             made_node(self)
 
     def _laid_out(self, g: Array) -> Array:

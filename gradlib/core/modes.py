@@ -1,6 +1,6 @@
 """Per-thread modes: whether operations record, inference mode, and the one cheap check of "is anything unusual active".
 
-The plain path of an operation reads two attributes of ``watch``. They count, over all threads, how many have recording switched off
+The fast path of an operation reads two attributes of ``global_state``. They count, over all threads, how many have recording switched off
 and how many have something rare active (inference mode, an observer); only when one is not zero does an operation ask its own
 thread. So a program that uses none of this pays for none of it.
 """
@@ -24,15 +24,15 @@ next_seq = itertools.count().__next__
 """Takes the next sequence number. A node takes one before its forward runs; an in-place write takes one after."""
 
 
-class Watch:
+class GlobalState:
     """How many threads are in each uncommon state, and what counts for all threads; read often, written on mode changes only."""
 
-    __slots__ = ("active", "around_node", "born", "differentiating", "new_node", "no_grad", "observed", "walks")
+    __slots__ = ("active", "born", "differentiating", "new_node", "no_grad", "node_hooks", "observed", "walks")
 
     def __init__(self) -> None:
         self.no_grad = 0
         self.active = 0
-        self.around_node: tuple[AroundNode, ...] = ()  # as around_node below, for every thread
+        self.node_hooks: tuple[NodeHook, ...] = ()  # as node_hook below, for every thread
         self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
         self.observed = 0  # how many of the active are observers
         self.born: Any = None  # while functions are differentiated, the meta of what is made meanwhile; see ``node.Born``
@@ -40,123 +40,123 @@ class Watch:
         self.walks: set[weakref.ref[Any]] = set()  # who wants to know which backward pass a hook runs in
 
 
-AroundNode = Callable[..., Any]
+NodeHook = Callable[..., Any]
 """What stands around a node's run in backward: ``(node, g, run)``, and as a rule returns ``run(g)``."""
 
 
-class Local(threading.local):
+class ThreadState(threading.local):
     """The modes of the calling thread."""
 
     grad_enabled = True
     inference = False
-    layers: tuple[layer, ...] = ()
-    quick: layer | None = None  # the only layer, when an operation's compiled ``forward`` can do what it does
-    around_node: tuple[AroundNode, ...] = ()
+    interpreters: tuple[Interpreter, ...] = ()
+    quick: Interpreter | None = None  # the only interpreter, when an operation's compiled ``forward`` can do what it does
+    node_hooks: tuple[NodeHook, ...] = ()
     saving: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()  # pairs of pack and unpack; the last one counts
     saving_refused: str | None = None
     before_write: tuple[Callable[[Any], None], ...] = ()  # told of a tensor that is about to be written in place
     observer: observer | None = None
     transforming = False  # whether the function that runs is one that a transform of ``func`` was given
     since: int | None = None  # the sequence number at which the innermost of them began that differentiates
-    walk: Any = None  # the backward pass that is running, known only when something is in watch.walks
+    walk: Any = None  # the backward pass that is running, known only when something is in global_state.walks
 
 
-watch = Watch()
-local = carried(Local())
+global_state = GlobalState()
+thread_state = carried(ThreadState())
 _lock = kept_at_fork(threading.Lock())
 
 
 def _set_grad(enabled: bool) -> None:
-    if enabled != local.grad_enabled:
-        local.grad_enabled = enabled
+    if enabled != thread_state.grad_enabled:
+        thread_state.grad_enabled = enabled
         with _lock:
-            watch.no_grad += -1 if enabled else 1
+            global_state.no_grad += -1 if enabled else 1
 
 
 def activate(count: int) -> None:
-    """Say that the calling thread has entered (+1) or left (-1) something for which every operation takes the general path."""
+    """Say that the calling thread has entered (+1) or left (-1) something for which every operation takes the slow path."""
     with _lock:
-        watch.active += count
+        global_state.active += count
 
 
-def set_layers(layers: tuple[layer, ...]) -> None:
-    """Put these layers over the operations of the calling thread; beneath the lowest of them it is as plain as without any."""
-    if bool(layers) != bool(local.layers):
-        activate(1 if layers else -1)
-    local.layers = layers
-    local.quick = layers[0] if len(layers) == 1 and layers[0].quick and not local.inference else None
+def set_interpreters(interpreters: tuple[Interpreter, ...]) -> None:
+    """Put these interpreters over the operations of the calling thread; below the lowest of them it is as plain as without any."""
+    if bool(interpreters) != bool(thread_state.interpreters):
+        activate(1 if interpreters else -1)
+    thread_state.interpreters = interpreters
+    thread_state.quick = interpreters[0] if len(interpreters) == 1 and interpreters[0].quick and not thread_state.inference else None
 
 
-class layer:
-    """While entered, every operation on this thread goes through ``intercept(op, args)`` first: forward mode, vmap, observers.
+class Interpreter:
+    """While entered, every operation on this thread goes through ``process(op, args)`` first: forward mode, vmap, observers.
 
-    As a rule it runs the operation, and whatever else it needs, within ``beneath(self)``.
+    As a rule it runs the operation, and whatever else it needs, within ``lower(self)``.
     """
 
     outermost = False
-    """Whether it stands above all layers that are not, whichever was entered first."""
+    """Whether it stands above all interpreters that are not, whichever was entered first."""
 
     quick = False
-    """Whether an operation's ``forward`` does, alone, what this layer does with plain arguments."""
+    """Whether an operation's ``forward`` does, alone, what this interpreter does with plain arguments."""
 
-    def intercept(self, op: Any, args: tuple[Any, ...]) -> Any:
+    def process(self, op: Any, args: tuple[Any, ...]) -> Any:
         raise TypeError(f"{type(self).__name__} says nothing of what it does with an operation")
 
     def tangent(self, value: Any) -> Any:
-        """What a value carries at this level of forward mode; None for a layer of another kind."""
+        """What a value carries at this level of forward mode; None for an interpreter of another kind."""
         return None
 
     def __enter__(self) -> Any:
-        at = len(local.layers)
-        while at and not self.outermost and local.layers[at - 1].outermost:
+        at = len(thread_state.interpreters)
+        while at and not self.outermost and thread_state.interpreters[at - 1].outermost:
             at -= 1
-        set_layers((*local.layers[:at], self, *local.layers[at:]))
+        set_interpreters((*thread_state.interpreters[:at], self, *thread_state.interpreters[at:]))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        set_layers(tuple(each for each in local.layers if each is not self))
+        set_interpreters(tuple(each for each in thread_state.interpreters if each is not self))
 
 
 class under:
-    """While entered, these layers, and no others, stand over operations on this thread."""
+    """While entered, these interpreters, and no others, stand over operations on this thread."""
 
-    def __init__(self, layers: tuple[layer, ...]) -> None:
-        self.layers = layers
+    def __init__(self, interpreters: tuple[Interpreter, ...]) -> None:
+        self.interpreters = interpreters
 
     def __enter__(self) -> None:
-        self.before = local.layers
-        set_layers(self.layers)
+        self.before = thread_state.interpreters
+        set_interpreters(self.interpreters)
 
     def __exit__(self, *exc: object) -> None:
-        set_layers(self.before)
+        set_interpreters(self.before)
 
 
-class beneath:
-    """While entered, operations on this thread skip this layer and those above it."""
+class lower:
+    """While entered, operations on this thread skip this interpreter and those above it."""
 
-    def __init__(self, top: layer) -> None:
+    def __init__(self, top: Interpreter) -> None:
         self.top = top
 
     def __enter__(self) -> None:
-        self.layers = local.layers
-        set_layers(self.layers[: self.layers.index(self.top)])
+        self.interpreters = thread_state.interpreters
+        set_interpreters(self.interpreters[: self.interpreters.index(self.top)])
 
     def __exit__(self, *exc: object) -> None:
-        set_layers(self.layers)
+        set_interpreters(self.interpreters)
 
 
-class lifted:
-    """While entered, operations on this thread skip this layer alone."""
+class skipping:
+    """While entered, operations on this thread skip this interpreter alone."""
 
-    def __init__(self, skipped: layer) -> None:
+    def __init__(self, skipped: Interpreter) -> None:
         self.skipped = skipped
 
     def __enter__(self) -> None:
-        self.layers = local.layers
-        set_layers(tuple(each for each in self.layers if each is not self.skipped))
+        self.interpreters = thread_state.interpreters
+        set_interpreters(tuple(each for each in self.interpreters if each is not self.skipped))
 
     def __exit__(self, *exc: object) -> None:
-        set_layers(self.layers)
+        set_interpreters(self.interpreters)
 
 
 class transforming:
@@ -174,21 +174,21 @@ class transforming:
         self.born = born
 
     def __enter__(self) -> None:
-        self.before = local.transforming, local.since
-        local.transforming = True
-        local.since = local.since if self.since is None else self.since
+        self.before = thread_state.transforming, thread_state.since
+        thread_state.transforming = True
+        thread_state.since = thread_state.since if self.since is None else self.since
         if self.born is not None:
             with _lock:
-                watch.differentiating += 1
-                watch.born = self.born
+                global_state.differentiating += 1
+                global_state.born = self.born
 
     def __exit__(self, *exc: object) -> None:
-        local.transforming, local.since = self.before
+        thread_state.transforming, thread_state.since = self.before
         if self.born is not None:
             with _lock:
-                watch.differentiating -= 1
-                if not watch.differentiating:
-                    watch.born = None
+                global_state.differentiating -= 1
+                if not global_state.differentiating:
+                    global_state.born = None
 
 
 class as_outside:
@@ -199,21 +199,21 @@ class as_outside:
     """
 
     def __init__(self, differentiated: bool = False) -> None:
-        self.outside = local.transforming, local.since
+        self.outside = thread_state.transforming, thread_state.since
         self.differentiated = differentiated
 
     def __enter__(self) -> None:
-        self.before = local.transforming, local.since
-        local.transforming, since = self.outside
-        local.since = local.since if self.differentiated else since
+        self.before = thread_state.transforming, thread_state.since
+        thread_state.transforming, since = self.outside
+        thread_state.since = thread_state.since if self.differentiated else since
 
     def __exit__(self, *exc: object) -> None:
-        local.transforming, local.since = self.before
+        thread_state.transforming, thread_state.since = self.before
 
 
 def refuse_differentiated(called: str) -> None:
     """Refuse what a function that is being differentiated must not do, since its inputs are the transform's."""
-    if local.since is not None:
+    if thread_state.since is not None:
         raise RuntimeError(
             f"You are attempting to call Tensor.{called}() (or perhaps using autograd.functional.* APIs) inside of a function being "
             "transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, "
@@ -221,39 +221,39 @@ def refuse_differentiated(called: str) -> None:
         )
 
 
-class around_node:
+class node_hook:
     """While entered, every node that this thread runs in backward is run through ``wrap(node, g, run)``: ranges, anomaly checks."""
 
-    def __init__(self, wrap: AroundNode) -> None:
+    def __init__(self, wrap: NodeHook) -> None:
         self.wrap = wrap
 
     def __enter__(self) -> None:
-        local.around_node += (self.wrap,)
+        thread_state.node_hooks += (self.wrap,)
         activate(1)
 
     def __exit__(self, *exc: object) -> None:
-        local.around_node = local.around_node[:-1]
+        thread_state.node_hooks = thread_state.node_hooks[:-1]
         activate(-1)
 
 
 class on_every_node:
     """While entered, in all threads, ``made(node)`` is called for every node that is made and each runs through ``wrap(node, g, run)``."""
 
-    def __init__(self, made: Callable[[Any], None], wrap: AroundNode) -> None:
+    def __init__(self, made: Callable[[Any], None], wrap: NodeHook) -> None:
         self.made = made
         self.wrap = wrap
 
     def __enter__(self) -> None:
         with _lock:
-            watch.new_node += (self.made,)
-            watch.around_node += (self.wrap,)
-            watch.active += 1
+            global_state.new_node += (self.made,)
+            global_state.node_hooks += (self.wrap,)
+            global_state.active += 1
 
     def __exit__(self, *exc: object) -> None:
         with _lock:
-            watch.new_node = tuple(each for each in watch.new_node if each is not self.made)
-            watch.around_node = tuple(each for each in watch.around_node if each is not self.wrap)
-            watch.active -= 1
+            global_state.new_node = tuple(each for each in global_state.new_node if each is not self.made)
+            global_state.node_hooks = tuple(each for each in global_state.node_hooks if each is not self.wrap)
+            global_state.active -= 1
 
 
 class saving:
@@ -266,13 +266,13 @@ class saving:
         self.hooks = pack, unpack
 
     def __enter__(self) -> None:
-        if local.saving_refused is not None:
-            raise RuntimeError(local.saving_refused)
-        local.saving += (self.hooks,)
+        if thread_state.saving_refused is not None:
+            raise RuntimeError(thread_state.saving_refused)
+        thread_state.saving += (self.hooks,)
         activate(1)
 
     def __exit__(self, *exc: object) -> None:
-        local.saving = local.saving[:-1]
+        thread_state.saving = thread_state.saving[:-1]
         activate(-1)
 
 
@@ -283,12 +283,12 @@ class saving_refused:
         self.message = message
 
     def __enter__(self) -> None:
-        if local.saving:
+        if thread_state.saving:
             raise RuntimeError(self.message)
-        self.before, local.saving_refused = local.saving_refused, self.message
+        self.before, thread_state.saving_refused = thread_state.saving_refused, self.message
 
     def __exit__(self, *exc: object) -> None:
-        local.saving_refused = self.before
+        thread_state.saving_refused = self.before
 
 
 class before_writes:
@@ -298,15 +298,15 @@ class before_writes:
         self.keep = keep
 
     def __enter__(self) -> None:
-        local.before_write += (self.keep,)
+        thread_state.before_write += (self.keep,)
 
     def __exit__(self, *exc: object) -> None:
-        local.before_write = local.before_write[:-1]
+        thread_state.before_write = thread_state.before_write[:-1]
 
 
 def wants_walk(holder: Any) -> None:
-    """Say that ``local.walk`` is to be known in backward passes, for as long as this object lives."""
-    watch.walks.add(weakref.ref(holder, watch.walks.discard))
+    """Say that ``thread_state.walk`` is to be known in backward passes, for as long as this object lives."""
+    global_state.walks.add(weakref.ref(holder, global_state.walks.discard))
 
 
 class in_walk:
@@ -316,26 +316,26 @@ class in_walk:
         self.walk = walk
 
     def __enter__(self) -> None:
-        self.outer, local.walk = local.walk, self.walk
+        self.outer, thread_state.walk = thread_state.walk, self.walk
 
     def __exit__(self, *exc: object) -> None:
-        local.walk = self.outer
+        thread_state.walk = self.outer
 
 
 class plain_saving:
     """While entered, what this thread saves for backward is saved as it is, whatever hooks are active."""
 
     def __enter__(self) -> None:
-        self.saving = local.saving
-        local.saving = ()
+        self.saving = thread_state.saving
+        thread_state.saving = ()
 
     def __exit__(self, *exc: object) -> None:
-        local.saving = self.saving
+        thread_state.saving = self.saving
 
 
-def around_nodes() -> tuple[AroundNode, ...]:
+def all_node_hooks() -> tuple[NodeHook, ...]:
     """What stands around every node that this thread runs in backward, the outermost last."""
-    around = local.around_node + watch.around_node
+    around = thread_state.node_hooks + global_state.node_hooks
     seen_by = observing()
     return around if seen_by is None else (*around, seen_by.node)
 
@@ -344,7 +344,7 @@ class observer:
     """While entered, sees every operation that runs and every node that backward runs, and changes nothing: profilers.
 
     It sees those of the thread that entered it, as in torch, also when backward goes through what another thread recorded. It stands below
-    all layers, so it sees what they make of an operation.
+    all interpreters, so it sees what they make of an operation.
     """
 
     passive = False
@@ -381,48 +381,48 @@ class observer:
         return run(g)
 
     def __enter__(self) -> Any:
-        if local.observer is not None:
+        if thread_state.observer is not None:
             raise RuntimeError("Profiler is already enabled on this thread: leave the one before entering another")
-        local.observer = self
+        thread_state.observer = self
         if not self.passive:
             with _lock:
-                watch.observed += 1
-                watch.active += 1
+                global_state.observed += 1
+                global_state.active += 1
         return self
 
     def __exit__(self, *exc: object) -> None:
-        local.observer = None
+        thread_state.observer = None
         if not self.passive:
             with _lock:
-                watch.observed -= 1
-                watch.active -= 1
+                global_state.observed -= 1
+                global_state.active -= 1
 
 
 def observing() -> observer | None:
     """Who sees what this thread does, if anyone."""
-    return local.observer if watch.active else None
+    return thread_state.observer if global_state.active else None
 
 
 def made_node(node: Any) -> None:
     """Show a node that was just made to those who asked to see it."""
-    for note in watch.new_node:
+    for note in global_state.new_node:
         note(node)
 
 
 def writing(target: Any) -> None:
     """Say that a tensor is about to be written in place."""
-    for keep in local.before_write:
+    for keep in thread_state.before_write:
         keep(target)
 
 
 def is_grad_enabled() -> bool:
     """Whether operations on this thread record for backward. Source: torch.is_grad_enabled."""
-    return local.grad_enabled
+    return thread_state.grad_enabled
 
 
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is in inference mode. Source: torch.is_inference_mode_enabled."""
-    return local.inference
+    return thread_state.inference
 
 
 class ContextDecorator:
@@ -489,7 +489,7 @@ class _GradMode(ContextDecorator):
         self.previous: list[bool] = []
 
     def __enter__(self) -> None:
-        self.previous.append(local.grad_enabled)
+        self.previous.append(thread_state.grad_enabled)
         _set_grad(self.enabled)
 
     def __exit__(self, *exc: object) -> None:
@@ -515,7 +515,7 @@ class set_grad_enabled(ContextDecorator):
         if not isinstance(mode, bool):
             raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
         self.mode = mode
-        self.previous = [local.grad_enabled]
+        self.previous = [thread_state.grad_enabled]
         _set_grad(self.mode)
 
     def __call__(self, function: F) -> F:
@@ -528,7 +528,7 @@ class set_grad_enabled(ContextDecorator):
 
     def __enter__(self) -> None:
         if not self.previous:
-            self.previous.append(local.grad_enabled)
+            self.previous.append(thread_state.grad_enabled)
         _set_grad(self.mode)
 
     def __exit__(self, *exc: object) -> None:
@@ -552,7 +552,7 @@ class inference_mode(ContextDecorator):
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
-        self.previous.append((local.inference, local.grad_enabled))
+        self.previous.append((thread_state.inference, thread_state.grad_enabled))
         self._set(self.mode, not self.mode)
 
     def __exit__(self, *exc: object) -> None:
@@ -560,8 +560,8 @@ class inference_mode(ContextDecorator):
 
     @staticmethod
     def _set(inference: bool, grad: bool) -> None:
-        if inference != local.inference:
-            local.inference = inference
+        if inference != thread_state.inference:
+            thread_state.inference = inference
             activate(1 if inference else -1)
-            set_layers(local.layers)  # of which none is quick here
+            set_interpreters(thread_state.interpreters)  # of which none is quick here
         _set_grad(grad)

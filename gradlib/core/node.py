@@ -119,7 +119,7 @@ class Detached(Version):
         self._storage.add_view(view)
 
 
-class Extras:
+class NodeMeta:
     """What few nodes have: hooks, metadata, a stream, the versions of outputs that were written or viewed."""
 
     __slots__ = ("gradient_hooks", "metadata", "output_tangents", "output_versions", "post_hooks", "pre_hooks", "retain", "stream")
@@ -128,14 +128,14 @@ class Extras:
         self.gradient_hooks: dict[int, Callable[..., Any]] = {}
         self.pre_hooks: dict[int, Callable[..., Any]] = {}
         self.post_hooks: dict[int, Callable[..., Any]] = {}
-        self.retain: Meta | None = None
+        self.retain: TensorMeta | None = None
         self.output_versions: dict[int, Version] = {}
         self.output_tangents: dict[int, dict[Any, Any]] = {}
         self.metadata: dict[Any, Any] = {}
         self.stream: Any = None  # the CUDA stream of the forward, where it was not the default one
 
 
-class Meta:
+class TensorMeta:
     """What few tensors have: a gradient, a base they are a view of, hooks that want the leaf, tangents. Made often, so born empty."""
 
     grad: Any = None
@@ -146,7 +146,7 @@ class Meta:
     born = 0  # the sequence number at which a transform began during which the tensor was made
 
 
-class Born(Meta):
+class Born(TensorMeta):
     """The meta of what is made while a transform differentiates a function, and has none of its own yet: many share one.
 
     It tells the function's own tensors, which it may write, from those it captured.
@@ -156,8 +156,8 @@ class Born(Meta):
         self.born = number
 
 
-class Dual(Meta):
-    """The meta of what forward mode's plain path makes: one tangent, a bare array, in no dictionary before someone asks for one."""
+class Dual(TensorMeta):
+    """The meta of what forward mode's fast path makes: one tangent, a bare array, in no dictionary before someone asks for one."""
 
     __slots__ = ("held", "level", "tangent")
 
@@ -184,7 +184,7 @@ class Node:
     Both return one gradient per edge, or the gradient itself when ``single``.
     """
 
-    __slots__ = ("__weakref__", "dtype", "edges", "rare", "saved", "seq", "shape")
+    __slots__ = ("__weakref__", "_meta", "dtype", "edges", "saved", "seq", "shape")
 
     single = False
     frees = True
@@ -199,7 +199,7 @@ class Node:
     saved: Any
     shape: Any  # of the output; a tuple of shapes when there are several
     dtype: Any
-    rare: Extras | None
+    _meta: NodeMeta | None
     run: Callable[[Any], Any]
     run_recorded: Callable[[Any], Any]
 
@@ -208,12 +208,12 @@ class Node:
         return type(self).__name__
 
     @property
-    def extras(self) -> Extras:
-        if self.rare is None:
+    def meta(self) -> NodeMeta:
+        if self._meta is None:
             with making:
-                if self.rare is None:
-                    self.rare = Extras()
-        return self.rare
+                if self._meta is None:
+                    self._meta = NodeMeta()
+        return self._meta
 
     @property
     def public(self) -> Any:
@@ -223,7 +223,7 @@ class Node:
     @property
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for the user's own notes on this node."""
-        return self.extras.metadata
+        return self.meta.metadata
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -233,11 +233,11 @@ class Node:
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; a returned tuple replaces grad_inputs."""
-        return add_hook(self.extras.post_hooks, hook)
+        return add_hook(self.meta.post_hooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_outputs)`` before this node runs; a returned tuple replaces grad_outputs."""
-        return add_hook(self.extras.pre_hooks, hook)
+        return add_hook(self.meta.pre_hooks, hook)
 
     def _sequence_nr(self) -> int:
         return self.seq
@@ -288,7 +288,7 @@ class Output(Node):
         self.saved = None
         self.shape = array.shape
         self.dtype = array.dtype
-        self.rare = Extras()  # never None, so that the walk takes the branch that knows about outputs
+        self._meta = NodeMeta()  # never None, so that the walk takes the branch that knows about outputs
 
     @property
     def parent(self) -> Node:
@@ -318,9 +318,9 @@ def stale(node: Node, shape: tuple[int, ...], version: Version) -> RuntimeError:
 
 def check_outputs(node: Node) -> None:
     """Refuse a saved output that was written in place after this node made it."""
-    if node.rare is None:
+    if node._meta is None:
         return
-    for index, version in node.rare.output_versions.items():
+    for index, version in node._meta.output_versions.items():
         name = node.output_names[index]
         if version.changed > node.seq and name in node.saved_names:
             place = node.saved_names.index(name)

@@ -7,9 +7,9 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index
 from gradlib.core.batched import Batched
-from gradlib.core.memory import no_derivative, overwrite, refuse_out
-from gradlib.core.modes import local
+from gradlib.core.modes import thread_state
 from gradlib.core.tensor import Tensor
+from gradlib.core.writes import no_derivative, overwrite, refuse_out
 
 
 def refuse_transformed(name: str, values: Any) -> None:
@@ -22,7 +22,7 @@ def refuse_transformed(name: str, values: Any) -> None:
                 f"Batching rule not implemented for {name} with out=: vmap cannot write the rows of a Tensor it batches over into another. "
                 "Use the form without out=."
             )
-        elif isinstance(value, Tensor) and any(level.tangent(value) is not None for level in local.layers):
+        elif isinstance(value, Tensor) and any(level.tangent(value) is not None for level in thread_state.interpreters):
             raise NotImplementedError(
                 f"Trying to use forward AD with {name}_out that does not support it because it is an out= function. Leave out= away."
             )

@@ -14,7 +14,7 @@ from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.random import RandomStream, as_seed
 from gradlib.backend.thread import carried, kept_at_fork
 from gradlib.core.batched import VmapLevel
-from gradlib.core.modes import local, watch
+from gradlib.core.modes import global_state, thread_state
 from gradlib.core.tensor import Tensor, wrap
 
 
@@ -136,8 +136,8 @@ def draws(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
-        if watch.active and local.layers:
-            for level in reversed(local.layers):
+        if global_state.active and thread_state.interpreters:
+            for level in reversed(thread_state.interpreters):
                 if isinstance(level, VmapLevel) and level not in drawing.settled:
                     return level.draw(call, args, named)
         return function(*args, **named)

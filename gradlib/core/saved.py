@@ -12,7 +12,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, is_array
 from gradlib.core.declaration import Op
-from gradlib.core.modes import local, no_grad
+from gradlib.core.modes import no_grad, thread_state
 from gradlib.core.node import Node, Output, check_outputs, freed, stale
 from gradlib.core.tensor import Tensor, wrap
 
@@ -87,7 +87,7 @@ def pack_results(op: Op, saved: tuple[Any, ...], result: Any) -> Packed:
         saved: what its rules asked for, in the order of ``op.saved_names``.
         result: the Tensor, or tuple of Tensors, that it gives.
     """
-    pack, unpack = local.saving[-1]
+    pack, unpack = thread_state.saving[-1]
     results = result if isinstance(result, tuple) else (result,)
     packed = [_packed(value, pack, unpack) if name in op.params else value for name, value in zip(op.saved_names, saved, strict=True)]
     for position, name in enumerate(op.saved_names):
@@ -253,6 +253,6 @@ def output_tensor(node: Node, array: Array, index: int) -> Any:
         return None
     result = wrap(array)
     result._node = node if len(node.output_names) == 1 else Output(node, index, array)
-    if node.rare is not None and index in node.rare.output_tangents:
-        result.meta.tangents = node.rare.output_tangents[index]
+    if node._meta is not None and index in node._meta.output_tangents:
+        result.meta.tangents = node._meta.output_tangents[index]
     return result

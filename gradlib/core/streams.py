@@ -38,7 +38,7 @@ def keep_stream(node: Node, device: int | None) -> None:
     if device is not None:
         stream = cupy().cuda.get_current_stream(device)
         if stream.ptr > _DEFAULTS:
-            node.extras.stream = stream
+            node.meta.stream = stream
 
 
 class _Walking(threading.local):
@@ -113,7 +113,7 @@ def follow(node: Node, g: Array) -> None:
     """Before a node runs in backward on the device of g, the current one: go to the stream of its forward, if that is another one."""
     if isinstance(g, (np.ndarray, np.generic)):
         return
-    stream = None if node.rare is None else node.rare.stream
+    stream = None if node._meta is None else node._meta.stream
     here = cupy().cuda.get_current_stream().ptr
     if stream is None:
         if here > _DEFAULTS:

@@ -20,9 +20,9 @@ from gradlib.backend.array import Array
 from gradlib.backend.device import device, device_of, resolve
 from gradlib.backend.names import missing_attribute
 from gradlib.backend.thread import call_users, kept_at_fork
-from gradlib.core.memory import add
-from gradlib.core.modes import local, next_seq, refuse_differentiated, watch
-from gradlib.core.node import Born, Detached, Meta, Node, Output, RemovableHandle, Version, add_hook, making
+from gradlib.core.modes import global_state, next_seq, refuse_differentiated, thread_state
+from gradlib.core.node import Born, Detached, Node, Output, RemovableHandle, TensorMeta, Version, add_hook, making
+from gradlib.core.writes import add
 
 if TYPE_CHECKING:
     from gradlib.core.methods import Methods  # what operations put on Tensor, as ci/stubs.py writes it down
@@ -50,21 +50,21 @@ _accumulating = kept_at_fork(threading.RLock())
 class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds what arrives to the leaf's ``.grad``. Source: torch's AccumulateGrad and its layout rules.
 
-    It shares ``meta`` (where the gradient is kept) with its leaf and holds the leaf itself weakly, so the two form no cycle.
+    It shares ``leaf_meta`` (where the gradient is kept) with its leaf and holds the leaf itself weakly, so the two form no cycle.
     """
 
-    __slots__ = ("_leaf", "array", "meta")
+    __slots__ = ("_leaf", "array", "leaf_meta")
 
     def __init__(self, leaf: Any) -> None:
         self._leaf = weakref.ref(leaf)
         self.array = leaf._array
-        self.meta = leaf.meta
+        self.leaf_meta = leaf.meta
         self.edges = ()
         self.saved = None
         self.seq = next_seq()
         self.shape = self.array.shape
         self.dtype = self.array.dtype
-        self.rare = None
+        self._meta = None
 
     @property
     def variable(self) -> Any:
@@ -72,7 +72,7 @@ class AccumulateGrad(Node):
         leaf = self._leaf()
         if leaf is None:
             leaf = wrap(self.array)
-            leaf._meta = self.meta
+            leaf._meta = self.leaf_meta
             leaf._node = self
             self._leaf = weakref.ref(leaf)
         return leaf
@@ -84,12 +84,12 @@ class AccumulateGrad(Node):
         if grads[0] is not None and not hasattr(grads[0], "_array"):
             raise TypeError(f"argument 0 is not a Variable, got {type(grads[0]).__name__}")
         if grads[0] is not None:
-            self.accumulate_recorded(grads[0]) if local.grad_enabled else self.accumulate(grads[0]._array, False)
+            self.accumulate_recorded(grads[0]) if thread_state.grad_enabled else self.accumulate(grads[0]._array, False)
         return ()
 
     def accumulate(self, g: Array, unshared: bool) -> None:
         """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
-        leaf, meta = self._leaf(), self.meta
+        leaf, meta = self._leaf(), self.leaf_meta
         with _accumulating:
             if leaf is not None and leaf._node is None:
                 pass  # it wants no gradient any more
@@ -106,17 +106,17 @@ class AccumulateGrad(Node):
         with _accumulating:
             if leaf is not None and leaf._node is None:
                 pass
-            elif self.meta.grad is None:
-                first = self.meta.grad = g.clone()
+            elif self.leaf_meta.grad is None:
+                first = self.leaf_meta.grad = g.clone()
                 if not self._fits(first._array):
                     first._array = self._laid_out(first._array)
             else:
-                self.meta.grad = self.meta.grad + g
-        if self.meta.accumulated_hooks:
+                self.leaf_meta.grad = self.leaf_meta.grad + g
+        if self.leaf_meta.accumulated_hooks:
             self._run_hooks()
 
     def _run_hooks(self) -> None:
-        for hook in tuple((self.meta.accumulated_hooks or {}).values()):
+        for hook in tuple((self.leaf_meta.accumulated_hooks or {}).values()):
             answer = call_users(hook, self.variable)
             if answer is None or answer is self.variable:
                 continue
@@ -153,7 +153,7 @@ class Tensor(Methods):
 
     _array: Array
     _node: Node | None  # None: no gradient; AccumulateGrad: a leaf; Output or another node: made by an operation
-    _meta: Meta | None
+    _meta: TensorMeta | None
     _version_slot: Version | None
 
     def __new__(cls, data: Any = ()) -> Tensor:
@@ -178,14 +178,14 @@ class Tensor(Methods):
     # ---- its place in the graph -------------------------------------------------------------------------------------------
 
     @property
-    def meta(self) -> Meta:
+    def meta(self) -> TensorMeta:
         """What few tensors have (a gradient, hooks, a view's base), made at first use. For gradlib's own code."""
         meta = self._meta
         if meta is None or type(meta) is Born:
             with making:
                 meta = self._meta
                 if meta is None or type(meta) is Born:
-                    own = Meta()
+                    own = TensorMeta()
                     if meta is not None:
                         own.born = meta.born
                     self._meta = meta = own
@@ -200,9 +200,9 @@ class Tensor(Methods):
                     self._version_slot = counter = Version()
                     node = self._node
                     if isinstance(node, Output):
-                        node.parent.extras.output_versions[node.index] = counter
+                        node.parent.meta.output_versions[node.index] = counter
                     elif node is not None and not isinstance(node, AccumulateGrad):
-                        node.extras.output_versions[0] = counter
+                        node.meta.output_versions[0] = counter
         return self._version_slot
 
     @property
@@ -368,7 +368,7 @@ class Tensor(Methods):
         if self.is_leaf or self.meta.retains_grad:
             return
         self.meta.retains_grad = True
-        self._node.extras.retain = self.meta
+        self._node.meta.retain = self.meta
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(grad)`` whenever the gradient with respect to this tensor is computed; a returned Tensor replaces it.
@@ -381,7 +381,7 @@ class Tensor(Methods):
         """
         if self._node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        return add_hook(self._node.extras.gradient_hooks, hook)
+        return add_hook(self._node.meta.gradient_hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(leaf)`` after backward has added to this leaf's ``.grad``.
@@ -400,7 +400,7 @@ class Tensor(Methods):
         return id(self)
 
     def __repr__(self) -> str:
-        from gradlib.core.show import describe
+        from gradlib.core.repr import describe
 
         return describe(self)
 
@@ -533,7 +533,7 @@ class Tensor(Methods):
         """
         if self.is_cuda and not force:
             raise TypeError(f"can't convert {self.device} tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
-        if self._node is not None and local.grad_enabled and not force:
+        if self._node is not None and thread_state.grad_enabled and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         return arrays.move(self._array, None)
 
@@ -624,8 +624,8 @@ class Tensor(Methods):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A leaf with the same values, layout and attributes of the user's, without gradient and hooks."""
-        if self._node is not None and self._node.rare is not None and self._node.rare.gradient_hooks:
-            for hook in self._node.rare.gradient_hooks.values():
+        if self._node is not None and self._node._meta is not None and self._node._meta.gradient_hooks:
+            for hook in self._node._meta.gradient_hooks.values():
                 warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", UserWarning, stacklevel=2)
         order = tuple(int(axis) for axis in np.argsort([-abs(step) for step in self._array.strides], kind="stable"))
         stored = np.ascontiguousarray(arrays.move(self._array, None).transpose(order))
@@ -644,7 +644,7 @@ def publish(function: Callable[..., Any] | property, *names: str) -> None:
 
 
 class InferenceTensor(Tensor):
-    """A tensor made in inference mode. Its own class, so that the plain path, which serves exactly ``Tensor``, never meets one."""
+    """A tensor made in inference mode. Its own class, so that the fast path, which serves exactly ``Tensor``, never meets one."""
 
     __slots__ = ()
 
@@ -653,7 +653,7 @@ class InferenceTensor(Tensor):
         raise RuntimeError("Inference tensors do not track version counter.")
 
     def want_grad(self, requires_grad: bool = True) -> Tensor:
-        if requires_grad and not local.inference:
+        if requires_grad and not thread_state.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         return super().want_grad(requires_grad)
 
@@ -675,7 +675,7 @@ def fill(tensor: Tensor, array: Array) -> Tensor:
     """Set up a new tensor object around an array, outside any graph."""
     tensor._array = array
     tensor._node = None
-    tensor._meta = watch.born
+    tensor._meta = global_state.born
     tensor._version_slot = None
     return tensor
 
@@ -685,10 +685,10 @@ _new = object.__new__
 
 def wrap(array: Array) -> Tensor:
     """A Tensor around an array (not copied), outside any graph. NumPy's scalars become 0-d arrays."""
-    tensor = _new(InferenceTensor if watch.active and local.inference else Tensor)
+    tensor = _new(InferenceTensor if global_state.active and thread_state.inference else Tensor)
     tensor._array = array if type(array) is np.ndarray else as_array(array)
     tensor._node = None
-    tensor._meta = watch.born
+    tensor._meta = global_state.born
     tensor._version_slot = None
     return tensor
 
@@ -696,7 +696,7 @@ def wrap(array: Array) -> Tensor:
 def alias(source: Tensor, array: Array) -> Tensor:
     """A Tensor around memory of another one, outside any graph; made in inference mode only if that was."""
     made = fill(_new(InferenceTensor if isinstance(source, InferenceTensor) else Tensor), array)
-    if watch.born is not None:
+    if global_state.born is not None:
         made._meta = Born(born(source))
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend.array import is_view_of
-from gradlib.core.modes import local, watch
+from gradlib.core.modes import global_state, thread_state
 from gradlib.core.tensor import Tensor
 
 
@@ -53,7 +53,7 @@ def mark_view(op: Any, source: Any, result: Tensor, rest: tuple[Any, ...], index
     if not isinstance(source, Tensor) or not is_view_of(result._array, source._array):
         return
     parent = source._meta.view if source._meta is not None else None
-    recorded = (local.grad_enabled or not watch.no_grad) and (parent is None or parent.recorded)
+    recorded = (thread_state.grad_enabled or not global_state.no_grad) and (parent is None or parent.recorded)
     several = index is not None or (parent is not None and parent.several)
     base, custom = (source, False) if parent is None else (parent.base, parent.custom)
     result.meta.view = View(base, parent, (op, rest, index), recorded, several, custom)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.core.batched import Batched
-from gradlib.core.modes import lifted
+from gradlib.core.modes import skipping
 from gradlib.core.random import default_states
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level, check_randomness
@@ -125,13 +125,13 @@ def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], St
 
 def _rows(level: Level, values: list[Any], dims: list[Any], structure: Structure) -> Any:
     """The arguments as a function inside the level sees them."""
-    with lifted(level):
+    with skipping(level):
         rows = [value if dim is None else _row(level, value, dim) for value, dim in zip(values, dims, strict=True)]
     return unflatten(rows, structure)
 
 
 def _row(level: Level, value: Tensor, dim: int) -> Tensor:
-    row = level.rows(value if dim == 0 else movedim(value, dim, 0))
+    row = level.logical(value if dim == 0 else movedim(value, dim, 0))
     if type(row) is Batched:
         row.dim_given = dim
     return row
@@ -174,7 +174,7 @@ def _whole(func: Any, level: Level, value: Any, dim: int | None) -> Any:
             f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(value)}. Did you mean to set "
             "out_dims= to None for output?"
         )
-    made = level.matched(value)
+    made = level.physical(value)
     if not -made.ndim <= dim < made.ndim:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-made.ndim}, {made.ndim - 1}], but got {dim})")
     return made if dim == 0 or dim == -made.ndim else movedim(made, 0, dim)
@@ -215,5 +215,5 @@ def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
         )
     level = Level(sizes[0], "error", spreads=False, transforms=False)
     with level:
-        made = function(*(None if g is None else level.rows(g) for g in cotangents))
-    return tuple(None if d is None else level.matched(d) for d in made)
+        made = function(*(None if g is None else level.logical(g) for g in cotangents))
+    return tuple(None if d is None else level.physical(d) for d in made)

@@ -1,4 +1,4 @@
-"""``grad`` inside vmap: the graph of rows is that of whole values, so gradients are taken beneath the level and seen as rows again."""
+"""``grad`` inside vmap: the graph of rows is that of whole values, so gradients are taken below the level and seen as rows again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.backward import grad, leading_to
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at
-from gradlib.core.modes import lifted
+from gradlib.core.modes import skipping
 from gradlib.core.tensor import Tensor, wrap
 
 
@@ -30,11 +30,11 @@ def grad_of_rows(
     others = [i for i in range(len(inputs)) if i not in mine]
     _refuse_sums([y for y, _ in batched], [inputs[i] for i in others])
     if batched and mine:
-        whole = [(level.matched(y), _cotangent(level, y, g)) for y, g in batched]
-        with lifted(level):
+        whole = [(level.physical(y), _cotangent(level, y, g)) for y, g in batched]
+        with skipping(level):
             ys, gs = zip(*whole, strict=True)
             made = grad(ys, [inputs[i].value for i in mine], gs, retain_graph, create_graph, allow_unused=True)
-        found |= {i: d if d is None else level.rows(d) for i, d in zip(mine, made, strict=True)}
+        found |= {i: d if d is None else level.logical(d) for i, d in zip(mine, made, strict=True)}
     if alike and others:
         ys, gs = zip(*alike, strict=True)
         made = grad(ys, [inputs[i] for i in others], gs, retain_graph, create_graph, allow_unused=True)
@@ -55,7 +55,7 @@ def _cotangent(level: VmapLevel, output: Batched, g: Any) -> Tensor:
     g = g if isinstance(g, Tensor) else wrap(g)
     if g.shape != output.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output has a shape of {list(g.shape)} and output has a shape of {list(output.shape)}.")
-    return level.matched(g)
+    return level.physical(g)
 
 
 def _refuse_sums(outputs: list[Any], inputs: list[Any]) -> None:

@@ -82,11 +82,11 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         sizes = [x.shape.numel() for x in whole]
         level = Level(sum(sizes), randomness, spreads=randomness == "different")
         with level:
-            moved = unflatten([level.rows(t) for t in basis(whole, sizes)], whole_structure)
+            moved = unflatten([level.logical(t) for t in basis(whole, sizes)], whole_structure)
             value, ahead, *aux = jvp(partial, primals, moved, has_aux=has_aux)
         _refuse_complex("jacfwd", value, "outputs")
         outputs, made_structure = flatten(value)
-        columns = [level.matched(t) for t in flatten(ahead)[0]]
+        columns = [level.physical(t) for t in flatten(ahead)[0]]
         jacobian = []
         for y, column in zip(outputs, columns, strict=True):
             blocks = []
@@ -161,6 +161,6 @@ def _over(pull: Callable[..., Any], rows: list[Tensor], total: int, chunk_size: 
         count = min(step, total - start)
         level = Level(count, "error", spreads=False)
         with level:
-            made = pull(*(level.rows(g.narrow(0, start, count)) for g in rows))
-        parts.append([level.matched(d) for d in made])
+            made = pull(*(level.logical(g.narrow(0, start, count)) for g in rows))
+        parts.append([level.physical(d) for d in made])
     return parts[0] if len(parts) == 1 else [cat(list(pieces), 0) for pieces in zip(*parts, strict=True)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at
-from gradlib.core.modes import enable_grad, local, next_seq, no_grad, transforming
+from gradlib.core.modes import enable_grad, next_seq, no_grad, thread_state, transforming
 from gradlib.core.node import Born, Node
 from gradlib.core.tensor import AccumulateGrad, Tensor
 
@@ -48,7 +48,7 @@ def handed(value: Tensor) -> Tensor:
     while type(whole) is Batched:
         whole = whole.value
     if whole._meta is not None and whole._meta.view is not None:
-        whole._meta.view.born = local.since or 0
+        whole._meta.view.born = thread_state.since or 0
     return value
 
 
@@ -60,15 +60,15 @@ def lent(value: Any) -> Any:
     if meta is not None and (meta.tangents or (meta.view is not None and meta.view.base.requires_grad)):
         return value
     own = value.detach()
-    own._meta = Born(local.since or 0)
+    own._meta = Born(thread_state.since or 0)
     return own
 
 
 def fresh(value: Tensor) -> Tensor:
     """An input as the function sees it: of the same values, tangents and history, with a place of its own in the graph."""
-    for level in local.layers:
+    for level in thread_state.interpreters:
         if isinstance(level, VmapLevel) and level.spreads and not is_batched_at(level, value):
-            value = level.rows(level.spread(value))
+            value = level.logical(level.broadcast(value))
     if value.requires_grad:
         with enable_grad():
             return handed(value.view_as(value))

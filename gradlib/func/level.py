@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend.array import on_device_of
 from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.declaration import Op
-from gradlib.core.modes import as_outside, beneath, local, transforming
+from gradlib.core.modes import as_outside, lower, thread_state, transforming
 from gradlib.core.tensor import Tensor
 from gradlib.func.gradients import grad_of_rows
 from gradlib.func.random import draw
@@ -43,7 +43,7 @@ class Level(VmapLevel):
         self.randomness = randomness
         self.spreads = spreads
         self.outermost = spreads
-        self.depth = len(local.layers) + (1000 if spreads else 0)
+        self.depth = len(thread_state.interpreters) + (1000 if spreads else 0)
         self.inside = transforming() if transforms else as_outside()
 
     def __enter__(self) -> Any:
@@ -54,7 +54,7 @@ class Level(VmapLevel):
         super().__exit__(*exc)
         self.inside.__exit__()
 
-    def intercept(self, op: Op, args: tuple[Any, ...]) -> Any:
+    def process(self, op: Op, args: tuple[Any, ...]) -> Any:
         """Run an operation by its rule when some argument is a row at this level."""
         for position in op.positions:
             value = args[position]
@@ -64,9 +64,9 @@ class Level(VmapLevel):
             elif (type(value) is list or type(value) is tuple) and any(type(x) is Batched and x.level is self for x in value):
                 break
         else:
-            with beneath(self):
+            with lower(self):
                 return perform(op, args)
-        with beneath(self), _place_of(value):  # a rule may make arrays of its own
+        with lower(self), _place_of(value):  # a rule may make arrays of its own
             made = (rule_of(op) or row_by_row)(self, op, args)
         if type(made) is tuple or type(made) is list:
             return tuple(Batched(self, each) for each in made)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.core.batched import VmapLevel, is_batched_at
-from gradlib.core.modes import lifted
+from gradlib.core.modes import skipping
 from gradlib.core.random import settled
 from gradlib.core.tensor import Tensor
 from gradlib.func.rules import aligned, any_held, ndim, whole
@@ -38,7 +38,7 @@ def draw(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], 
         return _filled(level, function, args, named)
     if name not in _FROM_VALUES or not any(isinstance(v, Tensor) for v in values):
         with settled(level, (level.size,)):
-            return level.rows(function(*args, **named))
+            return level.logical(function(*args, **named))
     return _by_rows(level, function, args, named)
 
 
@@ -50,7 +50,7 @@ def _filled(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...
             "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. Draw a new "
             "tensor instead."
         )
-    with lifted(level), settled(level):
+    with skipping(level), settled(level):
         function(
             target.value, *(aligned(level, v, target.ndim) for v in rest), **{k: aligned(level, v, target.ndim) for k, v in named.items()}
         )
@@ -61,8 +61,8 @@ def _filled_alike(level: VmapLevel, function: Callable[..., Any], args: tuple[An
     """A tensor whose rows are filled with the same numbers."""
     target, *rest = args
     if level.size:
-        with lifted(level):
-            one = level.matched(target)[0].clone()
+        with skipping(level):
+            one = level.physical(target)[0].clone()
         with settled(level):
             target.copy_(function(one, *rest, **named))
     return target
@@ -72,18 +72,18 @@ def _by_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ..
     """Numbers drawn from parameters, one draw for all rows of these."""
     if function.__name__ != "multinomial":
         rank = max(ndim(v) for v in (*args, *named.values()))
-        with lifted(level), settled(level):
+        with skipping(level), settled(level):
             moved = [_spread(level, v, rank) for v in args]
-            return level.rows(function(*moved, **{k: _spread(level, v, rank) for k, v in named.items()}))
+            return level.logical(function(*moved, **{k: _spread(level, v, rank) for k, v in named.items()}))
     weights, *rest = args
-    with lifted(level), settled(level):
+    with skipping(level), settled(level):
         rows = whole(level, weights)
         shape = tuple(rows.shape)
         made = function(rows.reshape((math.prod(shape[:-1]), shape[-1])), *rest, **named)
-        return level.rows(made.reshape((*shape[:-1], made.shape[-1])))
+        return level.logical(made.reshape((*shape[:-1], made.shape[-1])))
 
 
 def _spread(level: VmapLevel, value: Any, rank: int) -> Any:
     if not isinstance(value, Tensor):
         return value
-    return aligned(level, value if level.holds(value) else level.rows(level.spread(value)), rank)
+    return aligned(level, value if level.holds(value) else level.logical(level.broadcast(value)), rank)

@@ -100,8 +100,8 @@ def whole(level: VmapLevel, value: Any) -> Any:
     if type(value) is Batched and value.level is level:
         return value.value
     if isinstance(value, Tensor):
-        return level.spread(value)
-    return level.spread(as_tensor(value))
+        return level.broadcast(value)
+    return level.broadcast(as_tensor(value))
 
 
 def any_held(level: VmapLevel, values: Sequence[Any]) -> bool:

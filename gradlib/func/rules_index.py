@@ -135,7 +135,7 @@ def index_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 def _held(level: Level, value: Any) -> Any:
     """A row at this level, made one where it is the same for all."""
-    return value if level.holds(value) else level.rows(whole(level, value))
+    return value if level.holds(value) else level.logical(whole(level, value))
 
 
 @rule("index_put", "index_add")

@@ -8,9 +8,9 @@ from typing import Any
 
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
-from gradlib.core.batched import spread_as
-from gradlib.core.forward import Level as ForwardLevel
-from gradlib.core.modes import as_outside, enable_grad, local, next_seq
+from gradlib.core.batched import broadcast_as
+from gradlib.core.forward import ForwardLevel
+from gradlib.core.modes import as_outside, enable_grad, next_seq, thread_state
 from gradlib.core.tensor import Tensor
 from gradlib.func.leaves import differentiating, finish, fresh, handed, is_live, lent, settled
 from gradlib.func.tree import Structure, flatten, map_leaves, unflatten
@@ -36,7 +36,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        outside, inside = local.grad_enabled, differentiating()
+        outside, inside = thread_state.grad_enabled, differentiating()
         since = inside.since
         with inside, enable_grad():
             opened, leaves, structure = _opened(args, argnums)
@@ -81,7 +81,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         primal, nested as it; it may be called again and again.
     Source: torch.func.vjp.
     """
-    outside, inside = local.grad_enabled, differentiating()
+    outside, inside = thread_state.grad_enabled, differentiating()
     since = inside.since
     with inside, enable_grad():
         args, leaves, structure = _opened(primals, None)
@@ -100,7 +100,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
                 f"{given_structure}, primal output: {made_structure}"
             )
-        recording, now = local.grad_enabled if create_graph is None else create_graph, next_seq()
+        recording, now = thread_state.grad_enabled if create_graph is None else create_graph, next_seq()
         with enable_grad():
             found = _gradients(outputs, leaves, given, recording and (live or is_live(*given, since=now)), retain_graph)
         return tuple(unflatten([settled(g, now) for g in found], structure))
@@ -215,10 +215,10 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         raise RuntimeError("jvp(f, primals, tangents): Expected primals to have at least one Tensor")
     for x, t in zip(given, moved, strict=True):
         _check_tangent(x, t)
-    level, inside = ForwardLevel(in_inference=local.inference), differentiating()
+    level, inside = ForwardLevel(in_inference=thread_state.inference), differentiating()
     since = inside.since
     with level, inside:
-        duals = [handed(level.dual(spread_as(x, t), t)) for x, t in zip(given, moved, strict=True)]
+        duals = [handed(level.dual(broadcast_as(x, t), t)) for x, t in zip(given, moved, strict=True)]
         made, aux = _with_aux(func(*unflatten(duals, structure)), has_aux, "jvp(f, primals, tangents)")
         outputs, made_structure = _tensors(made, "jvp(f, primals, tangents)")
         found = [level.tangent(y) for y in outputs]
@@ -281,7 +281,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
             return map_leaves(lambda y: zeros_like(y.detach()), value)
         ps, ts = zip(*pairs, strict=True)
         now = next_seq()
-        recording = local.grad_enabled and is_live(*ts, since=now)
+        recording = thread_state.grad_enabled and is_live(*ts, since=now)
         found = gradient(ps, cotangents, ts, True, recording, materialize_grads=True)
         return unflatten([settled(t, now) for t in found], made_structure)
 

@@ -9,7 +9,7 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, on_device_of
 from gradlib.core.inplace import ask, write
-from gradlib.core.modes import local, watch
+from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.random import default_generator
 from gradlib.core.tensor import Tensor, wrap
@@ -205,7 +205,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         return input
     if inplace and isinstance(input, Tensor):
         ask(input, "dropout_")  # before numbers are drawn
-    if watch.active and local.layers:
+    if global_state.active and thread_state.interpreters:
         return _dropped_by_rows(input, p, inplace)
     array = input._array if isinstance(input, Tensor) else input
     with on_device_of(array):

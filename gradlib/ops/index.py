@@ -18,10 +18,10 @@ from gradlib.backend.array import Array, assign, copy, device_index, is_array, m
 from gradlib.backend.device import device_of
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import write
-from gradlib.core.memory import has_begun, refuse_memory
-from gradlib.core.modes import local, watch
+from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
+from gradlib.core.writes import has_begun, refuse_memory
 from gradlib.ops.create import LARGEST, as_element
 
 __all__ = ["argwhere", "nonzero"]
@@ -287,8 +287,8 @@ def put(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = Fals
 
 
 def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
-    """``put`` for the stand-in of a tensor that is being written: into its memory, unless a layer looks on."""
-    return put(input, values, indices, accumulate, not watch.active)
+    """``put`` for the stand-in of a tensor that is being written: into its memory, unless an interpreter looks on."""
+    return put(input, values, indices, accumulate, not global_state.active)
 
 
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
@@ -346,9 +346,9 @@ def trimmed(value: Any, ndim: int) -> Any:
 
 def _unrecorded(target: Tensor, value: Any) -> bool:
     """Whether nothing of a write concerns the graph."""
-    if type(target) is not Tensor or watch.active or watch.born is not None:
+    if type(target) is not Tensor or global_state.active or global_state.born is not None:
         return False
-    if watch.no_grad and not local.grad_enabled:
+    if global_state.no_grad and not thread_state.grad_enabled:
         return True
     return target._node is None and getattr(value, "_node", None) is None and (target._meta is None or target._meta.view is None)
 

@@ -17,10 +17,10 @@ from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, i
 from gradlib.backend.dtype import as_dtype
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import refuse_captured, refuse_leaf
-from gradlib.core.memory import refuse_inference
-from gradlib.core.modes import beneath, enable_grad, is_grad_enabled, watch
+from gradlib.core.modes import enable_grad, global_state, is_grad_enabled, lower
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
+from gradlib.core.writes import refuse_inference
 from gradlib.ops.dims import sized_method, sizes_of, wrap_dim, wrap_dims
 
 __all__ = [
@@ -366,12 +366,12 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
 
         def of_all(whole: Tensor) -> Tensor:
             made = function(Batched(level, whole))
-            with beneath(level):
-                return level.matched(made)
+            with lower(level):
+                return level.physical(made)
 
         return _become(self.value, of_all, name)
     refuse_inference(self)
-    if watch.born is not None:
+    if global_state.born is not None:
         refuse_captured(self, name)
     if is_grad_enabled():
         refuse_leaf(self, name)

@@ -9,10 +9,10 @@ from gradlib.backend.array import Array, address, is_array, is_writeable, namesp
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import refuse_rows
 from gradlib.core.inplace import refuse_captured
-from gradlib.core.memory import refuse_inference
-from gradlib.core.modes import watch, writing
+from gradlib.core.modes import global_state, writing
 from gradlib.core.op import composite, publish
 from gradlib.core.tensor import Tensor
+from gradlib.core.writes import refuse_inference
 from gradlib.ops.create import empty
 from gradlib.ops.dims import sizes_of
 from gradlib.ops.from_data import tensor as data_tensor
@@ -53,7 +53,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
 def _ask(target: Tensor, name: str) -> None:
     """Refuse to change what is not to be written, and tell who keeps what is."""
     refuse_inference(target)
-    if watch.born is not None:
+    if global_state.born is not None:
         refuse_captured(target, name)
     writing(target)
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of
-from gradlib.core.memory import overwrite
 from gradlib.core.modes import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.core.writes import overwrite
 
 Closure = Callable[[], Any]
 Group = dict[str, Any]

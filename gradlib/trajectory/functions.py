@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.core.memory import overwrite
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor, raw
+from gradlib.core.writes import overwrite
 from gradlib.trajectory.chain import step_acceleration, step_position
 from gradlib.trajectory.compat import jit_tensor_step_pos_clique
 from gradlib.trajectory.out_buffers import delivered, filling, refuse_outputs

@@ -8,9 +8,9 @@ import numpy as np
 
 from gradlib.backend.array import Array, device_index, is_array, is_writeable, namespace
 from gradlib.core import modes
-from gradlib.core.memory import has_begun, refuse_out
 from gradlib.core.node import Output
 from gradlib.core.tensor import InferenceTensor, Tensor, raw
+from gradlib.core.writes import has_begun, refuse_out
 from gradlib.trajectory.arguments import describe
 from gradlib.trajectory.state import JointTrajectory
 
@@ -83,5 +83,5 @@ def delivered(made: Any, out: Any) -> JointTrajectory:
         if isinstance(result, Tensor):
             result._version_slot = buffer.version
         if parent is not None:
-            parent.extras.output_versions[node.index] = buffer.version  # type: ignore[union-attr]
+            parent.meta.output_versions[node.index] = buffer.version  # type: ignore[union-attr]
     return JointTrajectory(*made)

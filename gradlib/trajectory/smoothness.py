@@ -170,7 +170,7 @@ def _recorded_rule(
             push = 2 * limit_weight * _excess(x, bounds, k, options)
             slope = push if slope is None else slope + push
         slopes.append(None if slope is None else each_one * slope)
-    by_time = isinstance(dt, Tensor) and (dt._node is not None or modes.watch.active != 0)
+    by_time = isinstance(dt, Tensor) and (dt._node is not None or modes.global_state.active != 0)
     by_parts = chain.adjoint("step_position")(dt, differences, by_time, slopes)
     by_dt = by_step_times(dt, differences, parts, states, slopes, by_parts) if by_time else None
     return [by_dt, *by_parts[: len(parts)]]

@@ -16,7 +16,7 @@ from gradlib.autograd.graph import saved_tensors_hooks
 from gradlib.backend.array import device_index
 from gradlib.backend.device import default_index, get_default_device
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import beneath, enable_grad, layer, local, under, wants_walk
+from gradlib.core.modes import Interpreter, enable_grad, lower, thread_state, under, wants_walk
 from gradlib.core.random import default_generator
 from gradlib.core.saved import PackedTensor
 from gradlib.core.tensor import Tensor
@@ -107,7 +107,7 @@ def checkpoint(
         if context_fn is not noop_context_fn:
             raise ValueError("debug=True is incompatible with non-default context_fn")
         logs = (_Log(), _Log())
-    if not local.grad_enabled:
+    if not thread_state.grad_enabled:
         return function(*args, **kwargs)
     around, again = logs or context_fn()
     frame = _Frame(function, args, kwargs, again, preserve_rng_state)
@@ -181,8 +181,8 @@ class _Argument:
     """A tensor argument kept for the second call: packed where the call is itself under hooks, as a checkpoint within a checkpoint is."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self.kept = PackedTensor(tensor, *local.saving[-1]) if local.saving else tensor
-        self.version = tensor.version if not local.saving else None
+        self.kept = PackedTensor(tensor, *thread_state.saving[-1]) if thread_state.saving else tensor
+        self.version = tensor.version if not thread_state.saving else None
         self.written = self.version.count if self.version is not None else 0
 
     def tensor(self) -> Tensor:
@@ -208,7 +208,7 @@ class _Frame:
         self.kwargs = kwargs
         self.again = again
         self.device = get_default_device()
-        self.layers = local.layers
+        self.interpreters = thread_state.interpreters
         places = {None, default_index(), *(device_index(a._array) for a in args if isinstance(a, Tensor))}
         self.streams = _streams(places if preserve_rng_state else ())
         self.holders: list[weakref.ref[_Holder]] = []
@@ -225,7 +225,7 @@ class _Frame:
         return holder
 
     def unpack(self, holder: _Holder) -> Tensor:
-        walk = local.walk or _Outside()
+        walk = thread_state.walk or _Outside()
         if walk not in self.walks:
             try:
                 self._run_again(walk)
@@ -284,7 +284,7 @@ class _Frame:
         present = _streams(self.streams)
         try:
             _continue_streams(self.streams)
-            with under(self.layers), enable_grad(), self.device, self.again:
+            with under(self.interpreters), enable_grad(), self.device, self.again:
                 self.function(*args, **self.kwargs)
         finally:
             _continue_streams(present)
@@ -323,7 +323,7 @@ def _shown(look: tuple[Any, ...]) -> str:
     return f"{list(shape)} {dtype.name} on {'cpu' if place is None else f'cuda:{place}'}"
 
 
-class _Log(layer):
+class _Log(Interpreter):
     """Notes the name of each operation."""
 
     def __init__(self) -> None:
@@ -333,7 +333,7 @@ class _Log(layer):
         self.names.clear()
         return super().__enter__()
 
-    def intercept(self, op: Any, args: tuple[Any, ...]) -> Any:
+    def process(self, op: Any, args: tuple[Any, ...]) -> Any:
         self.names.append(op.name)
-        with beneath(self):
+        with lower(self):
             return dispatch(op, args)

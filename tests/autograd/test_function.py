@@ -222,7 +222,7 @@ class TestNode:
 
     def test_the_users_attributes_are_only_the_users(self) -> None:
         """Names that the engine's own nodes use, too."""
-        names = ["shape", "dtype", "seq", "edges", "saved", "rare", "single", "run", "outputs", "inputs", "needs", "attributes"]
+        names = ["shape", "dtype", "seq", "edges", "saved", "_meta", "single", "run", "outputs", "inputs", "needs", "attributes"]
 
         def forward(ctx: Any, x: Tensor) -> Tensor:
             for name in names:

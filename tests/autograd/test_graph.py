@@ -12,7 +12,7 @@ import pytest
 import gradlib
 from gradlib.autograd import Function, backward, grad, graph
 from gradlib.autograd.graph import GradientEdge, get_gradient_edge, increment_version, register_multi_grad_hook
-from gradlib.core.modes import watch
+from gradlib.core.modes import global_state
 from tests.values import host
 
 
@@ -236,15 +236,15 @@ class TestMultiGradHook:
 
     def test_backward_is_as_before_once_the_hook_is_gone(self) -> None:
         x = leaf()
-        assert not watch.walks
+        assert not global_state.walks
         handle = register_multi_grad_hook([x], lambda grads: None)
-        assert watch.walks
+        assert global_state.walks
         handle.remove()
-        assert not watch.walks
+        assert not global_state.walks
         register_multi_grad_hook([x], lambda grad: None, mode="any")
-        assert watch.walks
+        assert global_state.walks
         del x, handle
-        assert not watch.walks
+        assert not global_state.walks
 
     def test_walks_inside_walks_are_told_apart(self) -> None:
         x = leaf(1.0)

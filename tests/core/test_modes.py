@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import gradlib
-from gradlib.core.modes import watch
+from gradlib.core.modes import global_state
 from gradlib.core.tensor import Tensor
 
 enabled = gradlib.is_grad_enabled
@@ -23,9 +23,9 @@ def leaf(*values: float) -> Tensor:
 @pytest.fixture(autouse=True)
 def counters_return() -> Iterator[None]:
     """The counts that operations look at come back to nothing."""
-    assert (watch.no_grad, watch.active) == (0, 0)
+    assert (global_state.no_grad, global_state.active) == (0, 0)
     yield
-    assert (watch.no_grad, watch.active) == (0, 0)
+    assert (global_state.no_grad, global_state.active) == (0, 0)
 
 
 class TestContexts:

@@ -14,7 +14,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import Function, grad
-from gradlib.core.modes import around_node
+from gradlib.core.modes import node_hook
 from gradlib.core.tensor import Tensor
 from tests.autograd.test_function import Cube
 from tests.values import host
@@ -66,7 +66,7 @@ def streams_of_nodes(run: Callable[[], Any]) -> set[int]:
         seen.add(current().ptr)
         return run(g)
 
-    with around_node(note):
+    with node_hook(note):
         run()
     return seen
 

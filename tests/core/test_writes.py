@@ -12,9 +12,9 @@ import pytest
 
 import gradlib
 from gradlib.core import modes
-from gradlib.core.memory import counted
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import Tensor
+from gradlib.core.writes import counted
 from gradlib.nn import functional
 from tests.ops.case import as_tensors, results
 from tests.ops.test_table import CASES

@@ -1,4 +1,4 @@
-"""On the plain path nothing copies from device to host: the stand-in counts every such copy, over all operations and their gradients."""
+"""On the fast path nothing copies from device to host: the stand-in counts every such copy, over all operations and their gradients."""
 
 from __future__ import annotations
 

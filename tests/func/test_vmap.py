@@ -168,10 +168,10 @@ class TestRefused:
     def test_nothing_stays_active_after_an_error(self) -> None:
         with pytest.raises(ZeroDivisionError):
             vmap(lambda r: 1 // 0)(drawn(4, 3))
-        from gradlib.core.modes import local, watch
+        from gradlib.core.modes import global_state, thread_state
 
-        assert local.layers == ()
-        assert watch.active == 0
+        assert thread_state.interpreters == ()
+        assert global_state.active == 0
 
     def test_it_shows_itself(self) -> None:
         said = []

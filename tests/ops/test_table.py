@@ -110,7 +110,7 @@ def test_memory_layout_does_not_matter(case: Case, rng: np.random.Generator, dev
 
 
 @each
-def test_plain_path_is_the_general_path(case: Case, rng: np.random.Generator, device: str) -> None:
+def test_fast_path_is_the_slow_path(case: Case, rng: np.random.Generator, device: str) -> None:
     """What `core/compile.py` wrote does exactly what `dispatch` does: same values, same first-order gradients."""
     arrays = list(case.inputs(rng))
     found = []

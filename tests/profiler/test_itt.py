@@ -9,15 +9,15 @@ import pytest
 
 import gradlib
 from gradlib.autograd.profiler import emit_itt, record_function
-from gradlib.core.modes import watch
+from gradlib.core.modes import global_state
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ittapi", None)
-    active = watch.active
+    active = global_state.active
     with pytest.raises(ModuleNotFoundError, match="pip install ittapi"), emit_itt():
         pass
-    assert watch.active == active
+    assert global_state.active == active
     with emit_itt(enabled=False):
         gradlib.ones(2) + 1
 

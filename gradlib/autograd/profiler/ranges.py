@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.core.inplace import CopySlices
-from gradlib.core.modes import local, next_seq, observer, watch
+from gradlib.core.modes import global_state, next_seq, observer, thread_state
 from gradlib.core.node import Node
 from gradlib.core.tensor import AccumulateGrad, Tensor
 
 
 def is_recording() -> bool:
     """Whether an operation of this thread whose inputs want a gradient would make a node."""
-    return (not watch.no_grad or local.grad_enabled) and not local.inference
+    return (not global_state.no_grad or thread_state.grad_enabled) and not thread_state.inference
 
 
 def sizes(args: Any) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace, on_device_of
-from gradlib.core.modes import local, watch
+from gradlib.core.modes import global_state, thread_state
 from gradlib.core.tensor import Tensor, raw
 
 __all__: list[str] = []  # gradlib.linalg names LinAlgError
@@ -110,4 +110,6 @@ def diagonal_mask(x: Any) -> Any:
 
 def records(x: Any) -> bool:
     """Whether derivatives of x may be asked for."""
-    return isinstance(x, Tensor) and (bool(watch.active) or (x._node is not None and (local.grad_enabled or not watch.no_grad)))
+    if not isinstance(x, Tensor):
+        return False
+    return bool(global_state.active) or (x._node is not None and (thread_state.grad_enabled or not global_state.no_grad))

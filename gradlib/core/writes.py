@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradlib.backend.array import Array, assign, is_writeable, on_device_of
-from gradlib.core.modes import local, watch, writing
+from gradlib.core.modes import global_state, thread_state, writing
 from gradlib.core.node import Node, Version
 
 
@@ -39,7 +39,7 @@ def is_overlapping(array: Array) -> bool:
 
 def refuse_inference(target: Target) -> None:
     """Refuse to change a tensor made in inference mode outside it, where it could have been used for what is recorded."""
-    if target.is_inference() and not local.inference:
+    if target.is_inference() and not thread_state.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before "
             "doing inplace update."
@@ -71,7 +71,7 @@ def refuse_write(target: Target, name: str) -> None:
 
 def refuse_out(target: Target, name: str) -> None:
     """Refuse a tensor that cannot be written as ``out=``: also what has a place in the graph, while operations are recorded."""
-    if target._node is not None and (local.grad_enabled or not watch.no_grad):
+    if target._node is not None and (thread_state.grad_enabled or not global_state.no_grad):
         raise no_derivative(name)
     refuse_write(target, f"{name}(out=)")
 
