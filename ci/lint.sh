@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ruff (undefined names included), and the rule that imports only point down the house.
+# ruff (undefined names included), and the rule that imports only point down, nowhere in a circle.
 set -euo pipefail
 source "$(dirname "$0")/venv.sh" dev
 ruff check .

@@ -60,26 +60,31 @@ def test_unknown_kernel_lists_those_that_exist() -> None:
         read_source("no_such.cu")
 
 
-def test_imports_point_down_and_nothing_heavy_is_loaded(imports: ModuleType) -> None:
+def test_imports_point_down_nowhere_in_a_circle_and_nothing_heavy_is_loaded(imports: ModuleType) -> None:
     assert list(imports.faults()) == []
     assert imports.heavy_modules() == []
 
 
+TYPING = "if TYPE_CHECKING:\n    "
+LATER = "def later():\n    "
+
+
+@pytest.mark.parametrize("kind", ["", LATER, TYPING, "if TYPE_CHECKING:\n    pass\nelse:\n    "])
 @pytest.mark.parametrize(
     ("line", "target"),
     [
         ("from gradlib.autograd import grad", "autograd"),
         ("from ..trajectory import step_position", "trajectory"),
-        ("def later():\n    import gradlib.ops", "ops"),
+        ("import gradlib.ops", "ops"),
         ("import gradlib", "gradlib"),
         ("from gradlib import tensor", "gradlib"),
-        ("if TYPE_CHECKING:\n    pass\nelse:\n    from gradlib import cli", "cli"),
+        ("import_module('gradlib.cli')", "cli"),
     ],
 )
-def test_import_that_points_up_is_caught(imports: ModuleType, tmp_path: Path, line: str, target: str) -> None:
-    plant(imports, tmp_path, line)
+def test_import_that_points_up_is_caught(imports: ModuleType, tmp_path: Path, kind: str, line: str, target: str) -> None:
+    plant(imports, tmp_path, planted=kind + line)
     (fault,) = imports.faults()
-    assert f"core imports {target}" in fault
+    assert f"core imports {target}, which is not below it" in fault
 
 
 @pytest.mark.parametrize(
@@ -87,30 +92,64 @@ def test_import_that_points_up_is_caught(imports: ModuleType, tmp_path: Path, li
     [
         "from gradlib.backend import anything",
         "from .. import backend",
-        "from . import tensor",
+        "from . import other",
+        "from gradlib.core.other import name",
         "import numpy",
-        "if TYPE_CHECKING:\n    from gradlib import cli",
+        "if TYPE_CHECKING:\n    from gradlib.core.stub import Types",
     ],
 )
 def test_import_that_points_down_is_allowed(imports: ModuleType, tmp_path: Path, line: str) -> None:
-    plant(imports, tmp_path, line)
+    plant(imports, tmp_path, planted=line, other="import numpy")
+    (tmp_path / "gradlib" / "core" / "stub.pyi").write_text("from gradlib.core.planted import name\n")
     assert list(imports.faults()) == []
 
 
-def test_room_without_a_floor_is_caught(imports: ModuleType, tmp_path: Path) -> None:
-    plant(imports, tmp_path, "import numpy")
+@pytest.mark.parametrize("there", ["from gradlib.core import planted", "import gradlib.core.planted as p", "from .planted import name"])
+@pytest.mark.parametrize("back", ["from gradlib.core.other import name", LATER + "from . import other", TYPING + "from .other import Name"])
+def test_two_files_that_import_each_other_are_caught(imports: ModuleType, tmp_path: Path, there: str, back: str) -> None:
+    plant(imports, tmp_path, planted=back, other=there)
+    first, *arrows = imports.faults()
+    assert first == "a circle of 2 modules:"
+    assert [arrow.split(": ", 1)[1] for arrow in arrows] == [
+        "gradlib.core.other imports gradlib.core.planted",
+        "gradlib.core.planted imports gradlib.core.other",
+    ]
+
+
+def test_a_circle_of_three_kinds_of_import_is_caught(imports: ModuleType, tmp_path: Path) -> None:
+    plant(imports, tmp_path, planted=LATER + "from . import other", other=TYPING + "from .third import Name", third="from . import planted")
+    assert next(imports.faults()) == "a circle of 3 modules:"
+
+
+def test_a_package_and_its_own_file_in_a_circle_are_caught(imports: ModuleType, tmp_path: Path) -> None:
+    plant(imports, tmp_path, __init__="from gradlib.core.planted import name", planted="from gradlib.core import name")
+    assert next(imports.faults()) == "a circle of 2 modules:"
+
+
+def test_package_without_a_layer_is_caught(imports: ModuleType, tmp_path: Path) -> None:
+    plant(imports, tmp_path, planted="import numpy")
     (tmp_path / "gradlib" / "attic").mkdir()
     (tmp_path / "gradlib" / "attic" / "__init__.py").touch()
     (fault,) = imports.faults()
-    assert fault.startswith("gradlib/attic: no floor")
+    assert fault.startswith("gradlib/attic: in no layer")
 
 
-def plant(imports: ModuleType, folder: Path, line: str) -> None:
-    """A copy of the house with empty rooms, and `line` in a file of core."""
+def test_layer_without_a_package_is_caught(imports: ModuleType, tmp_path: Path) -> None:
+    plant(imports, tmp_path, planted="import numpy")
+    imports.LAYERS += (("interop",),)
+    (fault,) = imports.faults()
+    assert "there is no package gradlib/interop" in fault
+
+
+def plant(imports: ModuleType, folder: Path, **files: str) -> None:
+    """A package with empty packages in it, and files of core with these texts."""
+    packages = ("backend", "core", "ops", "autograd", "trajectory", "gradlib", "cli")
     package = folder / "gradlib"
-    for room in ("backend", "core", "ops", "autograd", "trajectory", "cli"):
-        (package / room).mkdir(parents=True)
-        (package / room / "__init__.py").touch()
+    for name in packages:
+        if name != "gradlib":
+            (package / name).mkdir(parents=True)
+            (package / name / "__init__.py").touch()
     (package / "__init__.py").touch()
-    (package / "core" / "planted.py").write_text(line + "\n")
-    imports.ROOT, imports.PACKAGE = folder, package
+    for name, text in files.items():
+        (package / "core" / f"{name}.py").write_text(text + "\n")
+    imports.ROOT, imports.PACKAGE, imports.LAYERS = folder, package, tuple((name,) for name in packages)
