@@ -40,7 +40,6 @@ TREE = {
         "gradlib/trajectory/README.md": "trajectory: the integrators",
         "gradlib/testing/hostcuda/README.md": "hostcuda: a driver on the CPU",
         "gradlib/testing/hostcuda/LIBRARIES.md": "hostcuda: CUDA's libraries",
-        "tests/standin/README.md": "The stand-in for CuPy",
         "benchmarks/README.md": "Benchmarks",
     },
     "Project": {"CONTRIBUTING.md": "Contributing", "CHANGELOG.md": "Changelog"},

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: the whole suite with the real CuPy in place of the stand-in, compute-sanitizer over the kernel tests where it is
+# On a machine with a GPU: the whole suite with CuPy on that in place of hostcuda, compute-sanitizer over the kernel tests where it is
 # there, and every benchmark; writes benchmarks/results/<gpu>-<date>.json and fails when anything failed. Uses the python of the active
 # environment, with CuPy for its CUDA installed: pip install -e '.[cuda12,test]' or '.[cuda13,test]'.
 set -euo pipefail

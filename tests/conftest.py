@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import random
-import sys
-from collections.abc import Iterator
+import re
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,19 +13,14 @@ import pytest
 from hypothesis import settings
 
 import gradlib
-from gradlib.testing import hostcuda
-from gradlib.testing.hostcuda.loader import has_gpu
+from tests.device import NO_CUDA
+
+pytest_plugins = ("gradlib.testing.hostcuda.plugin",)  # a test with a hazard fails
 
 settings.register_profile("gradlib", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("gradlib")
 
-
-HAS_GPU = not hostcuda.is_active() and has_gpu()
 TESTS = Path(__file__).parent
-if not HAS_GPU and not hostcuda.is_active():
-    sys.path.insert(0, str(TESTS / "standin"))  # `import cupy` is the stand-in from here on
-
-
 HOST_ROOMS = ("cli", "cuda", "profiler")  # their subject is the host: commands, files, compilers
 
 
@@ -37,9 +32,27 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("device", ["cpu"] if host and not asked else ["cpu", "cuda"], indirect=True)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests on "cuda", and those about it, are skipped where CuPy has nothing to run on."""
+    here = getattr(item, "callspec", None)
+    if NO_CUDA and (item.get_closest_marker("cuda") or (here and here.params.get("device") == "cuda")):
+        pytest.skip(NO_CUDA)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """So are tests on the CPU that make something on "cuda" beside it."""
+    try:
+        return (yield)
+    except RuntimeError as error:
+        if NO_CUDA and re.search("CuPy|GPU", str(error)):  # what gradlib says where "cuda" is not there
+            pytest.skip(NO_CUDA)
+        raise
+
+
 @pytest.fixture(autouse=True)
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of the device that a test runs on, where new tensors are made by default; "cuda" is the stand-in where there is no GPU."""
+    """The name of the device that a test runs on, where new tensors are made by default; "cuda" is hostcuda where there is no GPU."""
     gradlib.set_default_device(request.param)
     yield request.param
     gradlib.set_default_device(None)

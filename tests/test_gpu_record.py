@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.conftest import HAS_GPU
+from tests.device import HAS_GPU
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = """<?xml version="1.0"?>
@@ -39,12 +39,13 @@ def test_counts_and_figures(recorder: ModuleType, tmp_path: Path) -> None:
     assert recorder.file_name(made) == f"nvidia-h100-80gb-hbm3-{made['date']}.json"
 
 
-@pytest.mark.skipif(HAS_GPU, reason="asks the stand-in, and a driver made for the test")
+@pytest.mark.cuda
+@pytest.mark.skipif(HAS_GPU, reason="asks hostcuda, and a driver made for the test")
 def test_facts_of_a_machine(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\necho 580.65.06\necho 580.65.06\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     facts = recorder.facts()
-    assert (facts["gpu"], facts["driver"], facts["cuda"]) == ("NumPy stand-in", "580.65.06", 12090)
+    assert (facts["gpu"], facts["driver"], facts["cuda"]) == ("hostcuda 0 (H100's limits, on the CPU)", "580.65.06", 12090)
     assert len(facts["commit"].split()[0]) == 40

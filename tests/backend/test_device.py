@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import cupy
 import pytest
 
 import gradlib
+from tests.device import cupy
 
 
 def test_names() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import cupy
 import numpy as np
 import pytest
 
@@ -13,10 +12,11 @@ import gradlib
 from gradlib.autograd import Function, forward_ad, grad, gradcheck, gradgradcheck, graph
 from gradlib.autograd.profiler import profile
 from gradlib.core.tensor import Tensor
+from tests.device import cupy, two_devices
 from tests.values import host
 
 AWAY = "cuda:1"
-pytestmark = [pytest.mark.cuda, pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices")]
+pytestmark = [pytest.mark.cuda, two_devices]
 
 
 @pytest.fixture(autouse=True)

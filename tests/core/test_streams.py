@@ -1,6 +1,6 @@
 """CUDA streams: backward runs each node on the stream of its forward, and whoever called it goes on behind all of it, as in torch.
 
-What is not ordered raises on the stand-in; where there is a GPU, the streams that were current are compared.
+What is not ordered is a hazard on hostcuda; where there is a GPU, the streams that were current are compared.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import cupy
 import numpy as np
 import pytest
 
@@ -17,11 +16,12 @@ from gradlib.autograd import Function, grad
 from gradlib.core.modes import node_hook
 from gradlib.core.tensor import Tensor
 from tests.autograd.test_function import Cube
+from tests.device import cupy, skip_module_without_cuda, two_devices
 from tests.values import host
 
 pytestmark = [pytest.mark.cuda, pytest.mark.host]
-two_devices = pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices")
 
+skip_module_without_cuda()
 Stream = cupy.cuda.Stream
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import cupy
 import numpy as np
 import pytest
 
 import gradlib
+from tests.device import cupy
 
 pytestmark = pytest.mark.cuda
 

@@ -52,14 +52,11 @@ def test_links_files_and_other_peoples_are_refused(place: Path, monkeypatch: pyt
         cache_folder()
 
 
-def test_both_that_compile_keep_it_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder of somebody else's stops the shim and the stand-in before anything in it is run."""
+def test_the_shim_keeps_it_there(place: Path) -> None:
+    """A folder of somebody else's stops the shim before anything in it is run."""
     from tests import shim
 
     place.mkdir()
     place.chmod(0o777)
     with pytest.raises(RuntimeError, match="can be written by others"):
         shim.build.__wrapped__("chain.cu", ())
-    raw = pytest.importorskip("cupy._raw", reason="the real CuPy compiles with NVRTC")
-    with pytest.raises(RuntimeError, match="can be written by others"):
-        raw._library.__wrapped__("", ())

@@ -1,4 +1,4 @@
-"""On the fast path nothing copies from device to host: the stand-in counts every such copy, over all operations and their gradients."""
+"""On the fast path the host never waits for the device: hostcuda counts every wait, over all operations and their gradients."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import pytest
 
 import gradlib
 from gradlib import optim
+from gradlib.testing import hostcuda
 from gradlib.trajectory import smoothness_cost, step_acceleration, step_bspline, step_jerk, step_position, step_velocity
-from tests.conftest import HAS_GPU
+from tests.device import skip_module_without_hostcuda
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
 
-if HAS_GPU:
-    pytest.skip("counts copies on the stand-in", allow_module_level=True)
-
-from cupy._door import to_device, to_host
+skip_module_without_hostcuda()
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
 
@@ -34,11 +32,11 @@ WAITS = {
 }  # fmt: skip
 
 
-def copies(run: Callable[[], Any]) -> dict[str, int]:
-    """The copies from device to host that a call makes, by what made them."""
-    before = to_host.copy()
+def waits(run: Callable[[], Any]) -> dict[str, int]:
+    """How often the host waits for the device in a call, by what makes it."""
+    before = hostcuda.host_waits()
     run()
-    return dict(to_host - before)
+    return dict(hostcuda.host_waits() - before)
 
 
 def forward_and_backward(case: Case, inputs: list[Any]) -> None:
@@ -51,7 +49,7 @@ def forward_and_backward(case: Case, inputs: list[Any]) -> None:
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
 def test_operations(case: Case) -> None:
     inputs = as_tensors(list(case.inputs(np.random.default_rng(0))), "float32", "cuda", requires_grad=case.differentiable)
-    made = copies(lambda: forward_and_backward(case, inputs))
+    made = waits(lambda: forward_and_backward(case, inputs))
     assert bool(made) == (case.id in WAITS), made
 
 
@@ -78,7 +76,7 @@ def test_training_steps(make: Callable[[gradlib.Tensor], Any]) -> None:
         hidden.square().mean().backward()
         optimiser.step()
 
-    assert not copies(lambda: [step() for _ in range(3)])
+    assert not waits(lambda: [step() for _ in range(3)])
 
 
 def test_random_numbers() -> None:
@@ -94,7 +92,7 @@ def test_random_numbers() -> None:
         gradlib.multinomial(p, 2)
         gradlib.empty(3, device="cuda").uniform_().exponential_().bernoulli_(0.3)
 
-    assert not copies(draw)
+    assert not waits(draw)
 
 
 @pytest.mark.parametrize("step", [step_position, step_velocity, step_acceleration, step_jerk, step_bspline, "central", "rows", "cost"])
@@ -116,12 +114,13 @@ def test_trajectories(step: Any) -> None:
         else:
             sum(x.square().sum() for x in step(u, start, dt)).backward()
 
-    assert not copies(lambda: run(dt))
-    assert not copies(lambda: run(0.1))
-    before = to_device.copy()
+    run(dt)  # makes the tables
+    assert not waits(lambda: run(dt))
+    assert not waits(lambda: run(0.1))
+    before = hostcuda.copies_to_device()
     run(dt)
     run(0.1)
-    assert to_device == before  # nor the other way once tables are there: a captured graph would copy again from where they lay
+    assert hostcuda.copies_to_device() == before  # nor the other way: a captured graph would copy again from where they lay
 
 
 def test_transforms_and_hooks() -> None:
@@ -134,12 +133,12 @@ def test_transforms_and_hooks() -> None:
         (g,) = gradlib.autograd.grad((u**3).sum(), u, create_graph=True)
         g.sum().backward()
 
-    assert not copies(run)
+    assert not waits(run)
 
 
 def test_a_size_that_is_known() -> None:
     u, repeats = weights(), gradlib.tensor([1, 0, 2, 1], device="cuda")
-    assert not copies(lambda: gradlib.repeat_interleave(u, repeats, 0, output_size=4))
+    assert not waits(lambda: gradlib.repeat_interleave(u, repeats, 0, output_size=4))
 
 
 def test_saving_in_pinned_memory() -> None:
@@ -150,4 +149,4 @@ def test_saving_in_pinned_memory() -> None:
             loss = (u * u).exp().sum()
         loss.backward()
 
-    assert not copies(run)
+    assert not waits(run)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import cupy
 import numpy as np
 import pytest
 
 import gradlib
 from gradlib.autograd import grad
+from tests.device import cupy, two_devices
 from tests.func import test_table as table
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.cuda,
     pytest.mark.slow,
     pytest.mark.nonfinite,
-    pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices"),
+    two_devices,
 ]
 
 

@@ -6,13 +6,13 @@ import itertools
 from collections import OrderedDict, namedtuple
 from typing import Any
 
-import cupy
 import numpy as np
 import pytest
 
 import gradlib
 from gradlib import vmap
 from gradlib.func import grad
+from tests.device import cupy
 from tests.values import host
 
 Pair = namedtuple("Pair", ["first", "second"])

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import cupy
 import numpy as np
 import pytest
 
 import gradlib
 from gradlib import Tensor
+from tests.device import cupy, two_devices
 from tests.ops.test_random import DRAWS
 from tests.values import host
 
@@ -21,7 +21,7 @@ AWAY = "cuda:1"
 pytestmark = [
     pytest.mark.host,  # the device is given
     pytest.mark.cuda,
-    pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices"),
+    two_devices,
 ]
 
 

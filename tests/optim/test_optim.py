@@ -6,12 +6,12 @@ import copy
 import pickle
 import warnings
 
-import cupy
 import numpy as np
 import pytest
 
 import gradlib
 from gradlib import optim
+from tests.device import two_devices
 from tests.values import host
 
 # Rosenbrock's function from (-1.2, 1) in float64, as torch 2.13's optimisers walk it:
@@ -366,7 +366,6 @@ def test_what_cannot_be_optimised_is_refused():
 # ---- several devices ----------------------------------------------------------------------------------------------------------------
 
 AWAY = "cuda:1"
-two_devices = pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices")
 
 
 @two_devices

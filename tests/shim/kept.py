@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept between runs of the tests. Standard library only: the stand-in for CuPy loads this file by its path."""
+"""Where compiled kernels are kept between runs of the tests."""
 
 from __future__ import annotations
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gradlib.testing import hostcuda
+from tests.device import skip_module_without_hostcuda
 
 pytestmark = pytest.mark.host
-if not hostcuda.is_active():
-    pytest.skip("its subject is CuPy on hostcuda: pytest -p gradlib.testing.hostcuda", allow_module_level=True)
+skip_module_without_hostcuda()
 cupy = pytest.importorskip("cupy")
 cupyx = pytest.importorskip("cupyx")
 
@@ -185,6 +186,8 @@ def test_an_array_on_another_device_than_the_current_one(x: Any) -> None:
         x + far
     with hostcuda.expected("scale runs on device 0, argument 1 lies on device 1"):
         kernel(SCALE, "scale")((1,), (32,), (x, far, np.float32(2), np.int32(6)))
+    with pytest.raises(ValueError, match="Peer access is unavailable"):
+        cupy.ascontiguousarray(far.T)
     np.testing.assert_array_equal(cupy.asarray(far).get(), np.ones((2, 3)))
 
 
@@ -265,6 +268,32 @@ def test_memory_freed_while_another_stream_uses_it() -> None:
     stream.synchronize()
 
 
+def test_the_default_stream_waits_for_the_work_of_blocking_streams_that_are_gone() -> None:
+    last = cupy.cuda.Stream(non_blocking=True)  # so that there is something to wait for
+    stream, big = cupy.cuda.Stream(), cupy.zeros(3000)
+    with stream:
+        big += 1
+    del stream, big
+    gc.collect()
+    cupy.zeros(3000)
+    last.synchronize()
+
+
+def test_work_of_many_threads_on_one_stream_is_in_order() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    x = cupy.zeros(4, "i4")
+    try:
+        threads = [threading.Thread(target=lambda: [x.__iadd__(1) for _ in range(200)]) for _ in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert x.get().tolist() == [800] * 4
+
+
 def test_an_asynchronous_copy_is_read_too_early(x: Any) -> None:
     host = cupyx.empty_pinned(x.shape, x.dtype)
     x.get(out=host, blocking=False)
@@ -320,7 +349,7 @@ def test_memory_that_was_not_written_is_poison() -> None:
     pointer = del_me.data.ptr
     del del_me
     again = cupy.empty(1000)
-    assert again.data.ptr == pointer
+    assert again.data.ptr == pointer  # CuPy's pool handed it out again
     assert np.isnan(again.get()).all()
 
 
@@ -345,6 +374,48 @@ def test_memory_of_another_thread_is_watched_too() -> None:
     thread.join()
     with hostcuda.expected("scale wrote outside an allocation of 20 bytes"):
         kernel(SCALE, "scale")((1,), (32,), (kept[0], kept[0], np.float32(2), np.int32(6)))
+
+
+def test_an_index_that_wraps_around(x: Any) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: x[cupy.array([0, 2])],
+        lambda: x[cupy.array([-3])],
+        lambda: x[cupy.array([0, 1]), cupy.array([1, 3])],
+        lambda: x.take(cupy.array([3]), axis=1),
+        lambda: cupy.take_along_axis(x, cupy.array([[3], [0]]), 1),
+        lambda: x.__setitem__(cupy.array([2]), 0),
+        lambda: cupy.add.at(x, cupy.array([2]), 1),
+    ]
+    for call in calls:
+        with hostcuda.expected(r"index -?\d is outside of an axis of \d, and wraps around"):
+            call()
+    np.testing.assert_array_equal(x[cupy.array([-2, 1])].get(), x.get())
+
+
+def test_a_write_to_elements_that_share_their_memory(x: Any) -> None:
+    wide = cupy.broadcast_to(x[0], (2, 3))
+    with hostcuda.expected("has elements which share their memory"):
+        wide += x
+    with hostcuda.expected("has elements which share their memory"):
+        wide[...] = 1
+    wide[0] += x[1]
+
+
+def test_what_is_read_lies_in_the_memory_that_is_written_through_indices(x: Any) -> None:
+    row, counts = x.reshape(6), cupy.arange(3)
+    calls: list[Callable[[], Any]] = [
+        lambda: row.__setitem__(cupy.array([0, 1]), row[1:3]),
+        lambda: row.__setitem__(row > 2, row[:1]),
+        lambda: counts.__setitem__(counts, 0),
+        lambda: cupy.add.at(row, cupy.array([0, 1]), row[1:3]),
+    ]
+    for call in calls:
+        with hostcuda.expected("reads memory that it writes at places chosen by an array"):
+            call()
+    row[3:] = row[:3]
+    x[:, :-1] = x[:, 1:]  # CuPy copies first
+    row[::2] = row[1::2]
+    row[:3] += 1
 
 
 # ---- graphs ---------------------------------------------------------------------------------------------------------------------
@@ -398,6 +469,43 @@ def test_branches_of_a_graph_with_nothing_between(x: Any) -> None:
     stream.wait_event(side.record())
     with hostcuda.expected("two branches of a graph"):
         stream.end_capture()
+
+
+# ---- waits of the host ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wait", "seen"),
+    [
+        (lambda x: float(x.sum()), "a copy of 4 bytes to ordinary memory"),
+        (lambda x: x[x > 2], "a copy of 4 bytes to ordinary memory"),
+        (lambda x: x.get(), "a copy of 24 bytes to ordinary memory"),
+        (lambda x: cupy.cuda.Stream.null.synchronize(), "cudaStreamSynchronize"),
+        (lambda x: cupy.cuda.Device().synchronize(), "cudaDeviceSynchronize"),
+        (lambda x: cupy.cuda.Stream.null.record().synchronize(), "cudaEventSynchronize"),
+    ],
+    ids=["number", "mask", "get", "stream", "device", "event"],
+)
+def test_a_wait_of_the_host_is_counted_and_can_be_refused(x: Any, wait: Callable[[Any], Any], seen: str) -> None:
+    before = hostcuda.host_waits()
+    x += 1
+    cupy.sort(x)
+    x.get(out=cupyx.empty_pinned(x.shape, x.dtype), blocking=False)
+    assert hostcuda.host_waits() == before
+    wait(x)
+    assert (hostcuda.host_waits() - before)[seen] == 1
+    with hostcuda.expected(f"the host waits for the device: {seen}"), hostcuda.refused_waits():
+        wait(x)
+    wait(x)
+
+
+def test_copies_to_a_device_are_counted(x: Any) -> None:
+    before = hostcuda.copies_to_device()
+    cupy.array([1.0, 2.0])
+    cupy.asarray(np.zeros(3, np.float32))
+    x + 1
+    x.get()
+    assert hostcuda.copies_to_device() - before == {"a copy of 16 bytes": 1, "a copy of 12 bytes": 1}
 
 
 # ---- the tool -------------------------------------------------------------------------------------------------------------------

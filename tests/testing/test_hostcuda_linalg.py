@@ -10,10 +10,10 @@ import pytest
 import scipy.linalg
 
 from gradlib.testing import hostcuda
+from tests.device import skip_module_without_hostcuda
 
 pytestmark = pytest.mark.host
-if not hostcuda.is_active():
-    pytest.skip("its subject is CuPy on hostcuda: pytest -p gradlib.testing.hostcuda", allow_module_level=True)
+skip_module_without_hostcuda()
 cupy = pytest.importorskip("cupy")
 
 DTYPES = ["float32", "float64", "complex64", "complex128"]

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlib.testing import hostcuda
+from tests.device import skip_module_without_hostcuda
 
 pytestmark = pytest.mark.host
-if not hostcuda.is_active():
-    pytest.skip("its subject is CuPy on hostcuda: pytest -p gradlib.testing.hostcuda", allow_module_level=True)
+skip_module_without_hostcuda()
 cupy = pytest.importorskip("cupy")
 
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]

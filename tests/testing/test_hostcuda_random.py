@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from gradlib.testing import hostcuda
+from tests.device import skip_module_without_hostcuda
 
 pytestmark = pytest.mark.host
-if not hostcuda.is_active():
-    pytest.skip("its subject is CuPy on hostcuda: pytest -p gradlib.testing.hostcuda", allow_module_level=True)
+skip_module_without_hostcuda()
 cupy = pytest.importorskip("cupy")
 
 PHILOX, XORWOW = 161, 101

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import cupy
 import numpy as np
 import pytest
 
@@ -21,12 +20,13 @@ from gradlib.trajectory import (
     step_velocity,
     tensor_linspace,
 )
+from tests.device import cupy, two_devices
 from tests.values import host
 
 pytestmark = [
     pytest.mark.cuda,
     pytest.mark.host,
-    pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices"),
+    two_devices,
 ]
 
 B, H, D = 3, 6, 2

@@ -7,7 +7,6 @@ import gc
 import weakref
 from typing import Any
 
-import cupy
 import numpy as np
 import pytest
 
@@ -23,6 +22,7 @@ from gradlib.utils.checkpoint import (
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )
+from tests.device import two_devices
 from tests.values import host
 
 
@@ -198,7 +198,7 @@ def test_random_numbers_are_drawn_again() -> None:
     assert not np.allclose(host(g), host(y / x))
 
 
-@pytest.mark.skipif(cupy.cuda.runtime.getDeviceCount() < 2, reason="needs two CUDA devices")
+@two_devices
 def test_across_devices_with_random_numbers_on_each() -> None:
     x, _ = inputs()
     far = gradlib.linspace(1, 2, 4, dtype=gradlib.float64, device="cuda:1").requires_grad_()

@@ -9,13 +9,18 @@ hostcuda.activate()                         # in a script, before CuPy is import
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from . import libraries, loader
 from .loader import Unavailable, reason_against
 
-__all__ = ["Hazard", "Unavailable", "activate", "checked", "expected", "forget_hazards", "hazards", "is_active", "reason_against"]
+__all__ = [
+    "Hazard", "Unavailable", "activate", "checked", "copies_to_device", "expected", "forget_hazards", "hazards", "host_waits", "is_active",
+    "reason_against", "refused_waits",
+]  # fmt: skip
 
 
 pytest_plugins = ("gradlib.testing.hostcuda.plugin",)  # where the hooks are that `pytest -p gradlib.testing.hostcuda` takes
@@ -92,3 +97,34 @@ def expected(match: str) -> Iterator[None]:
     forget_hazards()
     if not any(re.search(match, text) for text in found):
         raise AssertionError(f"no hazard matches {match!r}; there were: {found}")
+
+
+def host_waits() -> Counter[str]:
+    """How often the host has waited for a device so far, by what made it wait: a synchronisation, a copy into ordinary memory.
+
+    Two of these subtract: ``host_waits() - before``. To learn where a program waits, run it under ``refused_waits()``.
+    """
+    return _counts(waits=True)
+
+
+def copies_to_device() -> Counter[str]:
+    """How many copies from the host to a device there were so far, by their size. A captured graph repeats each from where it lay."""
+    return _counts(waits=False)
+
+
+def _counts(*, waits: bool) -> Counter[str]:
+    driver, count, found = loader.driver(), ctypes.c_long(), Counter[str]()
+    for number in range(driver.hostcuda_counts(waits)):
+        name = driver.hostcuda_count(waits, number, ctypes.byref(count))
+        found[name.decode()] = count.value
+    return found
+
+
+@contextlib.contextmanager
+def refused_waits() -> Iterator[None]:
+    """A block of work in which every wait of the host is a hazard, at the call that waits: its traceback tells who made it."""
+    loader.driver().hostcuda_refuse_waits(1)
+    try:
+        yield
+    finally:
+        loader.driver().hostcuda_refuse_waits(0)

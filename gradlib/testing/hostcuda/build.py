@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -53,17 +54,36 @@ def cache_folder() -> Path:
 
 
 def run_compiler(command: Sequence[str], target: Path) -> None:
-    """Run a compiler that makes one file; the file appears whole under its name or not at all. Raises: BuildError with the log."""
-    with tempfile.NamedTemporaryFile(dir=target.parent, suffix=target.suffix, delete=False) as part:
-        made = Path(part.name)
-    try:
-        done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True)
-        if done.returncode:
-            raise BuildError(done.stderr)
-        made.chmod(0o700)
-        made.replace(target)
-    finally:
-        made.unlink(missing_ok=True)
+    """Run a compiler that makes one file, unless it is there: it appears whole or not at all, and two processes do not both make it.
+
+    Raises:
+        BuildError: the compiler refuses; the text is its log.
+    """
+    with _lock_of(target):
+        if target.exists():
+            return
+        with tempfile.NamedTemporaryFile(dir=target.parent, suffix=target.suffix, delete=False) as part:
+            made = Path(part.name)
+        try:
+            done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True)
+            if done.returncode:
+                raise BuildError(done.stderr)
+            made.chmod(0o700)
+            made.replace(target)
+        finally:
+            made.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _lock_of(target: Path) -> Iterator[None]:
+    """Held by one process, or thread, at a time. There are 256 locks for all files: few files in the cache, and few wait for another's."""
+    import fcntl  # not on Windows, where hostcuda says that it does not run
+
+    folder = cache_folder() / "locks"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / digest(str(target))[:2]).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until it is closed
+        yield
 
 
 def digest(*parts: str) -> str:

@@ -16,6 +16,8 @@ thread_local int device_now = 0;
 thread_local int last_error = SUCCESS;
 thread_local std::string last_hazard = "a hazard";
 std::deque<std::string> hazards;
+std::map<std::string, long> host_waits_by_name, copies_to_device_by_name;
+bool waits_refused = false;
 bool peers_possible = false;
 std::set<std::pair<int, int>> peers_enabled;
 
@@ -140,6 +142,8 @@ void fill(Properties& p, int device) {
 
 bool is_device(int device) { return 0 <= device && device < DEVICES; }
 
+const std::map<std::string, long>& counts_of(int waits) { return waits ? host_waits_by_name : copies_to_device_by_name; }
+
 }  // namespace
 
 int current_device() { return device_now; }
@@ -154,6 +158,13 @@ int hazard(const std::string& what) {
     hazards.push_back(what);
     return HAZARD;
 }
+
+int note_host_wait(const std::string& what) {
+    ++host_waits_by_name[what];
+    return waits_refused ? hazard("the host waits for the device: " + what) : SUCCESS;
+}
+
+void note_copy_to_device(const std::string& what) { ++copies_to_device_by_name[what]; }
 
 std::string text_of(const char* format, ...) {
     char text[1024];
@@ -185,6 +196,24 @@ const char* hostcuda_hazard(int number) {
 void hostcuda_forget_hazards() {
     Hold hold(gate);
     hazards.clear();
+}
+
+// The entries of a table of counts, in the order of their names: waits of the host (1), or copies to a device (0).
+int hostcuda_counts(int waits) {
+    Hold hold(gate);
+    return int(counts_of(waits).size());
+}
+
+const char* hostcuda_count(int waits, int number, long* count) {
+    Hold hold(gate);
+    const auto entry = std::next(counts_of(waits).begin(), number);
+    *count = entry->second;
+    return entry->first.c_str();
+}
+
+void hostcuda_refuse_waits(int refused) {
+    Hold hold(gate);
+    waits_refused = refused != 0;
 }
 
 void hostcuda_set_peers(int possible) {

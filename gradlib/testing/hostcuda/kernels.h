@@ -13,6 +13,7 @@ struct hostcuda_range {
     const void* from;
     std::size_t bytes;
     bool write;
+    bool shared;  // it has elements that are one place in memory, as after broadcast_to
 };
 
 // One kernel of a source.
@@ -41,4 +42,5 @@ unsigned long long* hostcuda_warp_slots();             // 32 places for values t
 void hostcuda_trap(const char* what);                  // ends the launch with an error
 void hostcuda_begin_copy(void* to, const void* from, std::size_t bytes);  // to shared memory, as cp.async does
 void hostcuda_await_copies();
+double hostcuda_bessel_i(double order, double x);      // here, since the header that declares it is slow to compile
 }

@@ -79,6 +79,8 @@ def load() -> None:
         raise Unavailable(reason)
     _driver = ctypes.CDLL(str(shared_object("libcuda.so.1", SOURCES)), mode=ctypes.RTLD_GLOBAL)
     _driver.hostcuda_hazard.restype = ctypes.c_char_p
+    _driver.hostcuda_count.restype = ctypes.c_char_p
+    _driver.hostcuda_count.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_long))
     _driver.hostcuda_pool_malloc.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
     _driver.hostcuda_pool_free.argtypes = (ctypes.c_void_p,)
     os.environ["CUPY_ACCELERATORS"] = ""  # CUB is compiled device code

@@ -296,6 +296,9 @@ int submit_copy(void* to, const void* from, std::size_t bytes, int kind, Stream&
         copy.from < copy.to + bytes)
         return fail(hazard(text_of("a copy of %zu bytes on the device whose source and target overlap", bytes)));
     if (stream.capture && (copy.target == Place::host || copy.source == Place::host)) return fail(CAPTURE_UNSUPPORTED);
+    if (copy.target == Place::host && copy.source == Place::device)
+        if (const int error = note_host_wait(text_of("a copy of %zu bytes to ordinary memory", bytes))) return fail(error);
+    if (copy.target == Place::device && copy.source != Place::device) note_copy_to_device(text_of("a copy of %zu bytes", bytes));
     const int owner = device_of(from), receiver = device_of(to);
     if (stream.legacy && owner >= 0 && receiver >= 0 && owner != receiver) meet_devices(owner, receiver);
     Work work{"cudaMemcpyAsync", {}, [=](Stream& s, Stamp stamp) { return run_copy(copy, s, stamp); }};
@@ -397,6 +400,7 @@ int cudaHostAlloc(void** made, std::size_t bytes, unsigned) {
 
 int cudaFree(void* pointer) {
     Hold hold(gate);
+    if (const int error = pointer ? note_host_wait("cudaFree") : SUCCESS) return fail(error);
     return release(pointer);
 }
 
@@ -413,6 +417,8 @@ int cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int kind, voi
 int cudaMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
     FIND(stream, nullptr);
     if (const int error = refuse_while_capturing()) return error;
+    if (place_of(to) == Place::pinned && place_of(from) == Place::device)
+        if (const int error = note_host_wait(text_of("cudaMemcpy of %zu bytes to page-locked memory", bytes))) return fail(error);
     if (const int error = submit_copy(to, from, bytes, kind, *stream)) return error;
     host_waits(stream->clock);
     return SUCCESS;
@@ -491,5 +497,8 @@ void* hostcuda_alloc(std::size_t bytes) {
     return cudaMalloc(&made, bytes) ? nullptr : made;
 }
 
-void hostcuda_free(void* pointer) { cudaFree(pointer); }
+void hostcuda_free(void* pointer) {
+    Hold hold(gate);
+    release(pointer);
+}
 }

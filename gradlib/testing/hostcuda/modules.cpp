@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -102,6 +103,17 @@ struct Parameters {
     }
 };
 
+// CuPy's kernels that write where an array of indices or a mask says do not see whether they write what they are still to read; its other
+// kernels copy before.
+int check_scatter(const hostcuda_kernel& kernel, const std::vector<Range>& ranges) {
+    if (std::strncmp(kernel.name, "cupy_scatter_", 13) != 0 || ranges.empty()) return SUCCESS;
+    const Range& target = ranges.back();
+    for (const Range& other : ranges)
+        if (&other != &target && other.from < target.from + target.bytes && target.from < other.from + other.bytes)
+            return hazard(text_of("%s reads memory that it writes at places chosen by an array", kernel.name));
+    return SUCCESS;
+}
+
 // What a launch touches; HAZARD for memory of another device that this one cannot reach.
 int ranges_of(const hostcuda_kernel& kernel, void** parameters, int device, std::vector<Range>& ranges) {
     static hostcuda_range found[MOST_PARAMETERS];
@@ -112,9 +124,11 @@ int ranges_of(const hostcuda_kernel& kernel, void** parameters, int device, std:
         const int owner = device_of(at);
         if (owner >= 0 && owner != device && !hostcuda_peer(device, owner))
             return hazard(text_of("%s runs on device %d, argument %d lies on device %d", kernel.name, device, i, owner));
+        if (found[i].write && found[i].shared)
+            return hazard(text_of("%s writes an array (argument %d) that has elements which share their memory", kernel.name, i));
         ranges.push_back({at, found[i].bytes, found[i].write});
     }
-    return SUCCESS;
+    return check_scatter(kernel, ranges);
 }
 
 int launch(void* handle, const Shape& shape, void* stream_handle, void** given) {
@@ -141,6 +155,8 @@ int launch(void* handle, const Shape& shape, void* stream_handle, void** given) 
 using namespace hostcuda;
 
 extern "C" {
+
+double hostcuda_bessel_i(double order, double x) { return std::cyl_bessel_i(order, x); }
 
 int cuModuleLoadData(void** handle, const char* image) {
     Hold hold(gate);

@@ -288,6 +288,7 @@ int cudaStreamSynchronize(void* handle) {
     FIND(stream, handle);
     if (stream->capture) return break_capture(*stream->capture, CAPTURE_UNSUPPORTED);
     if (Capture* capture = captured_beside(*stream)) return break_capture(*capture, CAPTURE_IMPLICIT);
+    if (const int error = note_host_wait("cudaStreamSynchronize")) return fail(error);
     await_neighbours(*stream);
     host_waits(stream->clock);
     return SUCCESS;
@@ -303,6 +304,7 @@ int cudaStreamQuery(void* handle) {
 int cudaDeviceSynchronize() {
     Hold hold(gate);
     if (const int error = refuse_while_capturing()) return error;
+    if (const int error = note_host_wait("cudaDeviceSynchronize")) return fail(error);
     host_waits_for_all(current_device());
     return SUCCESS;
 }
@@ -402,6 +404,7 @@ int cudaEventQuery(void* handle) {
 int cudaEventSynchronize(void* handle) {
     FIND_EVENT(event, handle);
     if (event->capture) return break_capture(*event->capture, CAPTURED_EVENT);
+    if (const int error = note_host_wait("cudaEventSynchronize")) return fail(error);
     if (event->clock) host_waits(*event->clock);
     return SUCCESS;
 }

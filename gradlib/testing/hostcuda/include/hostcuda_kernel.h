@@ -1,9 +1,11 @@
 // CUDA C++ for g++: a kernel source compiles as it stands behind this header. Precompiled, together with the headers that CuPy's own
 // sources begin with. `__CUDACC__` is not defined: what a source writes in PTX it must offer in C++ beside it.
+//
+// Every kernel is compiled on its own, so what this header costs is paid thousands of times: nothing here may be emitted that is not used.
 #pragma once
+#define _GLIBCXX_BITS_SPECFUN_H 1  // the special functions of C++17: not on the device, and half the time that <cmath> takes
 #include <math.h>
 
-#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
@@ -49,6 +51,21 @@
 #include <cuda_fp16.h>
 
 #ifdef HOSTCUDA_CUPY  // what CuPy's own sources begin with; others may use the same names for something else
+// Declared inline first, CuPy's functions are so where they are defined, and are emitted only where they are used.
+#define HOSTCUDA_INLINE(T) inline T _floor_divide(T, T);
+HOSTCUDA_INLINE(int)
+HOSTCUDA_INLINE(unsigned)
+HOSTCUDA_INLINE(long long)
+HOSTCUDA_INLINE(unsigned long long)
+HOSTCUDA_INLINE(float)
+HOSTCUDA_INLINE(double)
+#undef HOSTCUDA_INLINE
+inline long long atomicAdd(long long*, long long);
+inline float atomicMax(float*, float);
+inline float atomicMin(float*, float);
+inline double atomicMax(double*, double);
+inline double atomicMin(double*, double);
+
 #include <cupy/complex.cuh>
 
 #include <cupy/carray.cuh>

@@ -149,8 +149,8 @@ inline float erfinvf(float x) { return float(erfinv(double(x))); }
 inline float erfcinvf(float x) { return float(erfcinv(double(x))); }
 inline double erfcx(double x) { return x < 25 ? std::exp(x * x) * std::erfc(x) : 0.5641895835477563 / x * (1 - 0.5 / (x * x)); }
 inline float erfcx(float x) { return float(erfcx(double(x))); }
-inline double cyl_bessel_i0(double x) { return std::cyl_bessel_i(0.0, std::fabs(x)); }
-inline double cyl_bessel_i1(double x) { return std::copysign(std::cyl_bessel_i(1.0, std::fabs(x)), x); }
+inline double cyl_bessel_i0(double x) { return hostcuda_bessel_i(0.0, std::fabs(x)); }
+inline double cyl_bessel_i1(double x) { return std::copysign(hostcuda_bessel_i(1.0, std::fabs(x)), x); }
 inline float cyl_bessel_i0(float x) { return float(cyl_bessel_i0(double(x))); }
 inline float cyl_bessel_i1(float x) { return float(cyl_bessel_i1(double(x))); }
 inline float j0(float x) { return j0f(x); }
@@ -166,6 +166,18 @@ inline auto hostcuda_shift_left(A a, B b) -> decltype(a << b) {
 template <typename A, typename B>
 inline auto hostcuda_shift_right(A a, B b) -> decltype(a >> b) {
     return unsigned(b) < sizeof(a >> b) * 8 ? a >> b : a < 0 ? -1 : 0;
+}
+
+// Where an index along an axis leads; CuPy lets one that lies outside wrap around, without a word.
+template <typename I, typename N>
+inline N hostcuda_place(I index, N length) {
+    static char text[128];
+    const long long place = (long long)index;
+    if (place >= (long long)length || place < -(long long)length) {
+        std::snprintf(text, sizeof text, "the index %lld is outside of an axis of %lld, and wraps around", place, (long long)length);
+        hostcuda_trap(text);
+    }
+    return place < 0 ? place + length : place;
 }
 
 template <typename T>

@@ -12,7 +12,7 @@ struct Touches {
 template <typename T>
 struct Touches<T*> {
     static int ranges(const void* value, bool reads_only, hostcuda_range* out) {
-        *out = {*static_cast<T* const*>(value), 0, !reads_only && !std::is_const_v<T>};
+        *out = {*static_cast<T* const*>(value), 0, !reads_only && !std::is_const_v<T>, false};
         return 1;
     }
 };
@@ -24,12 +24,14 @@ struct Touches<CArray<T, N, contiguous, narrow>> {
         const auto& array = *static_cast<const CArray<T, N, contiguous, narrow>*>(value);
         const char* first = *static_cast<const char* const*>(value);
         const char* last = first;
+        bool shared = false;
         if (array.size() == 0) return 0;
         for (int axis = 0; axis < N; ++axis) {
             const std::ptrdiff_t reach = (array.shape()[axis] - 1) * array.strides()[axis];
             (reach < 0 ? first : last) += reach;
+            shared |= array.shape()[axis] > 1 && array.strides()[axis] == 0;
         }
-        *out = {first, std::size_t(last - first) + sizeof(T), !reads_only && !std::is_const_v<T>};
+        *out = {first, std::size_t(last - first) + sizeof(T), !reads_only && !std::is_const_v<T>, shared};
         return 1;
     }
 };

@@ -1,4 +1,0 @@
-"""cuRAND's numbers for its generators."""
-
-CURAND_RNG_PSEUDO_DEFAULT = 100
-CURAND_RNG_PSEUDO_PHILOX4_32_10 = 161

@@ -1,1 +1,0 @@
-from cupy.lib import stride_tricks as stride_tricks

@@ -1,1 +1,0 @@
-from cupyx.scipy import special as special
