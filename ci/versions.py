@@ -1,7 +1,7 @@
 """The quick tests on the oldest Python and NumPy that gradlib supports and this machine has, and on the newest: ``bash ci/versions.sh``.
 
 The newest run under ``python -O``, which changes no result. Further arguments go to pytest. Each pair has an environment of its own in
-``build/versions``, without CuPy, whose place the stand-in takes.
+``build/versions``, without CuPy: tests on "cuda" are skipped there.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gradlib
-from gradlib.testing.hostcuda.loader import has_gpu, reason_against
+from tests.device import HAS_GPU, NO_CUDA
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -88,19 +88,13 @@ def run(program: str, folder: Path) -> list[str]:
 def test_code_of_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
     parts = blocks((ROOT / page).read_text(encoding="utf-8"))
     before = BEFORE.get(page, "") + "\n"
-    if any("import cupy" in code for code, _ in parts) and not has_gpu():
-        if reason := unavailable():
-            pytest.skip(reason)
+    if any("import cupy" in code for code, _ in parts) and not HAS_GPU:
+        if NO_CUDA:
+            pytest.skip(NO_CUDA)
         before += ON_HOST
     printed = run(before + "".join(f"{code}\nprint('\\x1e', end='')\n" for code, _ in parts), tmp_path)
     for (code, said), what in zip(parts, printed, strict=False):
         assert said is None or what == said, code
-
-
-def unavailable() -> str | None:
-    """Why a process of its own could not run CuPy without a GPU; that CuPy is imported in this one says nothing."""
-    reason = reason_against()
-    return None if reason and "imported already" in reason else reason
 
 
 def test_output_that_differs_is_found(tmp_path: Path) -> None:

@@ -314,6 +314,7 @@ int hostcuda_peer(int device, int peer) {
 // ---- the driver's names for devices; a device's context is its number plus one
 
 int cuInit(unsigned) { return SUCCESS; }
+int cuGetExportTable(const void** table, const void*) { return *table = nullptr, NOT_FOUND; }  // NVRTC asks, and goes without
 int cuDriverGetVersion(int* version) { return cudaDriverGetVersion(version); }
 int cuDeviceGetCount(int* count) { return cudaGetDeviceCount(count); }
 int cuDeviceGet(int* device, int number) { return is_device(number) ? (*device = number, SUCCESS) : INVALID_DEVICE; }

@@ -41,7 +41,7 @@ def reason_against() -> str | None:
         gxx()
     except BuildError as error:
         return str(error)
-    if _driver is None and has_gpu():
+    if has_gpu():
         return "this machine has a GPU and NVIDIA's driver: CuPy runs on that; hostcuda is for machines without"
     if _driver is None and "cupy" in sys.modules:
         return "CuPy is imported already; hostcuda has to come first"
@@ -50,6 +50,8 @@ def reason_against() -> str | None:
 
 def has_gpu() -> bool:
     """Whether NVIDIA's driver finds a device."""
+    if _driver is not None:  # it has the name that would be asked
+        return False
     try:
         real = ctypes.CDLL("libcuda.so.1")
     except OSError:
