@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from tests.differential.compare import Disagreement
-from tests.differential.program import Program
+import numpy as np
+
+from tests.differential.compare import Disagreement, Raised, close, facts
+from tests.differential.program import Program, libraries
+
+NUMERIC_STEP = 1e-6
+
+
+def tangent_is_numeric(program: Program, found: Disagreement) -> bool:
+    """Whether gradlib's tangent, and not torch's, is the difference quotient of torch's own values. Asked of float64 programs."""
+    torch, gradlib = libraries()
+    if any(each.dtype != "float64" for each in program.leaves()):
+        return False
+    ours, its = facts(gradlib, program, "forward"), facts(torch, program, "forward")
+    sides = []
+    for sign in (1, -1):
+        moved = []
+        for each in program.inputs:
+            if each.requires_grad:
+                place = program.leaves().index(each)
+                count = each.values.size
+                step = np.cos(np.arange(1, count + 1) * (place + 1.3)).round(3).reshape(each.values.shape)
+                each = replace(each, values=each.values + sign * NUMERIC_STEP * step)
+            moved.append(each)
+        sides.append(facts(torch, replace(program, inputs=tuple(moved)), "forward"))
+    name = found.where.removeprefix("tangent of ")
+    if any(isinstance(run, Raised) for run in (ours, its, *sides)) or any(run[name][1] != "float64" for run in sides):
+        return False
+    with np.errstate(all="ignore"):
+        quotient = (sides[0][name][0] - sides[1][name][0]) / (2 * NUMERIC_STEP)
+    return close(ours[found.where][0], quotient, "float32") and not close(its[found.where][0], quotient, "float32")
 
 
 @dataclass(frozen=True)
@@ -16,9 +46,10 @@ class Judged:
     Attributes:
         what: the kinds of disagreement ("accepts", "value", ...) that it explains.
         reason: why it is right as it is.
-        line: a pattern that a line of the reduced program matches.
+        line: a pattern that the reduced program's text matches; WHERE in it is the variable that the disagreement is about.
         message: a pattern that the disagreement's text matches.
         modes: the modes that it explains; all where empty.
+        asks: a question that must be answered with yes too.
     """
 
     what: tuple[str, ...]
@@ -26,13 +57,16 @@ class Judged:
     line: str = ""
     message: str = ""
     modes: tuple[str, ...] = ()
+    asks: Callable[[Program, Disagreement], bool] = lambda program, found: True
 
     def explains(self, program: Program, found: Disagreement) -> bool:
+        name = re.sub(r".* ", "", found.where)
         return (
             found.what in self.what
             and (not self.modes or found.mode in self.modes)
-            and re.search(self.line, program.text()) is not None
+            and re.search(self.line.replace("WHERE", rf"\b{name}\b"), program.text()) is not None
             and re.search(self.message, str(found)) is not None
+            and self.asks(program, found)
         )
 
 
@@ -59,16 +93,21 @@ JUDGED: list[Judged] = [
     Judged(
         ("requires_grad",),
         "torch says True of a view made without recording, though nothing flows through it and its grad_fn is None",
-        line=r"no_grad|inference_mode",
+        line=r"(no_grad|inference_mode)\(\):\n(    .*\n)*    .*WHERE.* = ",
         message=r"torch: +True",
     ),
-    Judged(("requires_grad",), "torch lets unique require a gradient that it cannot compute", line=r"lib\.unique"),
+    Judged(("requires_grad",), "torch lets unique require a gradient that it cannot compute", line=r"WHERE = lib\.unique"),
     Judged(
-        ("requires_grad", "value", "missing", "raises"),
+        ("requires_grad", "value", "missing", "raises", "accepts"),
         "torch leaves a tensor its old history where such a write replaced the values: a wrong gradient",
         line=r"logical_(not|and|or|xor)_\(",
     ),
-    Judged(("value",), "NaN is past every number, as in NumPy; torch puts it past other NaN too", line=r"searchsorted|bucketize"),
+    Judged(
+        ("value",),
+        "NaN is past every number, as in NumPy; torch puts it past other NaN too",
+        line=r"(?s)nan.*(searchsorted|bucketize)",
+        message="int64",
+    ),
     Judged(("value",), "torch divides by the number of equals, of which NaN has none", line=r"scatter_reduce", message="nan"),
     Judged(("value",), "torch asks products of NaN whether they are zero", line=r"cumprod", message="nan", modes=("forward",)),
     Judged(
@@ -84,22 +123,30 @@ JUDGED: list[Judged] = [
         r"|isFloatingType\(grad|does not support automatic differentiation for outputs with complex|Can't detach views in-place"
         r"|cast to the desired output type Long|source tensor shape must match self tensor",
     ),
-    Judged(("value",), "which of several equal elements is meant is open", line=r"kthvalue|topk|median|sort|mode", message="int64"),
+    Judged(
+        ("value",),
+        "which of several equal elements is meant is open",
+        line=r", WHERE = .*(kthvalue|topk|median|sort|mode)|argsort",
+        message="int64",
+    ),
     Judged(
         ("value",),
         "the side of a branch cut, which the sign of a zero decides",
-        line=r"arccosh|acosh|asinh|arcsinh|log|sqrt|pow|\*\*",
+        line=r"(?s)(?=.*-0(\.0)?\b).*(arccosh|acosh|asinh|arcsinh|log|sqrt|pow|\*\*)",
         message="complex",
     ),
-    Judged(("missing",), "zeros that torch leaves out", message=r"torch: +None\n +gradlib: \[*(0\.0|0j)"),
-    Judged(("missing",), "a second derivative of nothing", message=r"torch: +\[+\]"),
-    Judged(("requires_grad",), "a sum of nothing", line=r"trapezoid"),
+    Judged(("missing",), "zeros that torch leaves out", message=r"torch: +None\n +gradlib: ([\[\](), +]*-?0(\.0)?j?)+[\]) ]+ \w+$"),
+    Judged(
+        ("missing",), "a derivative of nothing, or none", message=r"torch: +\[[\[\], ]*\] \w+\n|torch: +None\n +gradlib: \[[\[\], ]*\] \w+$"
+    ),
+    Judged(("requires_grad",), "a sum of nothing", line=r"WHERE = lib.trapezoid"),
     Judged(("value",), "at a tie torch's tangent is not what its gradient says", line=r"clamp|clip", modes=("forward",)),
     Judged(
         ("value",),
         "NaN in NaN out: torch multiplies by a mask of zeros where gradlib chooses",
-        line=r"fmin|fmax|nan_to_num|clamp|minimum|maximum|where",
-        message="nan",
+        line=r"fmin|fmax|nan_to_num|clamp|minimum|maximum|where\(",
+        message=r"torch: .*nan",
+        modes=("backward", "again", "forward"),
     ),
     Judged(("raises",), "the sum of bools is no bool", line=r"cum(sum|prod)_?\("),
     Judged(
@@ -108,7 +155,7 @@ JUDGED: list[Judged] = [
         message=r"output with shape \[\] doesn't match the broadcast shape|expected to be in range of \[-1, 0\], but got \[-1",
     ),
     Judged(("shape",), "torch forgets the rows of a product over nothing", line=r"addmv"),
-    Judged(("value",), "a write from itself, whose order is open", line=r"masked_scatter_\(|index_copy_|scatter_\("),
+    Judged(("value",), "a write from itself, whose order is open", line=r"(\w+)\.(masked_scatter_|index_copy_|scatter_)\(.*\b\1\b"),
     Judged(
         ("value",),
         "the order in which infinite complex products are added",
@@ -127,10 +174,18 @@ JUDGED: list[Judged] = [
         message=r"torch: .*nan",
         modes=("forward",),
     ),
-    Judged(("raises",), "NumPy has no complex numbers of half precision", message=r"view_as_complex is only|complex32"),
-    Judged(("dtype",), "torch's tangent has the dtype of the input, not of the result", line=r"dtype=", message="", modes=("forward",)),
+    Judged(("raises", "dtype"), "NumPy has no complex numbers of half precision", message=r"view_as_complex is only|complex32"),
     Judged(
-        ("leaf",), "torch's leaf flag follows requires_grad, which it says of a view made without recording", line=r"no_grad|inference_mode"
+        ("dtype",), "torch divides the tangent of a 0-d tensor by a number as by a double", message=r"torch: +float64", modes=("forward",)
+    ),
+    Judged(("dtype",), "torch's tangent has the dtype of the input, not of the result", line=r"WHERE = .*dtype=", modes=("forward",)),
+    Judged(
+        ("value",), "torch's tangent is not the derivative of its own values; gradlib's is", modes=("forward",), asks=tangent_is_numeric
+    ),
+    Judged(
+        ("leaf",),
+        "torch's leaf flag follows requires_grad, which it says of a view made without recording",
+        line=r"(no_grad|inference_mode)\(\):\n(    .*\n)*    .*WHERE.* = ",
     ),
     Judged(("raises",), "a matrix is singular or not by the rounding of its elimination", line=r"solve|inv", message=r"[Ss]ingular"),
     Judged(
@@ -151,10 +206,14 @@ JUDGED: list[Judged] = [
         message="tangent",
         modes=("forward",),
     ),
-    Judged(("value",), "a sum into one of its own inputs: torch writes before it reads", line=r"out="),
+    Judged(("value",), "a sum into one of its own inputs: torch writes before it reads", line=r"\((?=.*\b(\w+)\b).*out=\1\b"),
     Judged(("value",), "torch takes the real part of a complex tangent", line=r"pow\(|\*\*", message="j", modes=("forward",)),
     Judged(
-        ("value",), "a subgradient at zero, of which torch's second derivative is NaN", line=r"norm\(|linalg", modes=("again", "backward")
+        ("value",),
+        "a subgradient at zero, of which torch's second derivative is NaN",
+        line=r"norm\(",
+        message=r"torch: .*nan",
+        modes=("again", "backward"),
     ),
     Judged(
         ("value",),
@@ -178,7 +237,12 @@ JUDGED: list[Judged] = [
     ),
     Judged(("raises",), "torch writes to memory that several elements share", message="more than one element of the written-to tensor"),
     Judged(("value",), "torch writes to memory that several elements share, each as often as it is named", line=r"unfold.*\n(.*\n)*.*_\("),
-    Judged(("value",), "torch multiplies by a complex 1, which makes infinite numbers NaN", line=r"sub|add|- |\+ ", message=r"nan"),
+    Judged(
+        ("value",),
+        "torch multiplies by a complex 1, which makes infinite numbers NaN",
+        line=r"sub|add|diff|- |\+ ",
+        message=r"nan.*j.* complex",
+    ),
     Judged(
         ("value",),
         "where NaN and inf stand in the result of an elimination is open",
@@ -205,7 +269,7 @@ JUDGED: list[Judged] = [
     Judged(
         ("raises", "accepts", "requires_grad"),
         "what was compared in place, or made without recording, wants no gradient",
-        line=r"_\(|no_grad|inference",
+        line=r"\b(eq|ne|lt|le|gt|ge|logical_\w+)_\(|no_grad|inference",
         message=r"does not require grad|a leaf Variable that requires grad|view of a leaf Variable",
     ),
     Judged(
@@ -213,6 +277,41 @@ JUDGED: list[Judged] = [
     ),
     Judged(("accepts",), "the stale check of a detached tensor", message="detached in-place"),
     Judged(("missing",), "a second derivative of one factor", line=r"prod\(|nll_loss|scatter_reduce", message=r"gradlib: None"),
+    Judged(("version",), "a write to no element is a write", line=r"\[False"),
+    Judged(
+        ("requires_grad", "leaf"),
+        "torch says True of a view taken before its base became a leaf that requires grad, though nothing flows through it",
+        line=r"\.requires_grad_\(\)",
+        message=r"torch: +True",
+    ),
+    Judged(("requires_grad",), "bools have no gradient", line=r"WHERE.*\b(eq|ne|lt|le|gt|ge)_\(", message=r"torch: +True"),
+    Judged(
+        ("raises",), "eigenvalues of NaN: torch gives NaN or raises, as LAPACK happens to", line=r"(?s)nan.*eigvalsh", message="non-finite"
+    ),
+    Judged(
+        ("value",),
+        "a quotient of a tangent by zero: torch adds before it divides by zero, gradlib after",
+        line=r"/|div",
+        message="inf|nan",
+        modes=("forward",),
+    ),
+    Judged(
+        ("value",),
+        "the angle at the origin: torch's gradient is 0 and its tangent NaN",
+        line=r"atan2|arctan2|hypot",
+        message=r"torch: .*nan",
+        modes=("forward",),
+    ),
+    Judged(("value",), "torch multiplies 0 by inf where the slope has a limit", line=r"gelu", message=r"torch: .*nan"),
+    Judged(
+        ("value",), "the mean over no row", line=r"cross_entropy|mse_loss|l1_loss|huber_loss", message=r"gradlib: nan", modes=("forward",)
+    ),
+    Judged(
+        ("raises",),
+        "the dtypes are asked also where nothing is computed",
+        line=r"(?s)reshape\(.*0.*(cdist|einsum)",
+        message="the same dtype",
+    ),
 ]
 
 
