@@ -17,7 +17,7 @@ from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, i
 from gradlib.backend.dtype import as_dtype
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import refuse_captured, refuse_leaf
-from gradlib.core.modes import enable_grad, global_state, is_grad_enabled, lower
+from gradlib.core.modes import enable_grad, global_state, inference_mode, is_grad_enabled, lower
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
 from gradlib.core.writes import refuse_inference
@@ -383,7 +383,7 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
     before = wrap(self._array)
     before._node, before._version_slot = self._node, self.version
     before.meta.view, before.meta.tangents = self.meta.view, self.meta.tangents
-    with enable_grad():
+    with inference_mode(self.is_inference()), enable_grad():  # the tensor keeps its history in every mode
         after = function(before)
     others = [each for ref in self.version.views if (each := ref()) is not None and each is not self and each.meta.view.base is self]
     self._array, self._node = after._array, after._node

@@ -14,6 +14,12 @@ from tests.differential.program import Program, libraries
 NUMERIC_STEP = 1e-6
 
 
+def meets_nan(program: Program, found: Disagreement) -> bool:
+    """Whether a variable of the program holds NaN."""
+    values = facts(libraries()[0], program, "values")
+    return not isinstance(values, Raised) and any(each[0].dtype.kind in "fc" and np.isnan(each[0]).any() for each in values.values())
+
+
 def tangent_is_numeric(program: Program, found: Disagreement) -> bool:
     """Whether gradlib's tangent, and not torch's, is the difference quotient of torch's own values. Asked of float64 programs."""
     torch, gradlib = libraries()
@@ -96,7 +102,7 @@ JUDGED: list[Judged] = [
         line=r"(no_grad|inference_mode)\(\):\n(    .*\n)*    .*WHERE.* = ",
         message=r"torch: +True",
     ),
-    Judged(("requires_grad",), "torch lets unique require a gradient that it cannot compute", line=r"WHERE = lib\.unique"),
+    Judged(("requires_grad", "leaf"), "torch lets unique require a gradient that it cannot compute", line=r"WHERE = lib\.unique"),
     Judged(
         ("requires_grad", "value", "missing", "raises", "accepts"),
         "torch leaves a tensor its old history where such a write replaced the values: a wrong gradient",
@@ -105,8 +111,8 @@ JUDGED: list[Judged] = [
     Judged(
         ("value",),
         "NaN is past every number, as in NumPy; torch puts it past other NaN too",
-        line=r"(?s)nan.*(searchsorted|bucketize)",
-        message="int64",
+        line=r"WHERE = .*(searchsorted|bucketize)",
+        asks=meets_nan,
     ),
     Judged(("value",), "torch divides by the number of equals, of which NaN has none", line=r"scatter_reduce", message="nan"),
     Judged(("value",), "torch asks products of NaN whether they are zero", line=r"cumprod", message="nan", modes=("forward",)),
@@ -311,6 +317,14 @@ JUDGED: list[Judged] = [
         "the dtypes are asked also where nothing is computed",
         line=r"(?s)reshape\(.*0.*(cdist|einsum)",
         message="the same dtype",
+    ),
+    Judged(("value",), "torch rolls the rows", line=r"WHERE = lib\.roll\((\w+), -?\d\)", modes=("vmap",)),
+    Judged(("raises",), "a sum of fractions into integers", line=r"lib\.sum\(.*out=", message=r"can't be cast to the desired output type"),
+    Judged(
+        ("accepts",),
+        "a number is no tensor that backward lets go of",
+        line=r"\((a|v)\d+, -?\d(\.\d)?[,)]|__\(-?\d",
+        message="backward through the graph a second time",
     ),
 ]
 

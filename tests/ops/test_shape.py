@@ -293,3 +293,18 @@ def test_gradients_of_half_types_are_summed_in_single_precision(spread: Callable
     y = spread(x)
     y.backward(gradlib.ones_like(y))
     np.testing.assert_allclose(host(x.grad).astype(np.float64), [10000, 10000], rtol=4e-3)
+
+
+@pytest.mark.parametrize("mode", [gradlib.no_grad, gradlib.inference_mode])
+@pytest.mark.parametrize("name", ["squeeze_", "t_"])
+@pytest.mark.parametrize("make", [lambda x: x.mT, lambda x: x * 1])
+def test_a_tensor_that_is_turned_keeps_its_history_in_every_mode(mode: Any, name: str, make: Callable[[Any], Any]) -> None:
+    x = gradlib.ones(1, 3, requires_grad=True)
+    y = make(x)
+    with mode():
+        getattr(y, name)()
+        inner = gradlib.ones(1, 3)
+        getattr(inner, name)()
+    assert inner.is_inference() == (mode is gradlib.inference_mode)
+    (y * 3).sum().backward()
+    assert host(x.grad).tolist() == [[3.0, 3.0, 3.0]]
