@@ -30,10 +30,11 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
 
 def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     freedom = count(input.shape, dim) - correction
-    away = input - mean(input, dim, True)
+    middle = mean(input, dim, True)
+    away = input - middle
     g = spread(g, input.shape, dim, keepdim)
     if freedom <= 0 and (dim is None or not input.ndim):  # as torch has it: NaN where an element is the mean, else inf
-        return g * where_op(away == 0, math.nan, math.inf)
+        return g * where_op(input == middle, math.nan, math.inf)  # two infinities are equal, though their difference is NaN
     return g * (away * (2 / freedom if freedom else math.inf))
 
 

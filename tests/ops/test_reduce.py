@@ -374,6 +374,8 @@ def test_the_variance_of_fewer_than_it_corrects_for() -> None:
     np.testing.assert_array_equal(slopes, [[math.nan, math.inf, math.inf], [0, 3, -3]])
     x = gradlib.tensor(math.nan, requires_grad=True)
     assert gradlib.autograd.grad(gradlib.var(x), x)[0].item() == math.inf
+    x = gradlib.tensor(-math.inf, requires_grad=True)
+    assert math.isnan(gradlib.autograd.grad(gradlib.var(x), x)[0].item())
 
 
 @pytest.mark.nonfinite
