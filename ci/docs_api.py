@@ -46,7 +46,7 @@ SECTION = re.compile(
     r"^(Args|Attributes|Returns, Raises|Returns|Raises(?: \(when called\))?|Source|Yields|Example|Note):[ \n]?", re.MULTILINE
 )
 FIRST = re.compile(r"^\((self|cls|input)(: [\w ]+)?(, /)?(, )?")
-RECORDS = re.compile(r"_([A-Z]\w+)")
+RECORDS = re.compile(r"\b_([A-Z]\w+)")
 PRIVATE = re.compile(r"\b(?:builtins\.|gradlib\.(?:[a-z_]+\.)+(?=[A-Z]))")
 
 

@@ -1178,7 +1178,8 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: _str = 'ij') -> tupl
     """The coordinates of a grid: each vector expanded along the dimensions of all the others.
 
     Args:
-        tensors: vectors or numbers of one dtype. indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
+        tensors: vectors or numbers of one dtype.
+        indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
     Source: torch.meshgrid.
     """
 
@@ -1222,7 +1223,8 @@ def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *,
 
     Args:
         input: weights, not negative and not all zero, of shape (n,) or (rows, n).
-        num_samples: how many positions to draw for each row. replacement: whether one may come more than once.
+        num_samples: how many positions to draw for each row.
+        replacement: whether one may come more than once.
     Returns: int64 positions of shape (num_samples,) or (rows, num_samples).
     Raises: RuntimeError for weights (not looked at on a CUDA device) or a number of samples that make no sense.
     Source: torch.multinomial.
@@ -1455,7 +1457,8 @@ def roll(input: Tensor, shifts: _Shape, dims: _Dims | None = None, *, out: Tenso
     """Elements moved along dimensions; those that fall off the end come back at the beginning.
 
     Args:
-        shifts: how far, one number or one for each of dims. dims: along which; the flattened tensor when left out.
+        shifts: how far, one number or one for each of dims.
+        dims: along which; the flattened tensor when left out.
     Source: torch.roll.
     """
 
@@ -1486,11 +1489,12 @@ def scalar_tensor(s: Any, *, dtype: _DType | None = None, device: _Device | None
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None) -> Tensor:
     """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
 
+    Where a place is named several times, which of its values stays is not defined.
+
     Args:
         input, dim, index: as for ``scatter_add``.
         src: a tensor of input's dtype; or (also as ``value``) a number.
         reduce: "add" or "multiply" instead of replacing; torch gives these no gradient, gradlib does.
-    Where a place is named several times, which of its values stays is not defined.
     Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.scatter.
     """

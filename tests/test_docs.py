@@ -71,15 +71,16 @@ def test_every_method_of_a_public_class_has_a_docstring(api: Any) -> None:
 
 
 def test_each_argument_has_a_line_of_its_own(pages: dict[str, str]) -> None:
-    """`a: this; b: that` hides b from a reader who looks for it."""
-    several = r"^  - `[\w, `]+`: .*; `?\w+`?: .*"
+    """`a: this; b: that` and `a: this. b: that` hide b from a reader who looks for it."""
+    several = r"^  - `[\w, `]+`: .*[;.] `?[a-z_]\w*(?:, [a-z_]\w*)*`?: .*"
     assert [line for text in pages.values() for line in re.findall(several, text, re.MULTILINE)] == []
 
 
 def test_a_method_is_described_where_it_is_defined(pages: dict[str, str]) -> None:
     """Not once more in each subclass, which says whose methods it has."""
     assert pages["optim"].count("{py:method} zero_grad(") == 1
-    assert pages["optim"].count("has what {py:class}`Optimizer <gradlib.optim.Optimizer>` has") == 3
+    subclasses = [each for each in vars(gradlib.optim).values() if inspect.isclass(each) and gradlib.optim.Optimizer in each.__mro__[1:]]
+    assert pages["optim"].count("has what {py:class}`Optimizer <gradlib.optim.Optimizer>` has") == len(subclasses) >= 3
 
 
 def test_the_command_has_a_page_made_of_its_help(pages: dict[str, str]) -> None:
@@ -106,6 +107,8 @@ def test_operations_show_their_types_and_sections(pages: dict[str, str]) -> None
     assert "max(input: Tensor, dim: int, keepdim: bool=False" in pages["gradlib"]
     assert ":Raises: RuntimeError for integers and bools without `dtype`." in pages["gradlib"]
     assert ":::{py:method} gradlib.Tensor.cumsum(dim: int" in pages["tensor"]
+    assert " PREV_STATE: bool" in pages["trajectory"]
+    assert "return_types.SVD" in pages["linalg"]
 
 
 def test_indented_parts_of_a_docstring_are_code(pages: dict[str, str]) -> None:

@@ -32,8 +32,10 @@ def set_printoptions(
     """Say how tensors print; what is left out stays as it is, but sci_mode, which goes back to None.
 
     Args:
-        precision: digits behind the point. threshold: of more elements than this only the edges are shown.
-        edgeitems: how many elements each edge has. linewidth: characters in a line.
+        precision: digits behind the point.
+        threshold: of more elements than this only the edges are shown.
+        edgeitems: how many elements each edge has.
+        linewidth: characters in a line.
         profile: "default", "short" or "full", to set all of these.
         sci_mode: True for exponents always, False for never, None for where the values need them.
     Raises: ValueError for another profile.

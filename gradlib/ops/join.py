@@ -343,7 +343,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """The coordinates of a grid: each vector expanded along the dimensions of all the others.
 
     Args:
-        tensors: vectors or numbers of one dtype. indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
+        tensors: vectors or numbers of one dtype.
+        indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
     Source: torch.meshgrid.
     """
     parts = _listed(tensors)

@@ -239,7 +239,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 
     Args:
         input: weights, not negative and not all zero, of shape (n,) or (rows, n).
-        num_samples: how many positions to draw for each row. replacement: whether one may come more than once.
+        num_samples: how many positions to draw for each row.
+        replacement: whether one may come more than once.
     Returns: int64 positions of shape (num_samples,) or (rows, num_samples).
     Raises: RuntimeError for weights (not looked at on a CUDA device) or a number of samples that make no sense.
     Source: torch.multinomial.

@@ -143,7 +143,8 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements moved along dimensions; those that fall off the end come back at the beginning.
 
     Args:
-        shifts: how far, one number or one for each of dims. dims: along which; the flattened tensor when left out.
+        shifts: how far, one number or one for each of dims.
+        dims: along which; the flattened tensor when left out.
     Source: torch.roll.
     """
     steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)

@@ -62,11 +62,12 @@ def scatter_add(put: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
 def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
 
+    Where a place is named several times, which of its values stays is not defined.
+
     Args:
         input, dim, index: as for ``scatter_add``.
         src: a tensor of input's dtype; or (also as ``value``) a number.
         reduce: "add" or "multiply" instead of replacing; torch gives these no gradient, gradlib does.
-    Where a place is named several times, which of its values stays is not defined.
     Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.scatter.
     """

@@ -38,9 +38,12 @@ def build_fd_matrix(
     """Finite differences along a horizon as a matrix.
 
     Args:
-        horizon: H. device, dtype: of the result. order: the power n of the first-order matrix.
+        horizon: H.
+        device, dtype: of the result.
+        order: the power n of the first-order matrix.
         PREV_STATE: rows begin one difference earlier, on order extra columns in front: minus the first H rows of the n-th power of the
-            plain matrix of size H + order. FULL_RANK: forward differences before the middle row, backward ones after, central at it.
+            plain matrix of size H + order.
+        FULL_RANK: forward differences before the middle row, backward ones after, central at it.
         SHIFT: row h is u_h - u_{h-1}, row 0 is zero. Without any: row h is u_{h+1} - u_h, the last row is zero.
     Returns: (H, H); with PREV_STATE (H, H + order).
     Raises: ValueError for a horizon or an order below 1.
@@ -84,7 +87,10 @@ def build_int_matrix(
     """Summation along a horizon as a matrix, (H, H).
 
     Args:
-        horizon: H. diagonal: the last diagonal that holds ones. device, dtype: of the result. order: the power.
+        horizon: H.
+        diagonal: the last diagonal that holds ones.
+        device, dtype: of the result.
+        order: the power.
         traj_dt: None, or (H,) seconds that weight the columns before the power is taken.
     Returns: L^order, or (L diag(traj_dt))^order, with L the lower triangle of ones.
     Raises: ValueError for a horizon below 1.
@@ -106,7 +112,9 @@ def build_clique_matrix(horizon: int, dt: Any, device: Any = "cpu", dtype: Any =
     """Positions to delayed positions, velocities and accelerations, stacked.
 
     Args:
-        horizon: H. dt: seconds, a number or (H,). device, dtype: of the result.
+        horizon: H.
+        dt: seconds, a number or (H,).
+        device, dtype: of the result.
     Returns: (3 H, H): S, then diag(1/dt)(I - S) with entry (0, 0) zero, then diag(1/dt) times that again; S shifts by one step.
     Raises: ValueError for a horizon below 1.
     Source: backward differences.
@@ -123,7 +131,8 @@ def build_start_state_mask(horizon: int, tensor_args: Any = None) -> tuple[Tenso
     """What puts a start value before delayed actions: mask * start + n_mask @ u.
 
     Args:
-        horizon: H. tensor_args: an object or mapping with device and dtype.
+        horizon: H.
+        tensor_args: an object or mapping with device and dtype.
     Returns: mask (H, 1) with a one at (0, 0), and n_mask (H, H), the shift by one step.
     Raises: ValueError for a horizon below 1.
     Source: the delay of controls in this package's integrators.
@@ -139,7 +148,9 @@ def interpolate_kernel(h: int, int_steps: int, tensor_args: Any = None) -> Tenso
     """Linear interpolation between neighbours as a matrix.
 
     Args:
-        h: points. int_steps: rows for each of the h - 1 segments, whose both ends are included. tensor_args: device and dtype.
+        h: points.
+        int_steps: rows for each of the h - 1 segments, whose both ends are included.
+        tensor_args: device and dtype.
     Returns: ((h - 1) int_steps, h).
     Raises: ValueError for fewer than 2 points or no step.
     Source: linear interpolation.
@@ -177,7 +188,8 @@ def tensor_linspace(start: Any, end: Any, steps: int = 10) -> Any:
     """Points from start (left out) to end (included), evenly spaced.
 
     Args:
-        start, end: Tensors or arrays that broadcast with (steps,) on their last axis, such as (D, 1). steps: at least 1.
+        start, end: Tensors or arrays that broadcast with (steps,) on their last axis, such as (D, 1).
+        steps: at least 1.
     Returns: start + (k / steps)(end - start) for k = 1 .. steps, of the shape that broadcasting gives, such as (D, steps).
     Raises: ValueError for no step.
     Source: linear interpolation.

@@ -30,7 +30,7 @@ from gradlib.trajectory.start_rows import rows_adjoint
 from tests import shim
 from tests.trajectory import oracle
 
-pytestmark = pytest.mark.host  # what runs the launches, shim or GPU, is a parameter of its own
+pytestmark = [pytest.mark.host, pytest.mark.slow]  # what runs the launches, shim or GPU, is a parameter of its own
 STORAGE = ["float32", "float64", "float16", "bfloat16"]
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-2, "bfloat16": 1e-1}
 EXECUTORS = [
