@@ -326,8 +326,8 @@ def _paths(op: Op, variant: Variant) -> list[str]:
 
 
 def _is_loose(op: Op) -> bool:
-    """Whether it need not be the first of the tensors that is a Tensor: that is a list, or has no derivative while others have."""
-    return op.tensors[0] == op.sequence or (bool(op.rules) and op.tensors[0] not in op.rules)
+    """Whether it need not be the first of the tensors that is a Tensor: that is a list, shares one's rule, or alone has no derivative."""
+    return op.tensors[0] == op.sequence or bool(op.joint) or (bool(op.rules) and op.tensors[0] not in op.rules)
 
 
 def _asks(op: Op) -> bool:
@@ -541,6 +541,8 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
     several = op.sequence
     first = variant.plain(single[0]) if single else f"type({several}) in (list, tuple) and {several} and {variant.plain(f'{several}[0]')}"
     result = variant.value(op, ", ".join(op.params))
+    if op.joint:
+        return _raw_list(op, variant, result)
     if variant is ON_DEVICE and op.promote and _is_loose(op):
         result = f"narrowed(op, {result}, [{', '.join([*single, *([f'*{several}'] if several else [])])}])"
     lines = [f"    if {' and '.join([first, *(f'not isinstance({name}, Tensor)' for name in single[1:])])}:"]
@@ -548,6 +550,23 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
         return [*lines, f"        return {result}"]
     search = [f"        for _each in {op.sequence}:", "            if isinstance(_each, Tensor):", "                break"]
     return [*lines, *search, "        else:", f"            return {result}"]
+
+
+def _raw_list(op: Op, variant: Variant, result: str) -> list[str]:
+    """The same for a list of arrays or None beside numbers or arrays."""
+    beside = [f"(type({name}) is float or {variant.plain(name)})" for name in op.joint]
+    return [
+        f"    if type({op.sequence}) in (list, tuple) and {' and '.join(beside)}:",
+        "        _some = False",
+        f"        for _each in {op.sequence}:",
+        f"            if {variant.plain('_each')}:",
+        "                _some = True",
+        "            elif _each is not None:",
+        "                break",
+        "        else:",
+        "            if _some:",
+        f"                return {result}",
+    ]
 
 
 def _kept(op: Op, name: str) -> str:

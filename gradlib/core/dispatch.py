@@ -28,8 +28,8 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """What the fast path on NumPy arrays leaves over: on CuPy arrays it has a fast path of its own, else the general one."""
     on_device = device_array()
     if on_device is not None and seq is None:
-        first = args[op.positions[0]]
-        if op.tensors[0] == op.sequence:
+        first = args[op.positions[-1 if op.joint else 0]]
+        if op.joint or op.tensors[0] == op.sequence:
             first = first[0] if first and isinstance(first, (list, tuple)) else None
         if isinstance(first._array if type(first) is Tensor else first, on_device):
             return op.on_device(*args)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import cupy, device_index
+from gradlib.backend.array import cupy
 from gradlib.backend.dtype import bfloat16
 from gradlib.core.modes import observing
 from gradlib.cuda.source import kernel_folder, numbered_source, read_source, sources_digest
@@ -156,7 +156,7 @@ class Prepared:
             if not flags.c_contiguous:
                 advice = "copy it with ascontiguousarray"
                 raise ValueError(f"{where} is C-contiguous, got strides {value.strides} for shape {value.shape}; {advice}")
-            here = device_index(value)
+            here = None if isinstance(value, np.ndarray) else value.data.device_id
             if not known:
                 device, known = here, True
             elif here != device:

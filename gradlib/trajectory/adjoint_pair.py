@@ -30,7 +30,7 @@ class AdjointPair:
 
     Args:
         name: of the map among the operations; parts: the names of its parts, the control first, the sources last.
-        forward: ``(xp, dt, options, sources, out, parts) -> (p, v, a, j)`` on raw arrays, into ``out`` where it is given.
+        forward: ``(xp, dt, options, sources, buffers, parts) -> (p, v, a, j)`` on raw arrays, into the buffers where given.
         adjoint: ``(xp, dt, options, sources, grads) -> gradients by the parts``, all of them; grads are four.
         by_time: ``(dt, options, parts, results, grads, by_parts) -> gradient by dt``, in the language of rules.
     """

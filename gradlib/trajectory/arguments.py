@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import device_index, is_array, move, namespace, on_device_of
+from gradlib.backend.array import device_index, is_array, is_cupy, move, namespace, on_device_of
 from gradlib.core.tensor import Tensor, raw
 from gradlib.trajectory.cache_blocks import compute_dtype
 from gradlib.trajectory.start_rows import rows
@@ -65,7 +65,7 @@ def control(name: str, u: Any, layout: str, shortest: int, what: str = "u") -> S
     Raises: TypeError unless it is a float Tensor or array; ValueError for another layout, rank, no elements or too few steps.
     """
     array = u._array if isinstance(u, Tensor) else u
-    if type(array) is np.ndarray and array.dtype.kind == "f" and type(layout) is str:
+    if (type(array) is np.ndarray or is_cupy(array)) and array.dtype.kind == "f" and type(layout) is str:
         sizes = _sizes(array.shape, layout)
         if sizes is not None and sizes.horizon >= shortest:
             return sizes

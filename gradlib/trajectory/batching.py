@@ -55,7 +55,7 @@ def unfolded(level: Level, made: Any) -> tuple[Tensor, ...]:
 def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """A map of an `AdjointPair`, or its transpose, or the smoothness cost, once for all rows."""
     given = dict(zip(op.params, args, strict=True))
-    if given.get("out") is not None:
+    if given.get("buffers") is not None:
         raise ValueError("vmap: out= holds one row's results and cannot be given inside; leave it out")
     options, (batch, *rest) = given["options"], given["options"].shape
     parts = given[op.params[-1]] = [folded_part(level, x, options) for x in given[op.params[-1]]]

@@ -120,14 +120,14 @@ def _polygon(xp: Any, times: Array, options: BsplineOptions, parts: list[Any]) -
     return points
 
 
-def _forward(xp: Any, dt: Any, options: BsplineOptions, sources: bool, out: Any, parts: list[Any]) -> tuple[Array, ...]:
+def _forward(xp: Any, dt: Any, options: BsplineOptions, sources: bool, buffers: Any, parts: list[Any]) -> tuple[Array, ...]:
     """Samples of the motion that the knots and the boundary states give."""
     _, degree, samples, _, _, time_last = options
     joints = options.sizes[2]
     dtype = next(x for x in parts if x is not None).dtype
     times = times_table(xp, dt).astype(compute_dtype(dtype))
     points = _polygon(xp, times, options, parts)
-    made = tuple(xp.empty(options.shape_of_results, dtype) for _ in range(4)) if out is None else tuple(out)
+    made = tuple(xp.empty(options.shape_of_results, dtype) for _ in range(4)) if buffers is None else tuple(buffers)
     if xp is np:
         host.forward(points, times, degree, samples, [steps_first(x, time_last) for x in made])
     else:

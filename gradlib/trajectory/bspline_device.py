@@ -17,7 +17,7 @@ def forward_call(xp: Any, points: Array, dt: Array, out: Sequence[Array], degree
     tiles = plan(out[0].shape, points.itemsize, 4 * points.itemsize, out)
     weights = constant(kernel_weights, degree, samples, dtype=real_dtype(points), index=device_index(points))
     sizes = (points.shape[0], points.shape[1], samples, *out[0].shape[1:])
-    args = (ready(xp, points), weights, table, seconds, *out, *sizes, group, dt_b, *tiles.sizes)
+    args = (*ready(xp, (points,)), weights, table, seconds, *out, *sizes, group, dt_b, *tiles.sizes)
     chosen = options(points, max(points.size, out[0].size), DEGREE=degree)
     return Call("bspline.cu", "bspline_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
 
@@ -29,7 +29,7 @@ def forward(xp: Any, points: Array, dt: Array, out: Sequence[Array], degree: int
 
 def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, out: Array, degree: int, samples: int, group: int) -> Call:
     """The launch of ``bspline_adjoint``."""
-    given = [ready(xp, g) for g in grads]
+    given = ready(xp, grads)
     like = next(g for g in given if g is not None)
     table, seconds, dt_b, _ = times(xp, dt, out)
     tiles = plan(like.shape, like.itemsize, 4 * like.itemsize, given)

@@ -45,7 +45,7 @@ class CentralOptions(NamedTuple):
 _options = lru_cache(maxsize=256)(CentralOptions)
 
 
-def _forward(xp: Any, dt: Any, options: CentralOptions, sources: bool, out: Any, parts: list[Any]) -> tuple[Array, ...]:
+def _forward(xp: Any, dt: Any, options: CentralOptions, sources: bool, buffers: Any, parts: list[Any]) -> tuple[Array, ...]:
     """Five-point differences of a padded sequence of positions."""
     _, has_goal, shape, time_last = options
     batch, joints = batch_and_joints(shape, time_last)
@@ -54,7 +54,7 @@ def _forward(xp: Any, dt: Any, options: CentralOptions, sources: bool, out: Any,
     *start, goal = each(xp, parts[1:], batch, joints)
     if has_goal and goal is None:
         goal = xp.zeros((batch, joints), u.dtype)
-    made = tuple(xp.empty(shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
+    made = tuple(xp.empty(shape, u.dtype) for _ in range(4)) if buffers is None else tuple(buffers)
     if xp is np:
         into = [steps_first(x, time_last) for x in made]
         host.forward(steps_first(u, time_last), start, goal, times_table(xp, dt), into)

@@ -12,10 +12,10 @@ from gradlib.trajectory.tiles import THREADS, options, plan, ready, start_rows, 
 
 def forward_call(xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], group: int) -> Call:
     """The launch of ``central_forward``."""
-    control, begin = ready(xp, u), [ready(xp, x) for x in start]
+    control, *given = ready(xp, (u, *start, goal))
     table, seconds, dt_b, _ = times(xp, dt, u)
     tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *out])
-    args = (control, *begin, ready(xp, goal), table, seconds, *out, *u.shape, group, dt_b, *tiles.sizes)
+    args = (control, *given, table, seconds, *out, *u.shape, group, dt_b, *tiles.sizes)
     return Call("central.cu", "central_forward", options(u, u.size), tiles.grid, THREADS, args, tiles.shared)
 
 
@@ -26,7 +26,7 @@ def forward(xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None
 
 def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Array], has_goal: bool, group: int) -> Call:
     """The launch of ``central_adjoint``; ``made`` are the gradients to fill, by u, start and goal."""
-    given = [ready(xp, g) for g in grads]
+    given = ready(xp, grads)
     by_u = made[0]
     table, seconds, dt_b, _ = times(xp, dt, by_u)
     tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u], shift=4)

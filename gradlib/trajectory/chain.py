@@ -156,7 +156,7 @@ class ChainOptions(NamedTuple):
 chain_options = lru_cache(maxsize=256)(ChainOptions)
 
 
-def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, out: Any, parts: list[Any]) -> tuple[Array, ...]:
+def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, buffers: Any, parts: list[Any]) -> tuple[Array, ...]:
     """The integration of a control, of any of the four orders."""
     _, order, exact, shape, time_last = options
     u, *rows = parts[:4]
@@ -168,13 +168,13 @@ def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, out: Any, p
     if time_last:
         u, start = series(u, True), [series_rows(x, True) for x in start]
         extra = None if extra is None else [series(x, True) for x in extra]
-    into = [series(x, time_last) for x in out] if out is not None else None
+    into = [series(x, time_last) for x in buffers] if buffers is not None else None
     if xp is np:
         made = host.forward(u, start, host_times(dt, time_last, joints), order, exact, extra, into)
     else:
         made = device.forward(xp, u, start, launch_times(xp, dt), order, exact, extra, into, joints if time_last else 1)
-    if out is not None:
-        return tuple(out)
+    if buffers is not None:
+        return tuple(buffers)
     return tuple(x.reshape(shape) for x in made) if time_last else made
 
 

@@ -9,18 +9,18 @@ from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
 from gradlib.trajectory.tiles import THREADS, options, plan, ready, start_rows, times
 
+_NO_SOURCES = (None, None, None)
+
 
 def forward_call(
     xp: Any, u: Array, start: Sequence[Array | None], dt: Array, order: int, exact: bool, sources: Any, out: Sequence[Array], group: int
 ) -> Call:
     """The launch of ``chain_forward``; arguments as `forward`."""
-    begin = [ready(xp, x) for x in start]
-    extra = [ready(xp, x) for x in sources or (None, None, None)]
-    control = ready(xp, u)
+    control, *given = ready(xp, (u, *start, *(sources or _NO_SOURCES)))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
-    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *extra, *out])
+    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *given[3:], *out])
     chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None)
-    args = (control, *begin, *extra, table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes)
+    args = (control, *given, table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes)
     return Call("chain.cu", "chain_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
 
 
@@ -36,7 +36,8 @@ def forward(
     group: int,
 ) -> tuple[Array, ...]:
     """`gradlib.trajectory.chain_host.forward` on the GPU; ``group`` series share a start row's place and a dt."""
-    made = tuple(xp.empty(u.shape, u.dtype) for _ in range(4)) if out is None else tuple(out)
+    shape, dtype = u.shape, u.dtype
+    made = (xp.empty(shape, dtype), xp.empty(shape, dtype), xp.empty(shape, dtype), xp.empty(shape, dtype)) if out is None else tuple(out)
     launch(forward_call(xp, u, start, dt, order, exact, sources, made, group))
     return made
 
@@ -45,7 +46,7 @@ def adjoint_call(
     xp: Any, grads: Sequence[Array | None], dt: Array, order: int, exact: bool, made: Sequence[Array | None], group: int
 ) -> Call:
     """The launch of ``chain_adjoint``; ``made`` are the seven arrays to fill, the last three None without sources."""
-    given = [ready(xp, g) for g in grads]
+    given = ready(xp, grads)
     by_u: Array = made[0]
     table, seconds, dt_b, dt_h = times(xp, dt, by_u)
     tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u, *made[4:]])

@@ -15,8 +15,7 @@ def cost_and_gradient_call(
     limit_weight: float, cost: Array, made: Sequence[Array | None], group: int,
 ) -> Call:  # fmt: skip
     """The launch of ``smoothness``: ``cost`` has `joint_tiles` rows, ``made`` are the gradients by u, start parts and dt, or None."""
-    begin = [ready(xp, x) for x in start]
-    control = ready(xp, u)
+    control, *begin = ready(xp, (u, *start))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
     timed = made[4] is not None
     tiles = plan(u.shape, u.itemsize, u.itemsize + (cost.itemsize if timed else 0), [control, made[0]], shift=4)

@@ -66,9 +66,11 @@ def cost_and_gradient(
 
 
 def _factor(weights: Array, seconds: Array, power: int, steps: Steps) -> Array:
-    """``weights / t^power`` for each element of a flat block, or one number as a 0-d array."""
+    """``weights / t^power`` for each element of a flat block, or one number."""
+    if weights.size == seconds.size == 1:
+        return weights.reshape(())[()] / seconds.reshape(())[()] ** power
     table = weights / seconds**power
-    if table.size == 1 or (table == table[0, 0]).all():
+    if (table == table[0, 0]).all():
         return table[0, 0]
     full = np.empty((steps.rows, steps.horizon * steps.m), weights.dtype)
     full[...] = np.tile(table, (1, steps.horizon)) if len(table) == 1 or (table != table[:, :1]).any() else table[:, :1]
@@ -93,12 +95,13 @@ def _scaled_block(u: Array, start: Parts, seconds: Array, factors: list[Any], st
         table = d.reshape(rows, -1)
         if factors[k].ndim == 0:
             np.multiply(np.vecdot(table, table), factors[k], out=terms[k])
-            np.multiply(d, factors[k], out=d)
+            if views[0] is not None:
+                np.multiply(d, factors[k], out=d)
         else:
             slope = d * factors[k]
             np.vecdot(slope.reshape(rows, -1), table, out=terms[k])
             np.copyto(d, slope)
-    cost = terms.sum(axis=0) / 2
+    cost = (terms[0] + terms[1] + terms[2]) / 2
     s1, s2, s3 = d1, d2, d3  # now the slopes by them
     if views[0] is None:
         return cost

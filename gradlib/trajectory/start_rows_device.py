@@ -11,7 +11,7 @@ from gradlib.trajectory.tiles import THREADS, options, ready, real_dtype
 
 def gather_call(xp: Any, rows: Array, index: Array, out: Array) -> Call:
     """The launch of ``rows_gather``: one element a thread, or several where they are more than 2^20 blocks hold."""
-    args = (ready(xp, rows), index, out, *out.shape)
+    args = (*ready(xp, (rows,)), index, out, *out.shape)
     grid = (min(-(-out.size // 256), 1 << 20), 1)
     return Call("rows.cu", "rows_gather", options(out, max(out.size, rows.size)), grid, 256, args)
 
@@ -31,7 +31,7 @@ def scatter_parts(number: int, entries: int) -> int:
 def scatter_call(xp: Any, grad: Array, order: Array, bounds: Array, partial: Array) -> Call:
     """The launch of ``rows_scatter`` into ``partial`` (S, parts, D)."""
     number, parts, joints = partial.shape
-    args = (ready(xp, grad), ready(xp, order), ready(xp, bounds), partial, joints, min(joints, THREADS))
+    args = (*ready(xp, (grad, order, bounds)), partial, joints, min(joints, THREADS))
     chosen = options(grad, max(partial.size, grad.size))
     return Call("rows.cu", "rows_scatter", chosen, (number, parts), THREADS, args, THREADS * partial.itemsize)
 

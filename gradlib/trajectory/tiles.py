@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import Array, address
-from gradlib.cuda.launch import C_TYPES
+from gradlib.cuda.launch import C_TYPES, Options
 
 THREADS = 128
 _SHARED = 16 * 1024  # bytes a block stages as a rule: as many blocks fit a multiprocessor as registers allow, and none is long in any phase
@@ -21,20 +21,16 @@ _STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
 
 
 class Plan(NamedTuple):
-    """How a kernel of kernels/tile.cuh splits its work."""
+    """How a kernel of kernels/tile.cuh splits its work.
 
-    tile_batch: int
-    tile_joints: int
-    steps: int
-    row: int
-    vector: int
+    Attributes:
+        sizes: what the kernel is told: tile_batch, tile_joints, steps, row, and whether 16 bytes move at a time.
+        grid: numbers of blocks; shared: bytes of shared memory.
+    """
+
+    sizes: tuple[int, int, int, int, int]
     grid: tuple[int, int]
     shared: int
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """What the kernel is told."""
-        return self[:5]
 
 
 def _conflicts(row: int, joints: int, itemsize: int) -> int:
@@ -64,10 +60,6 @@ def tile_sizes(batch: int, horizon: int, joints: int, itemsize: int, staged: int
     return tile_batch, tile_joints, steps, row
 
 
-def _aligned(arrays: Sequence[Array | None]) -> bool:
-    return all(address(a) % 16 == 0 for a in arrays if a is not None)
-
-
 def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0) -> Plan:
     """Tile sizes, and whether 16 bytes can move at a time: every run of every array then starts and ends on 16 bytes.
 
@@ -75,24 +67,37 @@ def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Ar
         shape: (series, H, joints). itemsize: bytes of an element; staged: of one in all areas.
         arrays: what is staged; shift: by how many steps a chunk is written later than it is read, at most 4.
     """
+    for array in arrays:
+        if array is not None and address(array) % 16:
+            return _plan(shape, itemsize, staged, shift, False)
+    return _plan(shape, itemsize, staged, shift, True)
+
+
+@lru_cache(maxsize=256)
+def _plan(shape: tuple[int, ...], itemsize: int, staged: int, shift: int, aligned: bool) -> Plan:
+    """`plan` for arrays of which all start on 16 bytes, or some do not."""
     batch, horizon, joints = shape
     tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged)
     runs = (horizon * joints, steps * joints, shift * joints) if tile_joints == joints else (joints,)
-    vector = _aligned(arrays) and all(run * itemsize % 16 == 0 for run in runs)
+    vector = aligned and all(run * itemsize % 16 == 0 for run in runs)
     grid = (-(-batch // tile_batch), -(-joints // tile_joints))
-    return Plan(tile_batch, tile_joints, steps, row, int(vector), grid, staged * tile_batch * row)
+    return Plan((tile_batch, tile_joints, steps, row, int(vector)), grid, staged * tile_batch * row)
 
 
-def options(array: Array, elements: int, **names: int) -> tuple[tuple[str, str], ...]:
+def options(array: Array, elements: int, **names: int) -> Options:
     """The compile-time options every kernel takes, and those of this one: 64-bit indices where 32 bits could overflow."""
-    index = "int" if elements < 1 << 30 else "long long"
-    given = tuple((name, str(int(value))) for name, value in names.items())
-    return (("STORAGE", _STORAGE[array.dtype.name]), ("INDEX", index), *given)
+    return _options(array.dtype, elements < 1 << 30, tuple(names.items()))
+
+
+@lru_cache(maxsize=256)
+def _options(dtype: Any, short: bool, names: tuple[tuple[str, int], ...]) -> Options:
+    given = tuple((name, str(int(value))) for name, value in names)
+    return (("STORAGE", _STORAGE[dtype.name]), ("INDEX", "int" if short else "long long"), *given)
 
 
 def real_dtype(array: Array) -> str:
     """The type that a kernel computes in for arrays of this one's dtype."""
-    return "float64" if array.dtype.name == "float64" else "float32"
+    return "float64" if array.dtype == np.float64 else "float32"
 
 
 def times(xp: Any, dt: Any, array: Array) -> tuple[Array | None, float, int, int]:
@@ -100,15 +105,20 @@ def times(xp: Any, dt: Any, array: Array) -> tuple[Array | None, float, int, int
 
     One number in host memory goes as an argument, and the array is None: no copy to the device, and none in a captured graph.
     """
-    if isinstance(dt, (float, np.ndarray)) and np.size(dt) == 1:
-        return None, float(np.reshape(dt, ())), 0, 0
+    if isinstance(dt, float):
+        return None, dt, 0, 0
+    if isinstance(dt, np.ndarray) and dt.size == 1:
+        return None, dt.item(), 0, 0
     table = xp.ascontiguousarray(dt, dtype=real_dtype(array))
     return table, 0.0, table.shape[1] if table.shape[0] > 1 else 0, 1 if table.shape[1] > 1 else 0
 
 
-def ready(xp: Any, array: Array | None) -> Array | None:
-    """The array as a kernel reads it: contiguous."""
-    return None if array is None else xp.ascontiguousarray(array)
+def ready(xp: Any, arrays: Sequence[Array | None]) -> list[Array | None]:
+    """The arrays as a kernel reads them: contiguous."""
+    made = []
+    for array in arrays:
+        made.append(array if array is None or array.flags.c_contiguous else xp.ascontiguousarray(array))
+    return made
 
 
 def start_rows(xp: Any, like: Array, number: int = 3) -> list[Array]:

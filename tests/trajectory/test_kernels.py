@@ -463,8 +463,9 @@ def test_tiles_fit_and_spread_over_the_banks(itemsize, areas):
 def test_blocks_are_small_and_runs_long(joints, layout):
     """Of a large float32 integration: many blocks a multiprocessor, and no run below a 64-byte transfer of memory."""
     plan = tiles.plan((16384 * 7 // joints, 32, joints), 4, 16, [])
-    assert plan.vector
-    assert plan.steps * joints * 4 >= 64
+    _, _, steps, _, vector = plan.sizes
+    assert vector
+    assert steps * joints * 4 >= 64
     assert plan.shared <= (20 if joints == 7 else 40) * 1024
 
 
