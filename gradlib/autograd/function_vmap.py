@@ -54,19 +54,19 @@ def _is_separate(cls: Any) -> bool:
     return cls.setup_context is not cls._root.setup_context
 
 
-def _wholes(level: Level, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The arguments with whole values in place of rows, and for each the batch's dimension, 0 or None."""
-    wholes = map_leaves(lambda v: level.physical(v) if isinstance(v, Tensor) and is_batched_at(level, v) else v, args)
+def _physicals(level: Level, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The arguments with physical tensors in place of rows, and for each the batch's dimension, 0 or None."""
+    physicals = map_leaves(lambda v: level.physical(v) if isinstance(v, Tensor) and is_batched_at(level, v) else v, args)
     dims = map_leaves(lambda v: 0 if isinstance(v, Tensor) and is_batched_at(level, v) else None, args)
-    return wholes, dims
+    return physicals, dims
 
 
 def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
-    wholes, dims = _wholes(level, args)
+    physicals, dims = _physicals(level, args)
     given = map_leaves(lambda v, d: v.dim_given if type(v) is Batched and v.level is level else d, args, dims)
     with lower(level):
-        wholes = map_leaves(lambda v, d: v.movedim(0, d) if d else v, wholes, given)
-        answer = cls.vmap(VmapInfo(level.size, level.randomness), given, *wholes)
+        physicals = map_leaves(lambda v, d: v.movedim(0, d) if d else v, physicals, given)
+        answer = cls.vmap(VmapInfo(level.size, level.randomness), given, *physicals)
         if not isinstance(answer, tuple) or len(answer) != 2:
             count = f", got a tuple of {len(answer)}" if isinstance(answer, tuple) else f", got {type(answer).__name__}"
             raise RuntimeError(f"Expected {cls.__name__}.vmap to return a tuple of two elements (output, out_dims){count}")
@@ -83,14 +83,14 @@ def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
 
 
 def _by_made_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
-    wholes, dims = _wholes(level, args)
+    physicals, dims = _physicals(level, args)
     with lower(level):
-        made = mapped(cls, level.size, level.randomness, dims).apply(*wholes)
+        made = mapped(cls, level.size, level.randomness, dims).apply(*physicals)
     return map_leaves(lambda v: level.logical(v) if isinstance(v, Tensor) else v, made)
 
 
 class RowsCtx:
-    """The ctx as the Function's methods see it, one row at a time; what they save is kept whole."""
+    """The ctx as the Function's methods see it, one row at a time; what they save is kept physical."""
 
     def __init__(self, ctx: Any, level: Level, ahead: bool = False) -> None:
         self.__dict__["parts"] = (ctx, level, ahead)
@@ -126,19 +126,19 @@ class RowsCtx:
 
 
 def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
-    """A Function on whole values that is the given one for each row."""
+    """A Function on physical tensors that is the given one for each row."""
 
     def rows(level: Level, values: Any) -> tuple[Any, ...]:
         flat = map_leaves(lambda v, d: v if d is None or v is None else level.logical(v), values, dims)
         return tuple(flat)
 
-    def whole(level: Level, made: Any) -> Any:
+    def physical(level: Level, made: Any) -> Any:
         return map_leaves(lambda v: level.physical(v) if isinstance(v, Tensor) else v, made)
 
-    def forward(*wholes: Any) -> Any:
+    def forward(*physicals: Any) -> Any:
         level = Level(size, randomness)
         with level:
-            return whole(level, cls.forward(*rows(level, wholes)))
+            return physical(level, cls.forward(*rows(level, physicals)))
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         level = Level(size, randomness)
@@ -159,7 +159,7 @@ def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
     def jvp(ctx: Any, *tangents: Any) -> Any:
         level = Level(size, randomness)
         with level:
-            return whole(level, cls.jvp(RowsCtx(ctx, level, ahead=True), *rows(level, tangents)))
+            return physical(level, cls.jvp(RowsCtx(ctx, level, ahead=True), *rows(level, tangents)))
 
     methods = {"forward": forward, "setup_context": setup_context, "backward": backward}
     if cls.jvp is not cls._root.jvp:

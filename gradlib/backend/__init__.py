@@ -1,1 +1,1 @@
-"""The only room that tells NumPy from CuPy: devices, dtypes, promotion, arrays."""
+"""The only package that tells NumPy from CuPy: devices, dtypes, promotion, arrays."""

@@ -1,6 +1,6 @@
 """Arrays of either library: which namespace one belongs to, where it lives, how it moves.
 
-Everything above this room writes ``xp = namespace(array)`` and then only ``xp.something``. CuPy is imported by the first use of a
+Everything above this package writes ``xp = namespace(array)`` and then only ``xp.something``. CuPy is imported by the first use of a
 CUDA device and never before.
 """
 

@@ -1,8 +1,10 @@
-"""A tensor seen through a level of vmap: what an operation inside sees of one row, while ``value`` holds all of them.
+"""Batched tensors: what a function inside ``vmap`` sees of one example, while ``value`` holds the whole batch.
 
-It is a Tensor of its own class, so that the fast path never meets one. Its shape and dtype are the row's; its place in the graph, its
-version, its tangents are the whole value's, since everything is recorded below the level, on whole values. Nothing may read the numbers
-of a row: what stands for its array is the first row, guarded.
+A ``Batched`` is the logical tensor, or *row*: it has the shape of one example. Its ``value`` is the physical tensor, with the batch as
+first dimension. Operations are recorded on physical tensors, so a row's node, version and tangents are its physical tensor's. A row's
+numbers differ from example to example and cannot be read: its array is that of the first example, guarded against it.
+
+``Batched`` is a class of its own because the fast path serves exactly ``Tensor``.
 """
 
 from __future__ import annotations
@@ -78,8 +80,8 @@ class Batched(Tensor):
 
     @property
     def _array(self) -> Array:
-        whole = self.value._array
-        row = whole[0] if whole.shape[0] else arrays.zeros(whole.shape[1:], whole.dtype, arrays.device_index(whole))
+        physical = self.value._array
+        row = physical[0] if physical.shape[0] else arrays.zeros(physical.shape[1:], physical.dtype, arrays.device_index(physical))
         return row if arrays.is_cupy(row) else np.asarray(row).view(Guarded)
 
     @property
@@ -134,7 +136,7 @@ class Batched(Tensor):
     def grad_fn(self) -> Node | None:
         return self.value.grad_fn
 
-    @property  # type: ignore[misc]  # read only: what a row holds is the whole value's
+    @property  # type: ignore[misc]  # read only: what a row holds is the physical tensor's
     def grad(self) -> Tensor | None:
         held = self.value.grad
         return held if held is None else self.again(held)
@@ -217,11 +219,11 @@ class Batched(Tensor):
 
 
 class VmapLevel(Interpreter):
-    """One level of vmap, active while entered: operations on rows become operations on whole values.
+    """One level of vmap: while entered, operations on rows are run on physical tensors.
 
-    A level over values stands above every level of forward mode, also of one that is entered inside it: then forward mode, like the graph,
-    knows whole values only, and no intermediate result of a batching rule escapes it. A level over tangents or cotangents alone (as
-    ``jacfwd`` and ``jacrev`` need) stands where it is entered.
+    A level over values is above every level of forward mode, also of one that is entered later. So forward mode, like the graph, sees
+    physical tensors only, with every intermediate result of a batching rule. A level over tangents or cotangents alone, which ``jacfwd``
+    and ``jacrev`` need, is above those entered before it.
 
     Attributes:
         size: how many rows there are.
@@ -254,7 +256,7 @@ class VmapLevel(Interpreter):
         return value.unsqueeze(0).expand((self.size, *value.shape))
 
     def physical(self, value: Tensor) -> Tensor:
-        """The whole value of a row at this level, wherever the level stands among those that the value is batched over."""
+        """The physical tensor of a row at this level, wherever the level stands among those that the value is batched over."""
         if type(value) is not Batched:
             return self.broadcast(value)
         if value.level is self:
@@ -287,11 +289,11 @@ def levels_of(value: Any) -> list[VmapLevel]:
 
 
 def write_rows(target: Batched, compute: Callable[[Tensor], Tensor], write: Callable[..., Any], name: str, copies_input: bool) -> Tensor:
-    """The in-place operations' ``write`` on a row: the whole value is written."""
+    """The in-place operations' ``write`` on a row: the physical tensor is written."""
     level = target.level
 
-    def compute_all(whole: Tensor) -> Tensor:
-        made = compute(Batched(level, whole))
+    def compute_all(physical: Tensor) -> Tensor:
+        made = compute(Batched(level, physical))
         if not isinstance(made, Tensor):
             made = target.value.new_tensor(made)
         extra = target.ndim - made.ndim

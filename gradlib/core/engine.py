@@ -193,7 +193,7 @@ def _visit(
 
 
 def _finish_leaves(failed: Node, pending: dict[Node, Any], needed: Needed | None, captures: Captures | None, replaces: bool) -> None:
-    """A walk that fails does what torch's would have done before: a leaf is served as soon as nothing more can come to it."""
+    """When a node fails, give leaves whose gradient is complete what they have, as torch has done by then."""
     if type(failed) is AccumulateGrad:
         return
     waited_for = set(below([failed, *(node for node in pending if type(node) is not AccumulateGrad)]))
@@ -206,7 +206,7 @@ def _finish_leaves(failed: Node, pending: dict[Node, Any], needed: Needed | None
 
 
 def _serve(leaf: AccumulateGrad, g: Any, replaces: bool) -> None:
-    """Give a leaf what arrived, if anything: as a Tensor, or an array."""
+    """Accumulate a gradient (a Tensor, an array or None) at its leaf."""
     if g is not None and replaces:
         _at_leaf(leaf, g, leaf.accumulate_recorded)
     elif g is not None:
@@ -214,7 +214,7 @@ def _serve(leaf: AccumulateGrad, g: Any, replaces: bool) -> None:
 
 
 def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) -> None:
-    """Add what arrived at a leaf to its gradient, before whoever looks on."""
+    """Accumulate a gradient at its leaf; an observer sees it, and post-hooks run."""
     seen_by = observing()
     if seen_by is None:
         accumulate(g)
@@ -225,7 +225,7 @@ def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) ->
 
 
 def run_hooked(hooks: tuple[NodeHook, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
-    """Run a node on the device of what arrived and its own stream, inside what wants to stand around it, the last entered outermost."""
+    """Run a node on the device of its gradient and on its own stream, inside the node hooks, the last one outermost."""
     for wrap_run in hooks:
         run = functools.partial(wrap_run, node, run=run)
     some = next((x for x in g if x is not None), None) if isinstance(g, list) else g
@@ -254,7 +254,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 def _add(target: Node, d: Array, pending: dict[Node, Any], owned: set[Node]) -> None:
-    """The first gradient was borrowed; the second makes a sum of our own, to which the rest add in place."""
+    """Add a gradient to the one that is pending. The first may belong to others; the second makes a new array, to which the rest add."""
     if pending[target] is None:
         pending[target] = d
     elif target not in owned:
@@ -268,7 +268,7 @@ def _add(target: Node, d: Array, pending: dict[Node, Any], owned: set[Node]) -> 
 
 
 def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:
-    """Put the gradient of one of several outputs in its place; the parent runs when all its outputs have had their turn."""
+    """Put the gradient of one of several outputs among those of its parent, which runs after all of them: its number is smaller."""
     parent = node.parent
     slots = pending.get(parent)
     if slots is None:
@@ -282,7 +282,10 @@ def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[
 
 
 def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded: bool) -> Any:
-    """What waits on the gradient that arrived at a node: tensor hooks, retain_grad, captures; then, if it runs, its own pre-hooks."""
+    """What happens when a node's gradient is complete: tensor hooks, retain_grad, captures; then its pre-hooks, if the node runs.
+
+    Returns: the gradient, or what a hook put in its place.
+    """
     meta = node._meta
     if meta is not None:
         for hook in tuple(meta.gradient_hooks.values()):

@@ -81,7 +81,7 @@ class ForwardLevel(Interpreter):
         return tangent
 
     def attach(self, tensor: Tensor, tangent: Tensor) -> None:
-        """Let a tensor carry a tangent at this level; a row's hangs on the whole value, as its graph does."""
+        """Let a tensor carry a tangent at this level; a row's hangs on the physical tensor, as its graph does."""
         if type(tensor) is Batched:
             with skipping(self):
                 tangent = tensor.level.physical(tangent)
@@ -102,16 +102,16 @@ class ForwardLevel(Interpreter):
         """A view that carries a tangent of its own (or none), whatever the tangent of what it is a view of."""
         with skipping(self):
             made = primal.view_as(primal)
-        whole = made
-        while type(whole) is Batched:
-            whole = whole.value
-        view = whole.meta.view
+        physical = made
+        while type(physical) is Batched:
+            physical = physical.value
+        view = physical.meta.view
         if view is not None:
             view.duals = {self: None}
         if tangent is not None and not self.asleep:
             self.attach(made, tangent)
             if view is not None:
-                view.duals = {self: (whole.meta.tangents or {})[self]}
+                view.duals = {self: (physical.meta.tangents or {})[self]}
         return made
 
     def written(self, target: Tensor, new: Tensor | None) -> None:

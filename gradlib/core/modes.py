@@ -1,8 +1,10 @@
-"""Per-thread modes: whether operations record, inference mode, and the one cheap check of "is anything unusual active".
+"""Global and thread-local state: whether operations record, which interpreters they go through, who observes them.
 
-The fast path of an operation reads two attributes of ``global_state``. They count, over all threads, how many have recording switched off
-and how many have something rare active (inference mode, an observer); only when one is not zero does an operation ask its own
-thread. So a program that uses none of this pays for none of it.
+``thread_state`` holds the modes of the calling thread. ``global_state`` counts, over all threads, how many have recording switched off
+(``no_grad``) and how many use something that the fast path of operations does not know (``active``). An operation looks at its own thread
+only where a count is not zero, so a program that uses none of this pays two comparisons for it.
+
+Both are written in this file only; other files enter the context managers below.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ next_seq = itertools.count().__next__
 
 
 class GlobalState:
-    """How many threads are in each uncommon state, and what counts for all threads; read often, written on mode changes only."""
+    """What concerns all threads: how many are in which mode, and the hooks that hold everywhere. Read often, written seldom."""
 
     __slots__ = ("active", "born", "differentiating", "new_node", "no_grad", "node_hooks", "observed", "walks")
 
     def __init__(self) -> None:
         self.no_grad = 0
         self.active = 0
-        self.node_hooks: tuple[NodeHook, ...] = ()  # as node_hook below, for every thread
+        self.node_hooks: tuple[NodeHook, ...] = ()  # as thread_state.node_hooks, for every thread
         self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
         self.observed = 0  # how many of the active are observers
         self.born: Any = None  # while functions are differentiated, the meta of what is made meanwhile; see ``node.Born``
@@ -41,7 +43,7 @@ class GlobalState:
 
 
 NodeHook = Callable[..., Any]
-"""What stands around a node's run in backward: ``(node, g, run)``, and as a rule returns ``run(g)``."""
+"""A hook around one node's backward: called with ``(node, g, run)``, it returns ``run(g)`` or something in its place."""
 
 
 class ThreadState(threading.local):
@@ -80,7 +82,7 @@ def activate(count: int) -> None:
 
 
 def set_interpreters(interpreters: tuple[Interpreter, ...]) -> None:
-    """Put these interpreters over the operations of the calling thread; below the lowest of them it is as plain as without any."""
+    """Let the operations of the calling thread go through these interpreters, the last one first."""
     if bool(interpreters) != bool(thread_state.interpreters):
         activate(1 if interpreters else -1)
     thread_state.interpreters = interpreters
@@ -88,16 +90,17 @@ def set_interpreters(interpreters: tuple[Interpreter, ...]) -> None:
 
 
 class Interpreter:
-    """While entered, every operation on this thread goes through ``process(op, args)`` first: forward mode, vmap, observers.
+    """Forward mode or vmap: while entered, every operation on this thread is handed to ``process(op, args)`` instead of being run.
 
-    As a rule it runs the operation, and whatever else it needs, within ``lower(self)``.
+    As a rule ``process`` runs the operation, and whatever else it needs, within ``lower(self)``, where the interpreters below this one have
+    their turn. Profilers are observers, not interpreters.
     """
 
     outermost = False
     """Whether it stands above all interpreters that are not, whichever was entered first."""
 
     quick = False
-    """Whether an operation's ``forward`` does, alone, what this interpreter does with plain arguments."""
+    """Whether the compiled ``forward`` of an operation does what this interpreter does, where it is the only one."""
 
     def process(self, op: Any, args: tuple[Any, ...]) -> Any:
         raise TypeError(f"{type(self).__name__} says nothing of what it does with an operation")
@@ -222,7 +225,7 @@ def refuse_differentiated(called: str) -> None:
 
 
 class node_hook:
-    """While entered, every node that this thread runs in backward is run through ``wrap(node, g, run)``: ranges, anomaly checks."""
+    """While entered, every node that this thread runs in backward goes through ``wrap(node, g, run)``, as ranges for profilers need it."""
 
     def __init__(self, wrap: NodeHook) -> None:
         self.wrap = wrap
@@ -334,7 +337,7 @@ class plain_saving:
 
 
 def all_node_hooks() -> tuple[NodeHook, ...]:
-    """What stands around every node that this thread runs in backward, the outermost last."""
+    """The hooks around every node that this thread runs in backward, the outermost last."""
     around = thread_state.node_hooks + global_state.node_hooks
     seen_by = observing()
     return around if seen_by is None else (*around, seen_by.node)

@@ -17,7 +17,7 @@ from gradlib.backend.thread import kept_at_fork
 from gradlib.core.modes import next_seq
 
 making = kept_at_fork(threading.RLock())
-"""Held while what few nodes and tensors have is made, so that two threads never make it twice and lose one."""
+"""Held while the metadata of a node or tensor, or a version counter, is allocated: two threads that need it at once must get the same."""
 
 
 class RemovableHandle:
@@ -120,7 +120,7 @@ class Detached(Version):
 
 
 class NodeMeta:
-    """What few nodes have: hooks, metadata, a stream, the versions of outputs that were written or viewed."""
+    """Metadata that few nodes need, allocated at first use: hooks, the user's notes, a stream, versions of outputs written or viewed."""
 
     __slots__ = ("gradient_hooks", "metadata", "output_tangents", "output_versions", "post_hooks", "pre_hooks", "retain", "stream")
 
@@ -136,7 +136,10 @@ class NodeMeta:
 
 
 class TensorMeta:
-    """What few tensors have: a gradient, a base they are a view of, hooks that want the leaf, tangents. Made often, so born empty."""
+    """Autograd metadata of a tensor, allocated at first use: its gradient, what it is a view of, hooks, tangents.
+
+    The defaults are the class's, so that making one writes nothing.
+    """
 
     grad: Any = None
     view: Any = None
@@ -147,7 +150,7 @@ class TensorMeta:
 
 
 class Born(TensorMeta):
-    """The meta of what is made while a transform differentiates a function, and has none of its own yet: many share one.
+    """Metadata shared by all tensors that are made while a transform differentiates a function, until one needs its own.
 
     It tells the function's own tensors, which it may write, from those it captured.
     """
@@ -157,7 +160,7 @@ class Born(TensorMeta):
 
 
 class Dual(TensorMeta):
-    """The meta of what forward mode's fast path makes: one tangent, a bare array, in no dictionary before someone asks for one."""
+    """Metadata of a tensor that forward mode's fast path makes: one tangent, a bare array; the dictionary is made when it is asked for."""
 
     __slots__ = ("held", "level", "tangent")
 
@@ -188,9 +191,9 @@ class Node:
 
     single = False
     frees = True
-    """Whether backward lets go of what is saved; of numbers and shapes alone it does not, so that such a node can run again."""
+    """Whether backward drops what the node saved. A node that saved no tensor keeps its numbers and shapes, and can run again."""
     takes_none = False
-    """Whether it says itself what to do with gradients of outputs that are None throughout."""
+    """Whether the node wants to run also when the gradients of all its outputs are None (custom Functions do)."""
     saved_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
 

@@ -26,7 +26,7 @@ def vmap(
     Args:
         func: takes and returns Tensors, or nests (tuples, lists, dicts) of them.
         in_dims: which dimension of each argument to map over; a number for all, or a tuple (nested as the arguments are) of numbers
-            and None, for what every call gets whole. Keyword arguments are always given whole.
+            and None, for what every call gets physical. Keyword arguments are always given physical.
         out_dims: where that dimension goes in each result; None for a result that is the same for every slice.
         randomness: "error" refuses random operations, "same" draws once for all slices, "different" for each its own.
         chunk_size: map over so many slices at a time, to use less memory; None for all.
@@ -143,7 +143,7 @@ def _row(level: Level, value: Tensor, dim: int) -> Tensor:
 def _collected(func: Any, level: Level, made: Any, out_dims: Any) -> Any:
     """What the function returned, with the batch where ``out_dims`` says."""
     values, structure = flatten(made)
-    return unflatten([_whole(func, level, v, d) for v, d in zip(values, _out_dims(func, structure, out_dims), strict=True)], structure)
+    return unflatten([_physical(func, level, v, d) for v, d in zip(values, _out_dims(func, structure, out_dims), strict=True)], structure)
 
 
 def _out_dims(func: Any, structure: Structure, out_dims: Any) -> list[Any]:
@@ -163,7 +163,7 @@ def _out_dims(func: Any, structure: Structure, out_dims: Any) -> list[Any]:
     return dims
 
 
-def _whole(func: Any, level: Level, value: Any, dim: int | None) -> Any:
+def _physical(func: Any, level: Level, value: Any, dim: int | None) -> Any:
     """One result: all rows of it."""
     if dim is None:
         if level.holds(value):
@@ -198,7 +198,7 @@ def _in_chunks(
             made = func(*_rows(level, piece, dims, structure), **kwargs)
         found, made_structure = flatten(made)
         places = _out_dims(func, made_structure, out_dims)
-        parts.append([_whole(func, level, v, d) for v, d in zip(found, places, strict=True)])
+        parts.append([_physical(func, level, v, d) for v, d in zip(found, places, strict=True)])
     joined = [pieces[0] if dim is None else cat(list(pieces), dim) for dim, pieces in zip(places, zip(*parts, strict=True), strict=True)]
     return unflatten(joined, made_structure)
 

@@ -1,4 +1,4 @@
-"""``grad`` inside vmap: the graph of rows is that of whole values, so gradients are taken below the level and seen as rows again."""
+"""``grad`` inside vmap: the graph of rows is that of physical tensors, so gradients are taken below the level and seen as rows again."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def grad_of_rows(
     others = [i for i in range(len(inputs)) if i not in mine]
     _refuse_sums([y for y, _ in batched], [inputs[i] for i in others])
     if batched and mine:
-        whole = [(level.physical(y), _cotangent(level, y, g)) for y, g in batched]
+        physical = [(level.physical(y), _cotangent(level, y, g)) for y, g in batched]
         with skipping(level):
-            ys, gs = zip(*whole, strict=True)
+            ys, gs = zip(*physical, strict=True)
             made = grad(ys, [inputs[i].value for i in mine], gs, retain_graph, create_graph, allow_unused=True)
         found |= {i: d if d is None else level.logical(d) for i, d in zip(mine, made, strict=True)}
     if alike and others:
@@ -43,7 +43,7 @@ def grad_of_rows(
 
 
 def _cotangent(level: VmapLevel, output: Batched, g: Any) -> Tensor:
-    """The cotangent of a whole value: that of its rows, or ones for numbers."""
+    """The cotangent of a physical tensor: that of its rows, or ones for numbers."""
     if g is None:
         if output.shape.numel() != 1:
             raise RuntimeError(f"grad can be implicitly created only for scalar outputs, got shape {list(output.shape)}; pass gradient=")

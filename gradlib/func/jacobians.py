@@ -78,11 +78,11 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         _refuse_complex("jacfwd", args, "inputs")
         partial, primals, single = _partial(func, args, kwargs, argnums)
         given, structure = flatten(primals[0] if single else primals)
-        whole, whole_structure = flatten(primals)
-        sizes = [x.shape.numel() for x in whole]
+        physical, whole_structure = flatten(primals)
+        sizes = [x.shape.numel() for x in physical]
         level = Level(sum(sizes), randomness, spreads=randomness == "different")
         with level:
-            moved = unflatten([level.logical(t) for t in basis(whole, sizes)], whole_structure)
+            moved = unflatten([level.logical(t) for t in basis(physical, sizes)], whole_structure)
             value, ahead, *aux = jvp(partial, primals, moved, has_aux=has_aux)
         _refuse_complex("jacfwd", value, "outputs")
         outputs, made_structure = flatten(value)

@@ -44,11 +44,11 @@ class differentiating(transforming):
 
 def handed(value: Tensor) -> Tensor:
     """A view that is made to be given to the function that is being differentiated: it may write it."""
-    whole = value
-    while type(whole) is Batched:
-        whole = whole.value
-    if whole._meta is not None and whole._meta.view is not None:
-        whole._meta.view.born = thread_state.since or 0
+    physical = value
+    while type(physical) is Batched:
+        physical = physical.value
+    if physical._meta is not None and physical._meta.view is not None:
+        physical._meta.view.born = thread_state.since or 0
     return value
 
 
@@ -74,14 +74,14 @@ def fresh(value: Tensor) -> Tensor:
             return handed(value.view_as(value))
     with no_grad():
         own = handed(value.view_as(value))
-    whole = own
-    while type(whole) is Batched:
-        whole = whole.value
-    if whole._array.dtype.kind not in "fc" and whole._array.dtype.kind != "V":
-        whole.want_grad()  # raises
-    leaf = Passing(whole)
+    physical = own
+    while type(physical) is Batched:
+        physical = physical.value
+    if physical._array.dtype.kind not in "fc" and physical._array.dtype.kind != "V":
+        physical.want_grad()  # raises
+    leaf = Passing(physical)
     leaf.alive = True
-    whole._node = leaf
+    physical._node = leaf
     return own
 
 

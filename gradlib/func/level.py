@@ -1,4 +1,4 @@
-"""A level of vmap at work: each operation on rows is run once, on whole values, by its batching rule."""
+"""A level of vmap at work: each operation on rows is run once, on physical tensors, by its batching rule."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ class Level(VmapLevel):
         return grad_of_rows(self, outputs, inputs, cotangents, retain_graph, create_graph)
 
     def unwrapped(self, value: Any) -> Any:
-        """The whole value of a row; anything else as it is."""
+        """The physical tensor of a row; anything else as it is."""
         return value.value if type(value) is Batched and value.level is self else value

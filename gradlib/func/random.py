@@ -10,7 +10,7 @@ from gradlib.core.batched import VmapLevel, is_batched_at
 from gradlib.core.modes import skipping
 from gradlib.core.random import settled
 from gradlib.core.tensor import Tensor
-from gradlib.func.rules import aligned, any_held, ndim, whole
+from gradlib.func.rules import aligned, any_held, ndim, physical
 
 _FROM_VALUES = ("bernoulli", "multinomial", "normal")
 
@@ -77,7 +77,7 @@ def _by_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ..
             return level.logical(function(*moved, **{k: _spread(level, v, rank) for k, v in named.items()}))
     weights, *rest = args
     with skipping(level), settled(level):
-        rows = whole(level, weights)
+        rows = physical(level, weights)
         shape = tuple(rows.shape)
         made = function(rows.reshape((math.prod(shape[:-1]), shape[-1])), *rest, **named)
         return level.logical(made.reshape((*shape[:-1], made.shape[-1])))

@@ -1,7 +1,7 @@
 """Batching rules: where they are registered, and what they are made of.
 
-A rule is a function ``rule(level, op, args)`` that runs beneath the level and returns whole values, batch dimension in front. ``RULES`` has
-them by the operation's name; the ``rules_*.py`` beside this file fill it. An operation without one runs row by row, with a warning.
+A rule is a function ``rule(level, op, args)`` that runs below the level and returns physical tensors, batch dimension in front. ``RULES``
+has them by the operation's name; the ``rules_*.py`` beside this file fill it. An operation without one runs row by row, with a warning.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def rule_of(op: Op) -> Rule | None:
 
 
 def aligned(level: VmapLevel, value: Any, rank: int) -> Any:
-    """The whole value of a row, with dimensions of size 1 behind the batch's so that each row has ``rank``; other values as they are."""
+    """The physical tensor of a row, with dimensions of size 1 behind the batch's so that rows have ``rank``; other values as they are."""
     if type(value) is not Batched or value.level is not level:
         return value
-    whole = value.value
-    missing = rank + 1 - whole.ndim
-    return whole if missing <= 0 else whole.reshape((level.size, *(1,) * missing, *whole.shape[1:]))
+    physical = value.value
+    missing = rank + 1 - physical.ndim
+    return physical if missing <= 0 else physical.reshape((level.size, *(1,) * missing, *physical.shape[1:]))
 
 
 def ndim(value: Any) -> int:
@@ -93,8 +93,8 @@ def row(level: VmapLevel, value: Any, number: int) -> Any:
     return value.value[number] if level.holds(value) else value
 
 
-def whole(level: VmapLevel, value: Any) -> Any:
-    """The whole value of a row, or one spread over the batch from what is the same for all rows; None stays None."""
+def physical(level: VmapLevel, value: Any) -> Any:
+    """The physical tensor of a row, or one spread over the batch from what is the same for all rows; None stays None."""
     if value is None:
         return None
     if type(value) is Batched and value.level is level:

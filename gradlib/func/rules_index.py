@@ -13,7 +13,7 @@ from gradlib.core.batched import refuse_rows
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.func.level import Level
-from gradlib.func.rules import aligned, any_held, ndim, perform, rule, run, whole
+from gradlib.func.rules import aligned, any_held, ndim, perform, physical, rule, run
 from gradlib.ops.convert import to
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.from_data import as_tensor
@@ -35,10 +35,10 @@ def slice_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 class Places:
-    """The indices that say for whole values what some indices say for rows.
+    """The indices that say for physical tensors what some indices say for rows.
 
     Attributes:
-        indices: for the whole value, whose first dimension is the batch.
+        indices: for the physical tensor, whose first dimension is the batch.
         order: the dimensions of what indexing gives in the order that rows have, the batch first.
     """
 
@@ -71,7 +71,7 @@ class Places:
         """Values for what is indexed, with their dimensions as indexing has them."""
         if self.order == tuple(range(len(self.order))):
             return aligned(level, values, self.rank)
-        values = whole(level, values)
+        values = physical(level, values)
         missing = self.rank + 1 - values.ndim
         if missing > 0:
             values = values.reshape((level.size, *(1,) * missing, *values.shape[1:]))
@@ -135,7 +135,7 @@ def index_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 def _held(level: Level, value: Any) -> Any:
     """A row at this level, made one where it is the same for all."""
-    return value if level.holds(value) else level.logical(whole(level, value))
+    return value if level.holds(value) else level.logical(physical(level, value))
 
 
 @rule("index_put", "index_add")
@@ -148,7 +148,7 @@ def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     places = Places(level, indices, input.ndim)
     number = not isinstance(values, Tensor) and not ndim(values)
     values = values if number else places.arranged(level, values)
-    return perform(op, (whole(level, input), values, places.indices, into))
+    return perform(op, (physical(level, input), values, places.indices, into))
 
 
 def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: bool, into: bool) -> Any:
@@ -157,7 +157,7 @@ def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: 
         dynamic("assignment of several values to x[mask]")
     rank = input.ndim
     condition = run("reshape", mask.value, (level.size, *mask.shape, *(1,) * (rank - mask.ndim)))
-    x = whole(level, input)
+    x = physical(level, input)
     value = values if not isinstance(values, Tensor) else to(aligned(level, values, rank), input.dtype)
     made = run("where", condition, x + value if accumulate else value, x)
     made = made if made.dtype == x.dtype else to(made, x.dtype)
@@ -173,15 +173,15 @@ def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: 
 def reduce_at(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, src, indices, *rest = args
     places = Places(level, indices, input.ndim)
-    return perform(op, (whole(level, input), places.arranged(level, _held(level, src)), places.indices, *rest))
+    return perform(op, (physical(level, input), places.arranged(level, _held(level, src)), places.indices, *rest))
 
 
 @rule("take_along", "put_along")
 def along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, index, dim, *rest = args
     if not input.ndim:
-        return whole(level, input)
-    return perform(op, (whole(level, input), whole(level, index), wrap_dim(dim, input.ndim) + 1, *rest))
+        return physical(level, input)
+    return perform(op, (physical(level, input), physical(level, index), wrap_dim(dim, input.ndim) + 1, *rest))
 
 
 # ---- look-ups -----------------------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 @rule("embedding")
 def embedding(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     weight, indices, share = args
-    share = None if share is None else whole(level, share)
+    share = None if share is None else physical(level, share)
     if not level.holds(weight):
         return perform(op, (weight, indices.value, share))
     size, width = weight.shape
@@ -200,7 +200,7 @@ def embedding(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 def _numbered(level: Level, indices: Any, size: int) -> Any:
     """Places in the rows' tables, when these lie one behind the other."""
-    places = whole(level, indices)
+    places = physical(level, indices)
     start = namespace(raw(places)).arange(level.size).reshape((level.size, *(1,) * (places.ndim - 1))) * size
     return places + wrap(start)
 
@@ -241,10 +241,10 @@ def searchsorted(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         return perform(op, (ordered, input.value, right, sorter))
     input = input if isinstance(input, Tensor) else as_tensor(np.asarray(input))
     shape = tuple(input.shape)
-    wanted = whole(level, input)
+    wanted = physical(level, input)
     if ordered.ndim == 1:
         wanted = wanted.reshape((level.size, math.prod(shape)))
-    made = perform(op, (whole(level, ordered), wanted, right, whole(level, sorter)))
+    made = perform(op, (physical(level, ordered), wanted, right, physical(level, sorter)))
     return made.reshape((level.size, *shape))
 
 
@@ -255,7 +255,7 @@ def _classes(level: Level, input_shape: tuple[int, ...], target: Any, weight: An
     """The targets of all rows with one batch in front, and for each row how much each of its targets counts, and all together."""
     line = len(input_shape) == 1
     shape = (1,) if line else tuple(target.shape)
-    places = whole(level, target).reshape((level.size, *shape))
+    places = physical(level, target).reshape((level.size, *shape))
     counts = run("ne", places, ignore_index)
     shares = to(counts, dtype)
     if weight is not None:
@@ -277,7 +277,7 @@ def nll_loss(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, target, weight, ignore_index, reduction = args
     shape = tuple(input.shape)
     folded, shares, together = _classes(level, shape, target, weight, ignore_index, input.dtype)
-    x = whole(level, input)
+    x = physical(level, input)
     x = x if len(shape) == 1 else x.reshape((level.size * shape[0], *shape[1:]))
     losses = perform(op, (x, folded, None, ignore_index, "none")).reshape(tuple(shares.shape)) * shares
     if reduction == "none":
@@ -292,7 +292,7 @@ def to_classes(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     folded, shares, together = _classes(level, shape, target, weight, ignore_index, input.dtype)
     if reduction == "mean":
         shares = shares / run("where", run("eq", together, 0), 1, together)
-    g = whole(level, input)
+    g = physical(level, input)
     g = g.reshape(tuple(shares.shape)) if reduction == "none" else g.reshape((level.size, *(1,) * (shares.ndim - 1)))
     values = (g * shares).reshape(tuple(folded.shape))
     wide = (level.size, *shape) if len(shape) == 1 else (level.size * shape[0], *shape[1:])

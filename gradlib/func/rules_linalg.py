@@ -6,7 +6,7 @@ from typing import Any
 
 from gradlib.core.declaration import Op
 from gradlib.func.level import Level
-from gradlib.func.rules import perform, rule, whole
+from gradlib.func.rules import perform, physical, rule
 
 
 @rule("cholesky", "cofactors", "det", "eigh", "eigvalsh", "inv", "pinv", "qr", "qr_complete", "slogdet", "svd", "svdvals")
@@ -21,7 +21,7 @@ def solve(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Matrices that are the same for all rows are decomposed once, for all right sides side by side."""
     A, (B,), *rest = args
     if level.holds(A) or A.ndim > 2:
-        return perform(op, (whole(level, A), [whole(level, B)], *rest))
+        return perform(op, (physical(level, A), [physical(level, B)], *rest))
     size, columns = B.shape
     side_by_side = B.value.permute((1, 0, 2)).reshape((size, level.size * columns))
     made = perform(op, (A, [side_by_side], *rest))

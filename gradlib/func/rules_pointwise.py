@@ -8,7 +8,7 @@ from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level
-from gradlib.func.rules import aligned, named, ndim, perform, placed, rule, run, whole
+from gradlib.func.rules import aligned, named, ndim, perform, physical, placed, rule, run
 from gradlib.ops.convert import to
 
 
@@ -28,7 +28,7 @@ def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     full = list(args)
     kinds = {x.dtype for x in operands if isinstance(x, Tensor)}
     met: list[Any] = operands
-    if len(kinds) > 1 and op.meet is not None:  # a row of no dimensions counts less in promotion than the whole value would
+    if len(kinds) > 1 and op.meet is not None:  # a row of no dimensions counts less in promotion than the physical tensor would
         met = op.meet([raw(x) for x in operands])
     for position, value, like in zip(op.positions, operands, met, strict=True):
         if type(value) is Batched and value.level is level:
@@ -54,7 +54,7 @@ def masked_fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 @rule("copy")
 def copy(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, src = args
-    return perform(op, (whole(level, input), aligned(level, src, input.ndim)))
+    return perform(op, (physical(level, input), aligned(level, src, input.ndim)))
 
 
 @rule("fill")
@@ -64,4 +64,4 @@ def fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         return perform(op, (input.value, value))
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    return run("copy", whole(level, input), aligned(level, value, input.ndim))
+    return run("copy", physical(level, input), aligned(level, value, input.ndim))

@@ -1,4 +1,4 @@
-"""Batching rules of what runs over dimensions: a dimension of a row is the next one of the whole value."""
+"""Batching rules of what runs over dimensions: a dimension of a row is the next one of the physical tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batching rules of views, joins and what moves elements about: a dimension of a row is the next one of the whole value."""
+"""Batching rules of views, joins and what moves elements about: a dimension of a row is the next one of the physical tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level
-from gradlib.func.rules import named, perform, placed, rule, run, whole
+from gradlib.func.rules import named, perform, physical, placed, rule, run
 from gradlib.ops.convert import to
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
@@ -209,13 +209,13 @@ def cat(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     for i, x in enumerate(kept):
         if not x.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
-    return perform(op, ([whole(level, x) for x in _in_one_dtype(op, tensors, kept)], wrap_dim(dim, rank) + 1))
+    return perform(op, ([physical(level, x) for x in _in_one_dtype(op, tensors, kept)], wrap_dim(dim, rank) + 1))
 
 
 @rule("stack")
 def stack(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     tensors, dim = args
-    return perform(op, ([whole(level, x) for x in _in_one_dtype(op, tensors, tensors)], wrap_dim(dim, tensors[0].ndim + 1) + 1))
+    return perform(op, ([physical(level, x) for x in _in_one_dtype(op, tensors, tensors)], wrap_dim(dim, tensors[0].ndim + 1) + 1))
 
 
 def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
