@@ -102,38 +102,94 @@ _IndexItem: TypeAlias = (
 
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The size of each element, real also for complex ones; its derivative at 0 is 0."""
+    """The size of each element, real also for complex ones; its derivative at 0 is 0.
+
+    Args:
+        input: any shape; integer, float or complex.
+    Source: torch.abs.
+    Example:
+        >>> gradlib.abs(gradlib.tensor([-1.5, 2.0]))
+        tensor([1.5000, 2.0000])
+    """
 
 def abs_(input: Tensor) -> Tensor:
     """``abs`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The size of each element, real also for complex ones; its derivative at 0 is 0."""
+    """The size of each element, real also for complex ones; its derivative at 0 is 0.
+
+    Args:
+        input: any shape; integer, float or complex.
+    Source: torch.abs.
+    Example:
+        >>> gradlib.abs(gradlib.tensor([-1.5, 2.0]))
+        tensor([1.5000, 2.0000])
+    """
 
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Angle in radians whose cosine each element is."""
+    """Angle in radians whose cosine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.acos.
+    Example:
+        >>> gradlib.acos(gradlib.tensor([0.0, 1.0]))
+        tensor([1.5708, 0.0000])
+    """
 
 def acos_(input: Tensor) -> Tensor:
     """``acos`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Number whose hyperbolic cosine each element is."""
+    """Number whose hyperbolic cosine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.acosh.
+    Example:
+        >>> gradlib.acosh(gradlib.tensor([1.0, 2.0]))
+        tensor([0.0000, 1.3170])
+    """
 
 def acosh_(input: Tensor) -> Tensor:
     """``acosh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def add(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-    """input + alpha * other. Source: torch.add."""
+    """input + alpha * other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+        alpha: a factor, of no higher kind than the result.
+    Source: torch.add.
+    Example:
+        >>> gradlib.add(gradlib.tensor([1, 2]), gradlib.tensor([10, 20]), alpha=2)
+        tensor([21, 42])
+    """
 
 def addcdiv(input: Tensor, tensor1: _Operand, tensor2: _Operand, value: _Number = 1, *, out: Tensor | None = None) -> Tensor:
     """input + value * tensor1 / tensor2; value is a number.
 
+    Args:
+        input, tensor1, tensor2: tensors that broadcast together; tensor1 and tensor2 not both of integers.
+        value: a number.
     Raises: RuntimeError when both tensors are of integers.
     Source: torch.addcdiv.
+    Example:
+        >>> gradlib.addcdiv(gradlib.tensor([1.0]), gradlib.tensor([1.0]), gradlib.tensor([4.0]), value=2)
+        tensor([1.5000])
     """
 
 def addcmul(input: Tensor, tensor1: _Operand, tensor2: _Operand, value: _Number = 1, *, out: Tensor | None = None) -> Tensor:
-    """input + value * tensor1 * tensor2; value is a number. Source: torch.addcmul."""
+    """input + value * tensor1 * tensor2; value is a number.
+
+    Args:
+        input, tensor1, tensor2: tensors that broadcast together; integer, float or complex.
+        value: a number.
+    Source: torch.addcmul.
+    Example:
+        >>> gradlib.addcmul(gradlib.tensor([1.0]), gradlib.tensor([2.0]), gradlib.tensor([3.0]), value=0.5)
+        tensor([4.])
+    """
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)`` of matrices.
@@ -144,25 +200,64 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha
         mat2: (k, m), of the same.
         beta, alpha: numbers.
     Source: torch.addmm.
+    Example:
+        >>> gradlib.addmm(gradlib.ones(2), gradlib.eye(2), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), alpha=10)
+        tensor([[11., 21.],
+                [31., 41.]])
     """
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
-    """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,). Source: torch.addmv."""
+    """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,).
+
+    Args:
+        input: broadcasts to (n,).
+        mat: (n, m). vec: (m,). All of one dtype.
+        beta, alpha: factors of input and of the product.
+    Source: torch.addmv.
+    Example:
+        >>> gradlib.addmv(gradlib.ones(2), gradlib.eye(2), gradlib.tensor([3.0, 4.0]))
+        tensor([4., 5.])
+    """
 
 def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
     """``addmv`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def adjoint(input: Tensor) -> Tensor:
-    """The conjugate transpose of each matrix. Source: torch.adjoint."""
+    """The conjugate transpose of each matrix.
+
+    Args:
+        input: (..., m, n), any dtype.
+    Source: torch.adjoint.
+    Example:
+        >>> gradlib.adjoint(gradlib.tensor([[1 + 2j, 3j]]))
+        tensor([[1.-2.j],
+                [0.-3.j]])
+    """
 
 @overload
 def all(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether every element over ``dim`` (a number, several, or all) is nonzero; True of nothing. Source: torch.all."""
+    """Whether every element over ``dim`` (a number, several, or all) is nonzero; True of nothing.
+
+    Args:
+        input: any shape and dtype.
+        dim: a number, several, or all when left out.
+        keepdim: keep them, with size 1.
+    Source: torch.all.
+    Example:
+        >>> gradlib.all(gradlib.tensor([[True, False], [True, True]]), dim=1)
+        tensor([False,  True])
+    """
 @overload
 def all(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-    """Whether every pair of elements is close; arguments as for ``isclose``. Source: torch.allclose."""
+    """Whether every pair of elements is close; arguments as for ``isclose``.
+
+    Source: torch.allclose.
+    Example:
+        >>> gradlib.allclose(gradlib.tensor([1.0]), gradlib.tensor([1.0 + 1e-7]))
+        True
+    """
 
 @overload
 def amax(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -173,6 +268,9 @@ def amax(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out
         dim, keepdim: as in ``sum``.
     Raises: RuntimeError when there is nothing to choose from.
     Source: torch.amax.
+    Example:
+        >>> gradlib.amax(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        tensor([5, 3])
     """
 @overload
 def amax(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
@@ -186,22 +284,52 @@ def amin(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out
         dim, keepdim: as in ``sum``.
     Raises: RuntimeError when there is nothing to choose from.
     Source: torch.amin.
+    Example:
+        >>> gradlib.amin(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        tensor([1, 2])
     """
 @overload
 def amin(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False) -> _MinMax:
-    """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``. Source: torch.aminmax."""
+    """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``.
+
+    Args:
+        input: any shape, real dtype.
+        dim, keepdim: as in ``amax``.
+    Source: torch.aminmax.
+    Example:
+        >>> gradlib.aminmax(gradlib.tensor([3, 1, 2])).max
+        tensor(3)
+    """
 @overload
 def aminmax(input: Tensor, *, axis: _int | None = None, keepdims: _bool = False) -> _MinMax: ...
 
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN."""
+    """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN.
+
+    Args:
+        input: any shape, real or complex.
+    Source: torch.angle.
+    Example:
+        >>> gradlib.angle(gradlib.tensor([1j, -1 + 0j]))
+        tensor([1.5708, 3.1416])
+    """
 
 @overload
 def any(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether some element over ``dim`` (a number, several, or all) is nonzero; False of nothing. Source: torch.any."""
+    """Whether some element over ``dim`` (a number, several, or all) is nonzero; False of nothing.
+
+    Args:
+        input: any shape and dtype.
+        dim: a number, several, or all when left out.
+        keepdim: keep them, with size 1.
+    Source: torch.any.
+    Example:
+        >>> gradlib.any(gradlib.tensor([[True, False], [False, False]]), dim=1)
+        tensor([ True, False])
+    """
 @overload
 def any(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
@@ -212,67 +340,165 @@ def arange(start: Any, end: Tensor | None = None, step: Any = 1, *, dtype: _DTyp
         dtype: defaults to int64 when all three are integers, else to the default dtype.
     Raises: RuntimeError for a step of 0 or of the wrong sign.
     Source: torch.arange.
+    Example:
+        >>> gradlib.arange(1, 2, 0.25)
+        tensor([1.0000, 1.2500, 1.5000, 1.7500])
     """
 
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Angle in radians whose cosine each element is."""
+    """Angle in radians whose cosine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.acos.
+    Example:
+        >>> gradlib.acos(gradlib.tensor([0.0, 1.0]))
+        tensor([1.5708, 0.0000])
+    """
 
 def arccos_(input: Tensor) -> Tensor:
     """``acos`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Number whose hyperbolic cosine each element is."""
+    """Number whose hyperbolic cosine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.acosh.
+    Example:
+        >>> gradlib.acosh(gradlib.tensor([1.0, 2.0]))
+        tensor([0.0000, 1.3170])
+    """
 
 def arccosh_(input: Tensor) -> Tensor:
     """``acosh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Angle in radians whose sine each element is."""
+    """Angle in radians whose sine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.asin.
+    Example:
+        >>> gradlib.asin(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.5708])
+    """
 
 def arcsin_(input: Tensor) -> Tensor:
     """``asin`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Number whose hyperbolic sine each element is."""
+    """Number whose hyperbolic sine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.asinh.
+    Example:
+        >>> gradlib.asinh(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8814])
+    """
 
 def arcsinh_(input: Tensor) -> Tensor:
     """``asinh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Angle in radians whose tangent each element is."""
+    """Angle in radians whose tangent each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.atan.
+    Example:
+        >>> gradlib.atan(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7854])
+    """
 
 def arctan2(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The angle in radians of the point (other, input), between -pi and pi."""
+    """The angle in radians of the point (other, input), between -pi and pi.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float; bools and integers become the default float
+            dtype.
+    Source: torch.atan2.
+    Example:
+        >>> gradlib.atan2(gradlib.tensor([1.0, -1.0]), gradlib.tensor([-1.0, 1.0]))
+        tensor([ 2.3562, -0.7854])
+    """
 
 def arctan_(input: Tensor) -> Tensor:
     """``atan`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Number whose hyperbolic tangent each element is."""
+    """Number whose hyperbolic tangent each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.atanh.
+    Example:
+        >>> gradlib.atanh(gradlib.tensor([0.0, 0.5]))
+        tensor([0.0000, 0.5493])
+    """
 
 def arctanh_(input: Tensor) -> Tensor:
     """``atanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def argmax(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmax."""
+    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that.
+
+    Args:
+        input: any shape, real dtype.
+        dim: one dimension; the place in the flattened tensor when left out.
+        keepdim: keep it, with size 1.
+    Source: torch.argmax.
+    Example:
+        >>> gradlib.argmax(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        tensor([1, 0])
+    """
 @overload
 def argmax(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def argmin(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmin."""
+    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that.
+
+    Args:
+        input: any shape, real dtype.
+        dim: one dimension; the place in the flattened tensor when left out.
+        keepdim: keep it, with size 1.
+    Source: torch.argmin.
+    Example:
+        >>> gradlib.argmin(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        tensor([0, 1])
+    """
 @overload
 def argmin(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def argsort(input: Tensor, dim: _Dims | None = -1, descending: Any = False, stable: Any = False, *, out: Tensor | None = None) -> Tensor:
-    """The indices of ``sort``. Source: torch.argsort."""
+    """The indices of ``sort``.
+
+    Args:
+        input: any shape, real dtype.
+        dim, descending, stable: as in ``sort``.
+    Source: torch.argsort.
+    Example:
+        >>> gradlib.argsort(gradlib.tensor([3, 1, 2]))
+        tensor([1, 2, 0])
+    """
 @overload
 def argsort(input: Tensor, *, axis: _Dims | None = -1, descending: Any = False, stable: Any = False, out: Tensor | None = None) -> Tensor: ...
 
 def argwhere(input: Tensor) -> Tensor:
-    """The positions of the elements that are not zero, one row each (int64). Source: torch.argwhere."""
+    """The positions of the elements that are not zero, one row each (int64).
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.argwhere.
+    Example:
+        >>> gradlib.argwhere(gradlib.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
 
 def as_strided(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int | None = None) -> Tensor:
     """A view of the tensor's storage with any sizes and steps, which may overlap.
@@ -285,6 +511,11 @@ def as_strided(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int
     Raises: RuntimeError for a view that reaches outside the storage, and where the storage is itself spaced (an array wrapped with
         gaps between its elements).
     Source: torch.as_strided.
+    Example:
+        >>> gradlib.as_strided(gradlib.arange(5), (3, 2), (1, 1))
+        tensor([[0, 1],
+                [1, 2],
+                [2, 3]])
     """
 
 def as_strided_(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int | None = None) -> Tensor:
@@ -297,44 +528,105 @@ def as_tensor(data: Any, dtype: _DType | None = None, device: _Device | None = N
         data: as for ``tensor``. A Tensor that must change dtype or device is converted, and stays part of its graph.
         dtype, device: what it should have; a copy is made only when the data has another.
     Source: torch.as_tensor.
+    Example:
+        >>> gradlib.as_tensor([1.0, 2.0])
+        tensor([1., 2.])
     """
 
 def asarray(obj: Any, *, dtype: _DType | None = None, device: _Device | None = None, copy: _bool | None = None, requires_grad: _bool = False) -> Tensor:
-    """A tensor of any data, copied when ``copy`` is true or when needed. Source: torch.asarray.
+    """A tensor of any data, copied when ``copy`` is true or when needed.
 
+    Args:
+        obj: a tensor, an array, numbers, or nested lists of them.
+        dtype, device, requires_grad: as in ``tensor``.
+        copy: True always copies, False never; None only where it must.
     Raises: ValueError when ``copy=False`` and a copy is needed.
+    Source: torch.asarray.
+    Example:
+        >>> gradlib.asarray([1.0, 2.0])
+        tensor([1., 2.])
     """
 
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Angle in radians whose sine each element is."""
+    """Angle in radians whose sine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.asin.
+    Example:
+        >>> gradlib.asin(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.5708])
+    """
 
 def asin_(input: Tensor) -> Tensor:
     """``asin`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Number whose hyperbolic sine each element is."""
+    """Number whose hyperbolic sine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.asinh.
+    Example:
+        >>> gradlib.asinh(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8814])
+    """
 
 def asinh_(input: Tensor) -> Tensor:
     """``asinh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Angle in radians whose tangent each element is."""
+    """Angle in radians whose tangent each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.atan.
+    Example:
+        >>> gradlib.atan(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7854])
+    """
 
 def atan2(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The angle in radians of the point (other, input), between -pi and pi."""
+    """The angle in radians of the point (other, input), between -pi and pi.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float; bools and integers become the default float
+            dtype.
+    Source: torch.atan2.
+    Example:
+        >>> gradlib.atan2(gradlib.tensor([1.0, -1.0]), gradlib.tensor([-1.0, 1.0]))
+        tensor([ 2.3562, -0.7854])
+    """
 
 def atan_(input: Tensor) -> Tensor:
     """``atan`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Number whose hyperbolic tangent each element is."""
+    """Number whose hyperbolic tangent each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.atanh.
+    Example:
+        >>> gradlib.atanh(gradlib.tensor([0.0, 0.5]))
+        tensor([0.0000, 0.5493])
+    """
 
 def atanh_(input: Tensor) -> Tensor:
     """``atanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def atleast_1d(input: Tensor) -> Tensor:
-    """A 0-d tensor with one dimension, others as they are; several tensors give a tuple. Source: torch.atleast_1d."""
+    """A 0-d tensor with one dimension, others as they are; several tensors give a tuple.
+
+    Args:
+        tensors: one tensor, several, or a list of them.
+        several: give a tuple also for one.
+    Source: torch.atleast_1d.
+    Example:
+        >>> gradlib.atleast_1d(gradlib.tensor(3))
+        tensor([3])
+    """
 @overload
 def atleast_1d(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
@@ -342,7 +634,16 @@ def atleast_1d(input: Tensor, other: Tensor, *tensors: Tensor) -> tuple[Tensor, 
 
 @overload
 def atleast_2d(input: Tensor) -> Tensor:
-    """Numbers and vectors as one row, others as they are; several tensors give a tuple. Source: torch.atleast_2d."""
+    """Numbers and vectors as one row, others as they are; several tensors give a tuple.
+
+    Args:
+        tensors: one tensor, several, or a list of them.
+        several: give a tuple also for one.
+    Source: torch.atleast_2d.
+    Example:
+        >>> gradlib.atleast_2d(gradlib.tensor([1, 2]))
+        tensor([[1, 2]])
+    """
 @overload
 def atleast_2d(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
@@ -350,50 +651,163 @@ def atleast_2d(input: Tensor, other: Tensor, *tensors: Tensor) -> tuple[Tensor, 
 
 @overload
 def atleast_3d(input: Tensor) -> Tensor:
-    """Vectors (n,) as (1, n, 1), matrices (n, m) as (n, m, 1), others as they are; several give a tuple. Source: torch.atleast_3d."""
+    """Vectors (n,) as (1, n, 1), matrices (n, m) as (n, m, 1), others as they are; several give a tuple.
+
+    Args:
+        tensors: one tensor, several, or a list of them.
+        several: give a tuple also for one.
+    Source: torch.atleast_3d.
+    Example:
+        >>> gradlib.atleast_3d(gradlib.tensor([1, 2])).shape
+        gradlib.Size([1, 2, 1])
+    """
 @overload
 def atleast_3d(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_3d(input: Tensor, other: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]: ...
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
-    """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m). Source: torch.baddbmm."""
+    """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m).
+
+    Args:
+        input: broadcasts to (B, n, p).
+        batch1: (B, n, m). batch2: (B, m, p). All of one dtype.
+        beta, alpha: factors of input and of the product.
+    Source: torch.baddbmm.
+    Example:
+        >>> gradlib.baddbmm(gradlib.ones(1, 1, 1), gradlib.ones(1, 1, 3), gradlib.ones(1, 3, 1))
+        tensor([[[4.]]])
+    """
 
 def bernoulli(input: Tensor, p: _float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
 
-    Raises: RuntimeError for probabilities outside [0, 1]; not looked at on a CUDA device. Source: torch.bernoulli.
+    Args:
+        input: any shape; the chance of a 1 for each element, between 0 and 1.
+        p: one chance for all in its place.
+        generator: where the numbers come from.
+    Raises: RuntimeError for probabilities outside [0, 1]; not looked at on a CUDA device.
+    Source: torch.bernoulli.
+    Example:
+        >>> gradlib.bernoulli(gradlib.tensor([0.0, 1.0]))
+        tensor([0., 1.])
     """
 
 def bitwise_and(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The bits that both elements of each pair have."""
+    """The bits that both elements of each pair have.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool or integer.
+    Source: torch.bitwise_and.
+    Example:
+        >>> gradlib.bitwise_and(gradlib.tensor([6, 5]), 3)
+        tensor([2, 1])
+    """
 
 def bitwise_left_shift(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Each element's bits moved up by other places."""
+    """Each element's bits moved up by other places.
+
+    Args:
+        input: integer.
+        other: how many places; integers that broadcast with input.
+    Source: torch.bitwise_left_shift.
+    Example:
+        >>> gradlib.bitwise_left_shift(gradlib.tensor([1, 2]), 3)
+        tensor([ 8, 16])
+    """
 
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element with its bits turned over; the opposite of a bool."""
+    """Each element with its bits turned over; the opposite of a bool.
+
+    Args:
+        input: any shape; bool or integer.
+    Source: torch.bitwise_not.
+    Example:
+        >>> gradlib.bitwise_not(gradlib.tensor([0, 5]))
+        tensor([-1, -6])
+    """
 
 def bitwise_or(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The bits that any element of each pair has."""
+    """The bits that any element of each pair has.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool or integer.
+    Source: torch.bitwise_or.
+    Example:
+        >>> gradlib.bitwise_or(gradlib.tensor([6, 5]), 3)
+        tensor([7, 7])
+    """
 
 def bitwise_right_shift(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Each element's bits moved down by other places; the sign stays."""
+    """Each element's bits moved down by other places; the sign stays.
+
+    Args:
+        input: integer.
+        other: how many places; integers that broadcast with input.
+    Source: torch.bitwise_right_shift.
+    Example:
+        >>> gradlib.bitwise_right_shift(gradlib.tensor([8, 16]), 3)
+        tensor([1, 2])
+    """
 
 def bitwise_xor(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The bits that exactly one element of each pair has."""
+    """The bits that exactly one element of each pair has.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool or integer.
+    Source: torch.bitwise_xor.
+    Example:
+        >>> gradlib.bitwise_xor(gradlib.tensor([6, 5]), 3)
+        tensor([5, 6])
+    """
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m). Source: torch.bmm."""
+    """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m).
+
+    Args:
+        input: (B, n, m). mat2: (B, m, p), of the same dtype.
+    Source: torch.bmm.
+    Example:
+        >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
+        gradlib.Size([2, 1, 1])
+    """
 
 def broadcast_shapes(*shapes: _Shape) -> Size:
-    """The shape to which all of these broadcast. Raises: RuntimeError when there is none. Source: torch.broadcast_shapes."""
+    """The shape to which all of these broadcast.
+
+    Args:
+        shapes: tuples or numbers.
+    Raises: RuntimeError when there is none.
+    Source: torch.broadcast_shapes.
+    Example:
+        >>> gradlib.broadcast_shapes((3, 1), (2,))
+        gradlib.Size([3, 2])
+    """
 
 def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Every tensor expanded to their common shape, itself where it has that already. Source: torch.broadcast_tensors."""
+    """Every tensor expanded to their common shape, itself where it has that already.
+
+    Args:
+        tensors: any shapes that broadcast together, and any dtypes.
+    Source: torch.broadcast_tensors.
+    Example:
+        >>> gradlib.broadcast_tensors(gradlib.tensor([1, 2]), gradlib.tensor([[3], [4]]))[0]
+        tensor([[1, 2],
+                [1, 2]])
+    """
 
 def broadcast_to(input: Tensor, size: _Shape) -> Tensor:
-    """As ``expand``. Source: torch.broadcast_to."""
+    """As ``expand``.
+
+    Args:
+        input: any shape and dtype.
+        size: the shape to take; a dimension of size 1 may become any size.
+    Source: torch.broadcast_to.
+    Example:
+        >>> gradlib.broadcast_to(gradlib.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
 
 def bucketize(input: _Operand, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False) -> Tensor:
     """The number of the interval between boundaries (a vector in ascending order) into which each value falls.
@@ -401,7 +815,11 @@ def bucketize(input: _Operand, boundaries: Tensor, *, out_int32: _bool = False, 
     Args:
         input: any shape, or a number.
         right: whether a value equal to a boundary falls into the interval above it.
-    Raises: RuntimeError for boundaries that are no vector. Source: torch.bucketize.
+    Raises: RuntimeError for boundaries that are no vector.
+    Source: torch.bucketize.
+    Example:
+        >>> gradlib.bucketize(gradlib.tensor([0.5, 1.5]), gradlib.tensor([0.0, 1.0, 2.0]))
+        tensor([1, 2])
     """
 
 @overload
@@ -412,6 +830,9 @@ def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) 
         tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
     Raises: RuntimeError for sizes that do not match, or 0-d tensors.
     Source: torch.cat.
+    Example:
+        >>> gradlib.cat([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        tensor([1, 2, 3])
     """
 @overload
 def cat(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None = None) -> Tensor: ...
@@ -427,18 +848,40 @@ def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: _str = 'use_mm_
             digits where points are close: "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist" or, for more than 25 points,
             "use_mm_for_euclid_dist_if_necessary".
     Returns: (..., n, m).
-    Raises: RuntimeError for another p, for shapes and dtypes that do not fit. Source: torch.cdist.
+    Raises: RuntimeError for another p, for shapes and dtypes that do not fit.
+    Source: torch.cdist.
+    Example:
+        >>> gradlib.cdist(gradlib.tensor([[0.0, 0.0]]), gradlib.tensor([[3.0, 4.0]]))
+        tensor([[5.]])
     """
 
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The smallest whole number not below each element."""
+    """The smallest whole number not below each element.
+
+    Args:
+        input: any shape; integer or float.
+    Source: torch.ceil.
+    Example:
+        >>> gradlib.ceil(gradlib.tensor([-0.5, 1.2]))
+        tensor([-0., 2.])
+    """
 
 def ceil_(input: Tensor) -> Tensor:
     """``ceil`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views. Source: torch.chunk."""
+    """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views.
+
+    Args:
+        input: any shape and dtype.
+        chunks: how many; fewer come where the size does not allow it.
+        dim: the dimension that is cut.
+    Source: torch.chunk.
+    Example:
+        >>> gradlib.chunk(gradlib.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
 @overload
 def chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
@@ -449,19 +892,40 @@ def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Num
         min, max: numbers or tensors that broadcast with input; at least one. Where min is larger than max the result is max.
     Raises: RuntimeError without a bound.
     Source: torch.clamp.
+    Example:
+        >>> gradlib.clamp(gradlib.tensor([-1.0, 0.5, 2.0]), 0, 1)
+        tensor([0.0000, 0.5000, 1.0000])
     """
 
 def clamp_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
     """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def clamp_max(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """Each element, or max where it is larger."""
+    """Each element, or max where it is larger.
+
+    Args:
+        input: any shape; bool, integer or float.
+        max: a number or a tensor that broadcasts with input.
+    Source: torch.clamp_max.
+    Example:
+        >>> gradlib.clamp_max(gradlib.tensor([-1.0, 2.0]), 1)
+        tensor([-1.,  1.])
+    """
 
 def clamp_max_(input: Tensor, max: Tensor | _Number) -> Tensor:
     """``clamp_max`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def clamp_min(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """Each element, or min where it is smaller."""
+    """Each element, or min where it is smaller.
+
+    Args:
+        input: any shape; bool, integer or float.
+        min: a number or a tensor that broadcasts with input.
+    Source: torch.clamp_min.
+    Example:
+        >>> gradlib.clamp_min(gradlib.tensor([-1.0, 2.0]), 0)
+        tensor([0., 2.])
+    """
 
 def clamp_min_(input: Tensor, min: Tensor | _Number) -> Tensor:
     """``clamp_min`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -473,16 +937,39 @@ def clip(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Numb
         min, max: numbers or tensors that broadcast with input; at least one. Where min is larger than max the result is max.
     Raises: RuntimeError without a bound.
     Source: torch.clamp.
+    Example:
+        >>> gradlib.clamp(gradlib.tensor([-1.0, 0.5, 2.0]), 0, 1)
+        tensor([0.0000, 0.5000, 1.0000])
     """
 
 def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
     """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def clone(input: Tensor, memory_format: object = None, *, out: Tensor | None = None) -> Tensor:
-    """A copy in new memory that passes gradients on. Raises: NotImplementedError for channels-last. Source: torch.clone."""
+    """A copy in new memory that passes gradients on.
+
+    Args:
+        input: any shape and dtype.
+        memory_format: None, or one that keeps the order of elements.
+    Raises: NotImplementedError for channels-last.
+    Source: torch.clone.
+    Example:
+        >>> x = gradlib.ones(2)
+        >>> gradlib.clone(x).add_(1), x
+        (tensor([2., 2.]), tensor([1., 1.]))
+    """
 
 def column_stack(tensors: Sequence[Any]) -> Tensor:
-    """As ``hstack``, with numbers and vectors as columns. Source: torch.column_stack."""
+    """As ``hstack``, with numbers and vectors as columns.
+
+    Args:
+        tensors: of at most 2 dimensions, with as many rows.
+    Source: torch.column_stack.
+    Example:
+        >>> gradlib.column_stack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[1, 3],
+                [2, 4]])
+    """
 
 def complex(real: Any, imag: Any, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers with these real and imaginary parts.
@@ -490,6 +977,10 @@ def complex(real: Any, imag: Any, *, out: Tensor | None = None) -> Tensor:
     Args:
         real, imag: float32 or float64, the same for both.
     Raises: RuntimeError for other dtypes.
+    Source: torch.complex.
+    Example:
+        >>> gradlib.complex(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, -1.0]))
+        tensor([1.+0.j, 2.-1.j])
     """
 
 @overload
@@ -500,6 +991,9 @@ def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = Non
         tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
     Raises: RuntimeError for sizes that do not match, or 0-d tensors.
     Source: torch.cat.
+    Example:
+        >>> gradlib.cat([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        tensor([1, 2, 3])
     """
 @overload
 def concat(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None = None) -> Tensor: ...
@@ -512,34 +1006,78 @@ def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None 
         tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
     Raises: RuntimeError for sizes that do not match, or 0-d tensors.
     Source: torch.cat.
+    Example:
+        >>> gradlib.cat([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        tensor([1, 2, 3])
     """
 @overload
 def concatenate(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None = None) -> Tensor: ...
 
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate of each element (computed, not a lazy view); a real tensor itself. Source: torch.conj."""
+    """The complex conjugate of each element (computed, not a lazy view); a real tensor itself.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.conj.
+    Example:
+        >>> gradlib.conj(gradlib.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
 
 def conj_physical(input: Tensor) -> Tensor:
-    """The complex conjugate of each element; a real tensor itself, as in torch. Source: torch.conj_physical."""
+    """The complex conjugate of each element; a real tensor itself, as in torch.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.conj_physical.
+    Example:
+        >>> gradlib.conj_physical(gradlib.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
 
 def conj_physical_(input: Tensor) -> Tensor:
     """``conj_physical`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Cosine of each element, in radians."""
+    """Cosine of each element, in radians.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.cos.
+    Example:
+        >>> gradlib.cos(gradlib.tensor([0.0, 1.0]))
+        tensor([1.0000, 0.5403])
+    """
 
 def cos_(input: Tensor) -> Tensor:
     """``cos`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Hyperbolic cosine of each element."""
+    """Hyperbolic cosine of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.cosh.
+    Example:
+        >>> gradlib.cosh(gradlib.tensor([0.0, 1.0]))
+        tensor([1.0000, 1.5431])
+    """
 
 def cosh_(input: Tensor) -> Tensor:
     """``cosh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def count_nonzero(input: Tensor, dim: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
-    """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64. Source: torch.count_nonzero."""
+    """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64.
+
+    Args:
+        input: any shape and dtype.
+        dim: a number, several, or all when left out.
+    Source: torch.count_nonzero.
+    Example:
+        >>> gradlib.count_nonzero(gradlib.tensor([[0, 1], [2, 3]]), dim=0)
+        tensor([1, 2])
+    """
 @overload
 def count_nonzero(input: Tensor, *, axis: _Dims | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -550,7 +1088,11 @@ def cross(input: Tensor, other: Tensor, dim: _int | None = None) -> Tensor:
     Args:
         input, other: of one dtype and rank; other dimensions broadcast.
         dim: where the three elements are; the first dimension of size 3 when None.
-    Raises: RuntimeError for other sizes. Source: torch.cross; ``gradlib.linalg.cross`` looks at the last dimension.
+    Raises: RuntimeError for other sizes.
+    Source: torch.cross; ``gradlib.linalg.cross`` looks at the last dimension.
+    Example:
+        >>> gradlib.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
     """
 @overload
 def cross(input: Tensor, other: Tensor, *, axis: _int | None = None) -> Tensor: ...
@@ -563,19 +1105,41 @@ def cummax(input: Tensor, dim: _int, *, out: Tensor | None = None) -> _Cummax:
         input: any shape, real dtype.
     Returns: the named tuple (values, indices), indices of dtype int64; NaN, once met, stays.
     Source: torch.cummax.
+    Example:
+        >>> gradlib.cummax(gradlib.tensor([1, 3, 2]), 0).values
+        tensor([1, 3, 3])
     """
 @overload
 def cummax(input: Tensor, *, axis: _int, out: Tensor | None = None) -> _Cummax: ...
 
 @overload
 def cummin(input: Tensor, dim: _int, *, out: Tensor | None = None) -> _Cummin:
-    """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``. Source: torch.cummin."""
+    """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``.
+
+    Args:
+        input: any shape, real dtype.
+        dim: the dimension.
+    Source: torch.cummin.
+    Example:
+        >>> gradlib.cummin(gradlib.tensor([3, 1, 2]), 0).values
+        tensor([3, 1, 1])
+    """
 @overload
 def cummin(input: Tensor, *, axis: _int, out: Tensor | None = None) -> _Cummin: ...
 
 @overload
 def cumprod(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise. Source: torch.cumprod."""
+    """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimension.
+        dtype: the dtype of input before it is multiplied; int64 for bools and integers when left out.
+    Source: torch.cumprod.
+    Example:
+        >>> gradlib.cumprod(gradlib.tensor([1, 2, 3]), 0)
+        tensor([1, 2, 6])
+    """
 @overload
 def cumprod(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -588,6 +1152,9 @@ def cumsum(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out
         dim: the dimension to run along.
         dtype: convert the input to this dtype first; integers and bools give int64 without it.
     Source: torch.cumsum.
+    Example:
+        >>> gradlib.cumsum(gradlib.tensor([1, 2, 3]), 0)
+        tensor([1, 3, 6])
     """
 @overload
 def cumsum(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
@@ -598,20 +1165,52 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         A: (..., n, n), float or complex.
     Returns: (...). Its derivative exists everywhere, at singular matrices too.
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.det.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.det.
+    Example:
+        >>> gradlib.linalg.det(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor(-2.)
     """
 
 def detach(input: Tensor) -> Tensor:
-    """The tensor's memory outside its graph. Source: torch.detach."""
+    """The tensor's memory outside its graph.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.detach.
+    Example:
+        >>> gradlib.detach(gradlib.ones(2, requires_grad=True))
+        tensor([1., 1.])
+    """
 
 def detach_(self: Tensor) -> Tensor:
     """Take this tensor out of the graph that made it, in place; it becomes a leaf that wants no gradient."""
 
 def diag(input: Tensor, diagonal: _int = 0) -> Tensor:
-    """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix. Source: torch.diag."""
+    """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
+
+    Args:
+        input: (n,) or (n, m), any dtype.
+        diagonal: 0 for the main diagonal, positive above it, negative below.
+    Source: torch.diag.
+    Example:
+        >>> gradlib.diag(gradlib.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
 
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-    """The last dimension as the diagonal of two new ones, zeros elsewhere. Source: torch.diag_embed."""
+    """The last dimension as the diagonal of two new ones, zeros elsewhere.
+
+    Args:
+        input: (..., n), any dtype.
+        offset: 0 for the main diagonal, positive above it, negative below.
+        dim1, dim2: where the two dimensions come to stand.
+    Source: torch.diag_embed.
+    Example:
+        >>> gradlib.diag_embed(gradlib.tensor([[1, 2]])).shape
+        gradlib.Size([1, 2, 2])
+    """
 
 def diagonal(input: Tensor, offset: Any = 0, dim1: Any = 0, dim2: Any = 1, *, out: Tensor | None = None) -> Tensor:
     """The diagonal of two dimensions as the last dimension; a view.
@@ -620,6 +1219,9 @@ def diagonal(input: Tensor, offset: Any = 0, dim1: Any = 0, dim2: Any = 1, *, ou
         offset: 0 for the main diagonal, positive above it, negative below.
     Raises: RuntimeError when the two dimensions are the same one.
     Source: torch.diagonal.
+    Example:
+        >>> gradlib.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
     """
 
 @overload
@@ -631,6 +1233,9 @@ def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = No
         prepend, append: put before and after the input first; same number of dimensions.
     Raises: RuntimeError for a 0-d input and for a negative n.
     Source: torch.diff.
+    Example:
+        >>> gradlib.diff(gradlib.tensor([1, 4, 9]))
+        tensor([3, 5])
     """
 @overload
 def diff(input: Tensor, n: _int = 1, *, axis: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor: ...
@@ -642,6 +1247,9 @@ def div(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None, ou
         rounding_mode: None for the quotient (integers give floats); "trunc" rounds it to zero, "floor" down, both keep integers.
     Raises: RuntimeError for another mode, and for integers divided by zero under one.
     Source: torch.div.
+    Example:
+        >>> gradlib.div(gradlib.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+        tensor([ 3., -4.])
     """
 
 def divide(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
@@ -651,10 +1259,22 @@ def divide(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None,
         rounding_mode: None for the quotient (integers give floats); "trunc" rounds it to zero, "floor" down, both keep integers.
     Raises: RuntimeError for another mode, and for integers divided by zero under one.
     Source: torch.div.
+    Example:
+        >>> gradlib.div(gradlib.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+        tensor([ 3., -4.])
     """
 
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Sum of the products of two vectors; complex ones are not conjugated. Source: torch.dot."""
+    """Sum of the products of two vectors; complex ones are not conjugated.
+
+    Args:
+        input: (n,), any dtype.
+        other: (n,), of the same dtype.
+    Source: torch.dot.
+    Example:
+        >>> gradlib.dot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
 
 def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bool = False) -> Tensor:
     """Each element set to 0 with probability p, the others divided by 1 - p; the input itself outside training.
@@ -663,51 +1283,135 @@ def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bo
         p: the probability, from 0 to 1.
     Raises: ValueError for another p.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
+    Example:
+        >>> gradlib.dropout(gradlib.ones(3), p=0.5, training=False)
+        tensor([1., 1., 1.])
     """
 
 def dsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
-    """``tensor_split`` along dimension 2, into equal parts. Source: torch.dsplit."""
+    """``tensor_split`` along dimension 2, into equal parts.
+
+    Args:
+        input: any dtype.
+        indices_or_sections: how many equal parts, or the places where parts begin.
+    Source: torch.dsplit.
+    Example:
+        >>> [part.shape for part in gradlib.dsplit(gradlib.zeros(1, 1, 4), 2)]
+        [gradlib.Size([1, 1, 2]), gradlib.Size([1, 1, 2])]
+    """
 
 def dstack(tensors: Sequence[Any]) -> Tensor:
-    """Tensors one behind another: along dimension 2. Source: torch.dstack."""
+    """Tensors one behind another: along dimension 2.
+
+    Args:
+        tensors: of sizes that differ along dimension 2 only.
+    Source: torch.dstack.
+    Example:
+        >>> gradlib.dstack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[[1, 3],
+                 [2, 4]]])
+    """
 
 def einsum(equation: _str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
     """Sums of products of elements, in Einstein's notation.
 
-    Args:
-        args: an equation such as "bij,bjk->bik" and a Tensor for each of its terms; or Tensors, each followed by the list of its
-            subscripts (numbers below 52), and at the end, if wanted, the list of the output's.
     A letter names a dimension. Letters that the output lacks are summed over; one that a term repeats takes a diagonal; "..." stands for
     any dimensions, which broadcast. Without "->" the output has the dimensions of "..." and then, in alphabetical order, the letters
     that occur once.
+
+    Args:
+        args: an equation such as "bij,bjk->bik" and a Tensor for each of its terms; or Tensors, each followed by the list of its
+            subscripts (numbers below 52), and at the end, if wanted, the list of the output's.
     Returns: a tensor with a dimension for each letter of the output; a view where one term is only rearranged.
     Raises: RuntimeError for an equation and shapes that do not fit, ValueError without operands.
     Source: torch.einsum.
+    Example:
+        >>> gradlib.einsum("ij,j->i", gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
 
 def empty(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """A tensor of whatever the memory held before. Source: torch.empty."""
+    """A tensor of whatever the memory held before.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.empty.
+    Example:
+        >>> gradlib.empty(2, 3).shape
+        gradlib.Size([2, 3])
+    """
 
 def empty_like(input: Tensor, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """Unset memory with the input's shape, dtype, device and memory order. Source: torch.empty_like."""
+    """Unset memory with the input's shape, dtype, device and memory order.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.empty_like.
+    Example:
+        >>> gradlib.empty_like(gradlib.zeros(2, 3)).shape
+        gradlib.Size([2, 3])
+    """
 
 def eq(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether the elements of each pair are equal."""
+    """Whether the elements of each pair are equal.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.eq.
+    Example:
+        >>> gradlib.eq(gradlib.tensor([1, 2]), gradlib.tensor([1, 3]))
+        tensor([ True, False])
+    """
 
 def equal(input: Tensor, other: Tensor) -> _bool:
-    """Whether both have the same shape and equal elements. Source: torch.equal."""
+    """Whether both have the same shape and equal elements.
+
+    Args:
+        input, other: tensors of any shape and dtype.
+    Source: torch.equal.
+    Example:
+        >>> gradlib.equal(gradlib.tensor([1, 2]), gradlib.tensor([1, 2]))
+        True
+    """
 
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The error function of each element. Needs SciPy on the CPU."""
+    """The error function of each element. Needs SciPy on the CPU.
+
+    Args:
+        input: any shape; bool, integer or float; bools and integers become the default float dtype.
+    Source: torch.erf.
+    Example:
+        >>> gradlib.erf(gradlib.tensor([0.0, 0.5]))
+        tensor([0.0000, 0.5205])
+    """
 
 def erf_(input: Tensor) -> Tensor:
     """``erf`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """e to the power of each element."""
+    """e to the power of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.exp.
+    Example:
+        >>> gradlib.exp(gradlib.tensor([0.0, 1.0]))
+        tensor([1.0000, 2.7183])
+    """
 
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """2 to the power of each element."""
+    """2 to the power of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.exp2.
+    Example:
+        >>> gradlib.exp2(gradlib.tensor([0.0, 3.0]))
+        tensor([1., 8.])
+    """
 
 def exp2_(input: Tensor) -> Tensor:
     """``exp2`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -722,61 +1426,176 @@ def expand(input: Tensor, shape: _Shape, *, out: Tensor | None = None) -> Tensor
         shape: the wanted sizes; -1 keeps a size.
     Raises: RuntimeError for a size that is neither 1 nor the wanted one.
     Source: torch.Tensor.expand.
+    Example:
+        >>> gradlib.expand(gradlib.tensor([[1], [2]]), (2, 3))
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
     """
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """``expand`` to the shape of another tensor."""
+    """``expand`` to the shape of another tensor.
+
+    Args:
+        input: any shape and dtype.
+        other: the tensor whose shape it takes.
+    Source: torch.expand_as.
+    Example:
+        >>> gradlib.expand_as(gradlib.tensor([[1], [2]]), gradlib.zeros(2, 2))
+        tensor([[1, 1],
+                [2, 2]])
+    """
 
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp(x) - 1 of each element, exact also near 0."""
+    """exp(x) - 1 of each element, exact also near 0.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.expm1.
+    Example:
+        >>> gradlib.expm1(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.7183])
+    """
 
 def expm1_(input: Tensor) -> Tensor:
     """``expm1`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def eye(n: _int, m: _int | None = None, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """The identity matrix with n rows and m columns (n when left out). Source: torch.eye."""
+    """The identity matrix with n rows and m columns (n when left out).
+
+    Args:
+        n, m: the numbers of rows and of columns; m is n when left out.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.eye.
+    Example:
+        >>> gradlib.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
 
 def fill(input: Tensor, value: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """A tensor like input with one value everywhere. Source: torch.fill."""
+    """A tensor like input with one value everywhere.
+
+    Args:
+        input: any shape and dtype.
+        value: a number or a tensor without dimensions.
+    Source: torch.fill.
+    Example:
+        >>> gradlib.fill(gradlib.zeros(2), 3)
+        tensor([3., 3.])
+    """
 
 def fill_(input: Tensor, *args: Any) -> Tensor:
     """``fill`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element without what follows the point."""
+    """Each element without what follows the point.
+
+    Args:
+        input: any shape; integer or float.
+    Source: torch.trunc.
+    Example:
+        >>> gradlib.trunc(gradlib.tensor([-1.7, 1.7]))
+        tensor([-1.,  1.])
+    """
 
 def fix_(input: Tensor) -> Tensor:
     """``trunc`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-    """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d. Source: torch.flatten.
+    """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d.
 
+    Args:
+        input: any shape and dtype.
+        start_dim, end_dim: the first and the last of the dimensions that become one.
     Raises: RuntimeError when start_dim comes after end_dim.
+    Source: torch.flatten.
+    Example:
+        >>> gradlib.flatten(gradlib.zeros(2, 3, 4), start_dim=1).shape
+        gradlib.Size([2, 12])
     """
 
 def flip(input: Tensor, dims: _Shape, *, out: Tensor | None = None) -> Tensor:
-    """The order of the elements reversed along some dimensions. Source: torch.flip."""
+    """The order of the elements reversed along some dimensions.
+
+    Args:
+        input: any shape and dtype.
+        dims: the dimensions to turn round.
+    Source: torch.flip.
+    Example:
+        >>> gradlib.flip(gradlib.tensor([1, 2, 3]), (0,))
+        tensor([3, 2, 1])
+    """
 
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The largest whole number not above each element."""
+    """The largest whole number not above each element.
+
+    Args:
+        input: any shape; integer or float.
+    Source: torch.floor.
+    Example:
+        >>> gradlib.floor(gradlib.tensor([-0.5, 1.2]))
+        tensor([-1.,  1.])
+    """
 
 def floor_(input: Tensor) -> Tensor:
     """``floor`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def floor_divide(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The largest whole number not above each quotient. Raises: RuntimeError for integers divided by zero."""
+    """The largest whole number not above each quotient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; integer or float.
+    Raises: RuntimeError for integers divided by zero.
+    Source: torch.floor_divide.
+    Example:
+        >>> gradlib.floor_divide(gradlib.tensor([7, -7]), 2)
+        tensor([ 3, -4])
+    """
 
 def fmax(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The larger of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
+    """The larger of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.fmax.
+    Example:
+        >>> gradlib.fmax(gradlib.tensor([1.0, gradlib.nan]), gradlib.tensor([2.0, 3.0]))
+        tensor([2., 3.])
+    """
 
 def fmin(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
+    """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.fmin.
+    Example:
+        >>> gradlib.fmin(gradlib.tensor([1.0, gradlib.nan]), gradlib.tensor([2.0, 3.0]))
+        tensor([1., 3.])
+    """
 
 def fmod(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """What division rounded to zero leaves over, with the sign of input. Raises: RuntimeError for integers divided by zero."""
+    """What division rounded to zero leaves over, with the sign of input.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; integer or float.
+    Raises: RuntimeError for integers divided by zero.
+    Source: torch.fmod.
+    Example:
+        >>> gradlib.fmod(gradlib.tensor([7, -7]), 3)
+        tensor([ 1, -1])
+    """
 
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """What follows the point of each element, with its sign."""
+    """What follows the point of each element, with its sign.
+
+    Args:
+        input: any shape; float.
+    Source: torch.frac.
+    Example:
+        >>> gradlib.frac(gradlib.tensor([-1.5, 2.25]))
+        tensor([-0.5000,  0.2500])
+    """
 
 def frac_(input: Tensor) -> Tensor:
     """``frac`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -784,15 +1603,41 @@ def frac_(input: Tensor) -> Tensor:
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A CPU tensor that shares the NumPy array's memory: writing one writes the other.
 
+    Args:
+        ndarray: an array of any shape, whose memory is shared.
     Raises: TypeError for what is no NumPy array, or has elements gradlib does not hold; ValueError for foreign byte order.
     Source: torch.from_numpy.
+    Example:
+        >>> gradlib.from_numpy(numpy.zeros(2))
+        tensor([0., 0.], dtype=float64)
     """
 
 def full(size: _Shape, fill_value: _Number, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """A tensor with one value everywhere; the dtype defaults to the value's as a tensor. Source: torch.full."""
+    """A tensor with one value everywhere; the dtype defaults to the value's as a tensor.
+
+    Args:
+        size: the shape.
+        fill_value: the number, which decides the dtype where none is given.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.full.
+    Example:
+        >>> gradlib.full((2, 2), 7)
+        tensor([[7, 7],
+                [7, 7]])
+    """
 
 def full_like(input: Tensor, fill_value: _Number, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """One value everywhere, with the input's shape, dtype, device and memory order. Source: torch.full_like."""
+    """One value everywhere, with the input's shape, dtype, device and memory order.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        fill_value: the number.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.full_like.
+    Example:
+        >>> gradlib.full_like(gradlib.zeros(2), 7)
+        tensor([7., 7.])
+    """
 
 @overload
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
@@ -806,33 +1651,104 @@ def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = Fals
     Returns: a tensor of index's shape.
     Raises: RuntimeError for shapes that do not fit and, on the CPU, for places outside.
     Source: torch.gather.
+    Example:
+        >>> gradlib.gather(gradlib.tensor([[1, 2], [3, 4]]), 1, gradlib.tensor([[0], [1]]))
+        tensor([[1],
+                [4]])
     """
 @overload
 def gather(input: Tensor, *, axis: _int, index: Tensor, sparse_grad: _bool = False) -> Tensor: ...
 
 def ge(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element of input is at least that of other."""
+    """Whether each element of input is at least that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.ge.
+    Example:
+        >>> gradlib.ge(gradlib.tensor([1, 2, 3]), 2)
+        tensor([False,  True,  True])
+    """
 
 def greater(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element of input is larger than that of other."""
+    """Whether each element of input is larger than that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.gt.
+    Example:
+        >>> gradlib.gt(gradlib.tensor([1, 2, 3]), 2)
+        tensor([False, False,  True])
+    """
 
 def greater_equal(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element of input is at least that of other."""
+    """Whether each element of input is at least that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.ge.
+    Example:
+        >>> gradlib.ge(gradlib.tensor([1, 2, 3]), 2)
+        tensor([False,  True,  True])
+    """
 
 def gt(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element of input is larger than that of other."""
+    """Whether each element of input is larger than that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.gt.
+    Example:
+        >>> gradlib.gt(gradlib.tensor([1, 2, 3]), 2)
+        tensor([False, False,  True])
+    """
 
 def hsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
-    """``tensor_split`` along dimension 1 (0 for a vector), into equal parts. Source: torch.hsplit."""
+    """``tensor_split`` along dimension 1 (0 for a vector), into equal parts.
+
+    Args:
+        input: any dtype.
+        indices_or_sections: how many equal parts, or the places where parts begin.
+    Source: torch.hsplit.
+    Example:
+        >>> gradlib.hsplit(gradlib.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
 
 def hstack(tensors: Sequence[Any]) -> Tensor:
-    """Tensors side by side: along dimension 1, or 0 for vectors. Source: torch.hstack."""
+    """Tensors side by side: along dimension 1, or 0 for vectors.
+
+    Args:
+        tensors: of sizes that differ along dimension 1 only (0 for vectors).
+    Source: torch.hstack.
+    Example:
+        >>> gradlib.hstack([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        tensor([1, 2, 3])
+    """
 
 def hypot(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The length of the hypotenuse: sqrt(input^2 + other^2) without overflow on the way."""
+    """The length of the hypotenuse: sqrt(input^2 + other^2) without overflow on the way.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float; bools and integers become the default float
+            dtype.
+    Source: torch.hypot.
+    Example:
+        >>> gradlib.hypot(gradlib.tensor([3.0]), gradlib.tensor([4.0]))
+        tensor([5.])
+    """
 
 def imag(input: Tensor) -> Tensor:
-    """The imaginary part of each element as a view. Raises: RuntimeError for a real tensor. Source: torch.imag."""
+    """The imaginary part of each element as a view.
+
+    Args:
+        input: any shape, complex.
+    Raises: RuntimeError for a real tensor.
+    Source: torch.imag.
+    Example:
+        >>> gradlib.imag(gradlib.tensor([1 + 2j]))
+        tensor([2.])
+    """
 
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor:
     """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count.
@@ -845,6 +1761,9 @@ def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha:
         alpha: a factor.
     Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.index_add.
+    Example:
+        >>> gradlib.index_add(gradlib.zeros(3), 0, gradlib.tensor([0, 2, 0]), gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor([4., 0., 2.])
     """
 
 def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tensor:
@@ -855,6 +1774,9 @@ def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tenso
         dim, index, source: as for ``index_add``.
     Raises: RuntimeError for shapes and dtypes that do not fit, IndexError (on the CPU) for places outside.
     Source: torch.index_copy.
+    Example:
+        >>> gradlib.index_copy(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
 
 @overload
@@ -863,7 +1785,11 @@ def index_fill(input: Tensor, dim: _int, index: Tensor, value: _Operand) -> Tens
 
     Args:
         value: a number, or a 0-d tensor.
-    Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside. Source: torch.Tensor.index_fill.
+    Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside.
+    Source: torch.Tensor.index_fill.
+    Example:
+        >>> gradlib.index_fill(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), 1)
+        tensor([1., 0., 1.])
     """
 @overload
 def index_fill(input: Tensor, *, axis: _int, index: Tensor, value: _Operand) -> Tensor: ...
@@ -878,6 +1804,9 @@ def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ..
         accumulate: add instead of replace.
     Raises: RuntimeError for a dtype or shape that does not fit, IndexError (on the CPU) for places outside.
     Source: torch.Tensor.index_put_.
+    Example:
+        >>> gradlib.index_put(gradlib.zeros(3), (gradlib.tensor([0, 2]),), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
 
 def index_put_(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
@@ -887,7 +1816,15 @@ def index_put_(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, .
 def index_select(input: Tensor, dim: _int, index: Tensor) -> Tensor:
     """The slices at ``index`` (a vector of integers) along a dimension, as a copy.
 
-    Raises: IndexError for places outside (on the CPU), RuntimeError for an index that is no vector of integers. Source: torch.index_select.
+    Args:
+        input: any shape and dtype.
+        dim: the dimension.
+        index: (k,) of int64 or int32.
+    Raises: IndexError for places outside (on the CPU), RuntimeError for an index that is no vector of integers.
+    Source: torch.index_select.
+    Example:
+        >>> gradlib.index_select(gradlib.tensor([[1, 2], [3, 4]]), 0, gradlib.tensor([1]))
+        tensor([[3, 4]])
     """
 @overload
 def index_select(input: Tensor, *, axis: _int, index: Tensor) -> Tensor: ...
@@ -895,38 +1832,125 @@ def index_select(input: Tensor, *, axis: _int, index: Tensor) -> Tensor: ...
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The sum over the last dimension of both of the products of their elements; a product where one has no dimension.
 
-    Raises: RuntimeError for last dimensions of different sizes or for two dtypes. Source: torch.inner.
+    Args:
+        input: (..., n). other: (..., n), of the same dtype.
+    Raises: RuntimeError for last dimensions of different sizes or for two dtypes.
+    Source: torch.inner.
+    Example:
+        >>> gradlib.inner(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
+        tensor(11.)
     """
 
 def inverse(input: Tensor) -> Tensor:
-    """Another name of ``linalg.inv``."""
+    """Another name of ``linalg.inv``.
+
+    Args:
+        input: (..., n, n), or (..., m, n) for ``pinverse``; float or complex.
+    Source: torch.inverse.
+    Example:
+        >>> gradlib.inverse(2 * gradlib.eye(2))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.5000]])
+    """
 
 def is_complex(input: Tensor) -> _bool:
-    """Whether the elements are complex numbers. Source: torch.is_complex."""
+    """Whether the elements are complex numbers.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_complex.
+    Example:
+        >>> gradlib.is_complex(gradlib.tensor([1j]))
+        True
+    """
 
 def is_conj(input: Tensor) -> _bool:
-    """False: conjugates are computed at once. Source: torch.is_conj."""
+    """False: conjugates are computed at once.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_conj.
+    Example:
+        >>> gradlib.is_conj(gradlib.tensor([1j]))
+        False
+    """
 
 def is_floating_point(input: Tensor) -> _bool:
-    """Whether the elements are floating-point numbers. Source: torch.is_floating_point."""
+    """Whether the elements are floating-point numbers.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_floating_point.
+    Example:
+        >>> gradlib.is_floating_point(gradlib.tensor([1.0]))
+        True
+    """
 
 def is_inference(input: Tensor) -> _bool:
-    """Whether the tensor was made in inference mode. Source: torch.is_inference."""
+    """Whether the tensor was made in inference mode.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_inference.
+    Example:
+        >>> gradlib.is_inference(gradlib.tensor([1.0]))
+        False
+    """
 
 def is_neg(input: Tensor) -> _bool:
-    """False: negatives are computed at once. Source: torch.is_neg."""
+    """False: negatives are computed at once.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_neg.
+    Example:
+        >>> gradlib.is_neg(gradlib.tensor([-1.0]))
+        False
+    """
 
 def is_nonzero(input: Tensor) -> _bool:
-    """Whether the only element is not zero. Source: torch.is_nonzero."""
+    """Whether the only element is not zero.
+
+    Args:
+        input: one element.
+    Source: torch.is_nonzero.
+    Example:
+        >>> gradlib.is_nonzero(gradlib.tensor([2.0]))
+        True
+    """
 
 def is_same_size(input: Tensor, other: Tensor) -> _bool:
-    """Whether both have the same shape. Source: torch.is_same_size."""
+    """Whether both have the same shape.
+
+    Args:
+        input, other: tensors.
+    Source: torch.is_same_size.
+    Example:
+        >>> gradlib.is_same_size(gradlib.zeros(2), gradlib.ones(2))
+        True
+    """
 
 def is_signed(input: Tensor) -> _bool:
-    """Whether the dtype has negative numbers. Source: torch.is_signed."""
+    """Whether the dtype has negative numbers.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_signed.
+    Example:
+        >>> gradlib.is_signed(gradlib.tensor([1]))
+        True
+    """
 
 def is_tensor(obj: object) -> _bool:
-    """Whether obj is a Tensor. Source: torch.is_tensor."""
+    """Whether obj is a Tensor.
+
+    Args:
+        obj: anything.
+    Source: torch.is_tensor.
+    Example:
+        >>> gradlib.is_tensor([1.0])
+        False
+    """
 
 def isclose(input: Tensor, other: _Operand, rtol: _float | None = 1e-05, atol: _float | None = 1e-08, equal_nan: Any = False, *, out: Tensor | None = None) -> Tensor:
     """Whether |input - other| <= atol + rtol * |other| for each pair; equal infinities are close.
@@ -936,10 +1960,21 @@ def isclose(input: Tensor, other: _Operand, rtol: _float | None = 1e-05, atol: _
         equal_nan: count NaN as close to NaN.
     Raises: RuntimeError for a negative tolerance.
     Source: torch.isclose.
+    Example:
+        >>> gradlib.isclose(gradlib.tensor([1.0, 2.0]), gradlib.tensor([1.0 + 1e-7, 2.1]))
+        tensor([ True, False])
     """
 
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.isfinite.
+    Example:
+        >>> gradlib.isfinite(gradlib.tensor([1.0, gradlib.inf, gradlib.nan]))
+        tensor([ True, False, False])
+    """
 
 def isin(elements: Tensor, test_elements: _Operand, *, assume_unique: _bool = False, invert: _bool = False) -> Tensor:
     """Whether each element is one of the test elements.
@@ -950,13 +1985,32 @@ def isin(elements: Tensor, test_elements: _Operand, *, assume_unique: _bool = Fa
         invert: whether each element is none of them.
     Returns: bool, of the shape of ``elements``.
     Source: torch.isin.
+    Example:
+        >>> gradlib.isin(gradlib.tensor([1, 2, 3]), gradlib.tensor([2, 5]))
+        tensor([False,  True, False])
     """
 
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is infinite; for a complex one, whether either part is."""
+    """Whether each element is infinite; for a complex one, whether either part is.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.isinf.
+    Example:
+        >>> gradlib.isinf(gradlib.tensor([1.0, gradlib.inf, gradlib.nan]))
+        tensor([False,  True, False])
+    """
 
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is not a number; for a complex one, whether either part is."""
+    """Whether each element is not a number; for a complex one, whether either part is.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.isnan.
+    Example:
+        >>> gradlib.isnan(gradlib.tensor([1.0, gradlib.inf, gradlib.nan]))
+        tensor([False, False,  True])
+    """
 
 def kron(input: Tensor, other: _Operand) -> Tensor:
     """Kronecker's product: a copy of other, times that element, in the place of each element of input.
@@ -964,6 +2018,9 @@ def kron(input: Tensor, other: _Operand) -> Tensor:
     Args:
         input, other: the one of lower rank gets dimensions of size 1 in front.
     Source: torch.kron.
+    Example:
+        >>> gradlib.kron(gradlib.tensor([1, 2]), gradlib.tensor([1, 10]))
+        tensor([ 1, 10,  2, 20])
     """
 
 @overload
@@ -976,12 +2033,23 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, 
     Returns: the named tuple (values, indices), indices of dtype int64.
     Raises: RuntimeError for a k out of range.
     Source: torch.kthvalue.
+    Example:
+        >>> gradlib.kthvalue(gradlib.tensor([3, 1, 2]), 2).values
+        tensor(2)
     """
 @overload
 def kthvalue(input: Tensor, k: _int, *, axis: _int = -1, keepdims: _bool = False, out: Tensor | None = None) -> _KthValue: ...
 
 def le(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element of input is at most that of other."""
+    """Whether each element of input is at most that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.le.
+    Example:
+        >>> gradlib.le(gradlib.tensor([1, 2, 3]), 2)
+        tensor([ True,  True, False])
+    """
 
 def lerp(input: Tensor, end: _Operand, weight: _Operand, *, out: Tensor | None = None) -> Tensor:
     """input + weight * (end - input), exactly end for the weight 1.
@@ -989,34 +2057,95 @@ def lerp(input: Tensor, end: _Operand, weight: _Operand, *, out: Tensor | None =
     Args:
         weight: a number or a tensor that broadcasts with the others.
     Source: torch.lerp.
+    Example:
+        >>> gradlib.lerp(gradlib.tensor([0.0, 10.0]), gradlib.tensor([1.0, 20.0]), 0.5)
+        tensor([ 0.5000, 15.0000])
     """
 
 def less(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element of input is smaller than that of other."""
+    """Whether each element of input is smaller than that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.lt.
+    Example:
+        >>> gradlib.lt(gradlib.tensor([1, 2, 3]), 2)
+        tensor([ True, False, False])
+    """
 
 def less_equal(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element of input is at most that of other."""
+    """Whether each element of input is at most that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.le.
+    Example:
+        >>> gradlib.le(gradlib.tensor([1, 2, 3]), 2)
+        tensor([ True,  True, False])
+    """
 
 def linspace(start: Any, end: Tensor | None, steps: _int, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """``steps`` evenly spaced numbers from start to end, both included. Source: torch.linspace."""
+    """``steps`` evenly spaced numbers from start to end, both included.
+
+    Args:
+        start, end: the first and the last number.
+        steps: how many.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.linspace.
+    Example:
+        >>> gradlib.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
 
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Natural logarithm of each element."""
+    """Natural logarithm of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.log.
+    Example:
+        >>> gradlib.log(gradlib.tensor([1.0, gradlib.e]))
+        tensor([0., 1.])
+    """
 
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Logarithm to base 10 of each element."""
+    """Logarithm to base 10 of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.log10.
+    Example:
+        >>> gradlib.log10(gradlib.tensor([1.0, 100.0]))
+        tensor([0., 2.])
+    """
 
 def log10_(input: Tensor) -> Tensor:
     """``log10`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log(1 + x) of each element, exact also near 0."""
+    """log(1 + x) of each element, exact also near 0.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.log1p.
+    Example:
+        >>> gradlib.log1p(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.6931])
+    """
 
 def log1p_(input: Tensor) -> Tensor:
     """``log1p`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Logarithm to base 2 of each element."""
+    """Logarithm to base 2 of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.log2.
+    Example:
+        >>> gradlib.log2(gradlib.tensor([1.0, 8.0]))
+        tensor([0., 3.])
+    """
 
 def log2_(input: Tensor) -> Tensor:
     """``log2`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1026,12 +2155,26 @@ def log_(input: Tensor) -> Tensor:
 
 @overload
 def log_softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there. Source: torch.log_softmax."""
+    """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there.
+
+    Source: torch.log_softmax.
+    Example:
+        >>> gradlib.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
 @overload
 def log_softmax(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def logaddexp(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """log(exp(input) + exp(other)) without overflow on the way."""
+    """log(exp(input) + exp(other)) without overflow on the way.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; float or complex; bools and integers become the default float dtype.
+    Source: torch.logaddexp.
+    Example:
+        >>> gradlib.logaddexp(gradlib.tensor([1000.0]), gradlib.tensor([1000.0]))
+        tensor([1000.6932])
+    """
 
 @overload
 def logcumsumexp(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
@@ -1041,24 +2184,70 @@ def logcumsumexp(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None)
         input: any shape, float or complex dtype.
     Raises: NotImplementedError for integers and bools.
     Source: torch.logcumsumexp.
+    Example:
+        >>> gradlib.logcumsumexp(gradlib.tensor([0.0, 0.0]), 0)
+        tensor([0.0000, 0.6931])
     """
 @overload
 def logcumsumexp(input: Tensor, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
 
 def logical_and(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether both elements of each pair are nonzero."""
+    """Whether both elements of each pair are nonzero.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.logical_and.
+    Example:
+        >>> gradlib.logical_and(gradlib.tensor([0, 1, 2]), gradlib.tensor([1, 0, 3]))
+        tensor([False, False,  True])
+    """
 
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element is zero."""
+    """Whether each element is zero.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.logical_not.
+    Example:
+        >>> gradlib.logical_not(gradlib.tensor([0, 1, 2]))
+        tensor([ True, False, False])
+    """
 
 def logical_or(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether any element of each pair is nonzero."""
+    """Whether any element of each pair is nonzero.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.logical_or.
+    Example:
+        >>> gradlib.logical_or(gradlib.tensor([0, 0, 2]), gradlib.tensor([1, 0, 3]))
+        tensor([ True, False,  True])
+    """
 
 def logical_xor(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether exactly one element of each pair is nonzero."""
+    """Whether exactly one element of each pair is nonzero.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.logical_xor.
+    Example:
+        >>> gradlib.logical_xor(gradlib.tensor([0, 1, 2]), gradlib.tensor([1, 0, 3]))
+        tensor([ True,  True, False])
+    """
 
 def logspace(start: Any, end: Tensor | None, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """``steps`` numbers from base**start to base**end, evenly spaced on a logarithmic scale. Source: torch.logspace."""
+    """``steps`` numbers from base**start to base**end, evenly spaced on a logarithmic scale.
+
+    Args:
+        start, end: the exponents of the first and the last number.
+        steps: how many.
+        base: what is raised to them.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.logspace.
+    Example:
+        >>> gradlib.logspace(0, 2, 3)
+        tensor([  1.,  10., 100.])
+    """
 
 @overload
 def logsumexp(input: Tensor, dim: _Dims | None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -1068,12 +2257,23 @@ def logsumexp(input: Tensor, dim: _Dims | None, keepdim: _bool = False, *, out: 
         input: any shape; integers become the default float dtype.
         dim, keepdim: as in ``sum``.
     Source: torch.logsumexp.
+    Example:
+        >>> gradlib.logsumexp(gradlib.tensor([0.0, 0.0]), dim=0)
+        tensor(0.6931)
     """
 @overload
 def logsumexp(input: Tensor, *, axis: _Dims | None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 def lt(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether each element of input is smaller than that of other."""
+    """Whether each element of input is smaller than that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.lt.
+    Example:
+        >>> gradlib.lt(gradlib.tensor([1, 2, 3]), 2)
+        tensor([ True, False, False])
+    """
 
 def masked_fill(input: Tensor, mask: Tensor, value: _Operand, *, out: Tensor | None = None) -> Tensor:
     """The input with one value where mask holds.
@@ -1083,6 +2283,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: _Operand, *, out: Tensor | N
         mask: bool; broadcasts with input.
         value: a number or a 0-d tensor; it takes input's dtype.
     Source: torch.Tensor.masked_fill.
+    Example:
+        >>> gradlib.masked_fill(gradlib.tensor([1, 2, 3]), gradlib.tensor([True, False, True]), 0)
+        tensor([0, 2, 0])
     """
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -1092,13 +2295,23 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         input: any tensor.
         mask: bool; broadcasts with input.
         source: of input's dtype, with at least as many elements as mask has True (checked on the CPU).
-    Raises: RuntimeError for too few elements or another dtype. Source: torch.Tensor.masked_scatter.
+    Raises: RuntimeError for too few elements or another dtype.
+    Source: torch.Tensor.masked_scatter.
+    Example:
+        >>> gradlib.masked_scatter(gradlib.zeros(3), gradlib.tensor([True, False, True]), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device.
 
+    Args:
+        input: any shape and dtype.
+        mask: bool, broadcasts with input.
     Source: torch.masked_select.
+    Example:
+        >>> gradlib.masked_select(gradlib.tensor([1, 2, 3]), gradlib.tensor([True, False, True]))
+        tensor([1, 3])
     """
 
 def matmul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
@@ -1110,6 +2323,9 @@ def matmul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tens
     Returns: (..., n, m), without the dimension of a vector; a 0-d tensor for two vectors.
     Raises: RuntimeError for shapes that do not meet or dtypes that differ, NotImplementedError for bools.
     Source: torch.matmul.
+    Example:
+        >>> gradlib.matmul(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
 
 def matrix_power(A: Tensor, n: _int) -> Tensor:
@@ -1118,7 +2334,12 @@ def matrix_power(A: Tensor, n: _int) -> Tensor:
     Args:
         A: (..., m, m).
         n: any integer; 0 gives identities.
-    Raises: RuntimeError for other shapes, LinAlgError (on the CPU) when there is no inverse. Source: torch.linalg.matrix_power.
+    Raises: RuntimeError for other shapes, LinAlgError (on the CPU) when there is no inverse.
+    Source: torch.linalg.matrix_power.
+    Example:
+        >>> gradlib.linalg.matrix_power(2 * gradlib.eye(2), 3)
+        tensor([[8., 0.],
+                [0., 8.]])
     """
 
 @overload
@@ -1135,6 +2356,10 @@ def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Returns: a tensor, or the named tuple (values, indices), indices of dtype int64.
     Raises: RuntimeError or IndexError when there is nothing to choose from.
     Source: torch.max.
+    Example:
+        >>> values, indices = gradlib.max(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        >>> values, indices
+        (tensor([5, 3]), tensor([1, 0]))
     """
 @overload
 def max(input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _Max: ...
@@ -1144,7 +2369,15 @@ def max(input: Tensor, *, axis: _int, keepdims: _bool = False) -> _Max: ...
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def maximum(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The larger of each pair of elements, NaN if either is; equal elements share the gradient."""
+    """The larger of each pair of elements, NaN if either is; equal elements share the gradient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.maximum.
+    Example:
+        >>> gradlib.maximum(gradlib.tensor([1, 5]), gradlib.tensor([3, 2]))
+        tensor([3, 5])
+    """
 
 @overload
 def mean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1155,6 +2388,9 @@ def mean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype:
         dim, keepdim, dtype: as in ``sum``.
     Raises: RuntimeError for integers and bools without ``dtype``.
     Source: torch.mean.
+    Example:
+        >>> gradlib.mean(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+        tensor([2., 3.])
     """
 @overload
 def mean(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
@@ -1168,6 +2404,9 @@ def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         keepdim: leave the dimension with size 1.
     Returns: a 0-d tensor (whose gradient goes in equal parts to all elements of that value), or the named tuple (values, indices).
     Source: torch.median.
+    Example:
+        >>> gradlib.median(gradlib.tensor([3.0, 1.0, 2.0]))
+        tensor(2.)
     """
 @overload
 def median(input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _Median: ...
@@ -1181,11 +2420,26 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: _str = 'ij') -> tupl
         tensors: vectors or numbers of one dtype.
         indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
     Source: torch.meshgrid.
+    Example:
+        >>> rows, columns = gradlib.meshgrid(gradlib.arange(2), gradlib.arange(3), indexing="ij")
+        >>> rows
+        tensor([[0, 0, 0],
+                [1, 1, 1]])
     """
 
 @overload
 def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Smallest element: of all, along one dimension, or of each pair. Arguments and results as in ``max``. Source: torch.min."""
+    """Smallest element: of all, along one dimension, or of each pair. Arguments and results as in ``max``.
+
+    Args:
+        input: any shape, real dtype.
+        dim, keepdim, other: as in ``max``.
+    Source: torch.min.
+    Example:
+        >>> values, indices = gradlib.min(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        >>> values, indices
+        (tensor([1, 2]), tensor([0, 1]))
+    """
 @overload
 def min(input: Tensor, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _Min: ...
 @overload
@@ -1194,29 +2448,62 @@ def min(input: Tensor, *, axis: _int, keepdims: _bool = False) -> _Min: ...
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def minimum(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """The smaller of each pair of elements, NaN if either is; equal elements share the gradient."""
+    """The smaller of each pair of elements, NaN if either is; equal elements share the gradient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.minimum.
+    Example:
+        >>> gradlib.minimum(gradlib.tensor([1, 5]), gradlib.tensor([3, 2]))
+        tensor([1, 2])
+    """
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of two matrices, without broadcasting: (n, k) by (k, m). Source: torch.mm."""
+    """Product of two matrices, without broadcasting: (n, k) by (k, m).
+
+    Args:
+        input: (n, m). mat2: (m, p), of the same dtype.
+    Source: torch.mm.
+    Example:
+        >>> gradlib.mm(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0], [4.0]]))
+        tensor([[11.]])
+    """
 
 def moveaxis(input: Tensor, source: _int | Sequence[_int], destination: _Shape) -> Tensor:
-    """Some dimensions moved to other places, the rest in their order. Source: torch.movedim.
+    """Some dimensions moved to other places, the rest in their order.
 
     Args:
         source, destination: a dimension or a tuple of them, and where each goes.
     Raises: RuntimeError when the two differ in length or name a dimension twice.
+    Source: torch.movedim.
+    Example:
+        >>> gradlib.movedim(gradlib.zeros(2, 3, 4), 0, -1).shape
+        gradlib.Size([3, 4, 2])
     """
 
 def movedim(input: Tensor, source: _int | Sequence[_int], destination: _Shape) -> Tensor:
-    """Some dimensions moved to other places, the rest in their order. Source: torch.movedim.
+    """Some dimensions moved to other places, the rest in their order.
 
     Args:
         source, destination: a dimension or a tuple of them, and where each goes.
     Raises: RuntimeError when the two differ in length or name a dimension twice.
+    Source: torch.movedim.
+    Example:
+        >>> gradlib.movedim(gradlib.zeros(2, 3, 4), 0, -1).shape
+        gradlib.Size([3, 4, 2])
     """
 
 def mul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Product of each pair of elements."""
+    """Product of each pair of elements.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.mul.
+    Example:
+        >>> gradlib.mul(gradlib.tensor([1, 2]), gradlib.tensor([[3], [4]]))
+        tensor([[3, 6],
+                [4, 8]])
+    """
 
 def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
     """Positions drawn with the given weights.
@@ -1228,13 +2515,33 @@ def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *,
     Returns: int64 positions of shape (num_samples,) or (rows, num_samples).
     Raises: RuntimeError for weights (not looked at on a CUDA device) or a number of samples that make no sense.
     Source: torch.multinomial.
+    Example:
+        >>> gradlib.multinomial(gradlib.tensor([0.0, 1.0]), 3, replacement=True)
+        tensor([1, 1, 1])
     """
 
 def multiply(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Product of each pair of elements."""
+    """Product of each pair of elements.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.mul.
+    Example:
+        >>> gradlib.mul(gradlib.tensor([1, 2]), gradlib.tensor([[3], [4]]))
+        tensor([[3, 6],
+                [4, 8]])
+    """
 
 def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """Product of a matrix (n, k) and a vector (k,). Source: torch.mv."""
+    """Product of a matrix (n, k) and a vector (k,).
+
+    Args:
+        input: (n, m). vec: (m,), of the same dtype.
+    Source: torch.mv.
+    Example:
+        >>> gradlib.mv(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
+    """
 
 def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Each element, NaN and infinities replaced (each part of a complex one).
@@ -1243,6 +2550,9 @@ def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None =
         nan: in place of NaN, 0 when left out.
         posinf, neginf: in place of the infinities; the largest and the smallest finite number when left out.
     Source: torch.nan_to_num.
+    Example:
+        >>> gradlib.nan_to_num(gradlib.tensor([1.0, gradlib.nan]), nan=0.0)
+        tensor([1., 0.])
     """
 
 def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
@@ -1250,13 +2560,31 @@ def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None 
 
 @overload
 def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None) -> Tensor:
-    """Mean over ``dim`` of the elements that are not NaN; NaN where there are none. Source: torch.nanmean."""
+    """Mean over ``dim`` of the elements that are not NaN; NaN where there are none.
+
+    Args:
+        input: any shape; float (nansum: integers too).
+        dim, keepdim, dtype: as in ``sum``.
+    Source: torch.nanmean.
+    Example:
+        >>> gradlib.nanmean(gradlib.tensor([1.0, gradlib.nan, 3.0]))
+        tensor(2.)
+    """
 @overload
 def nanmean(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
 
 @overload
 def nansum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise. Source: torch.nansum."""
+    """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise.
+
+    Args:
+        input: any shape; float (nansum: integers too).
+        dim, keepdim, dtype: as in ``sum``.
+    Source: torch.nansum.
+    Example:
+        >>> gradlib.nansum(gradlib.tensor([1.0, gradlib.nan, 3.0]))
+        tensor(4.)
+    """
 @overload
 def nansum(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1268,21 +2596,48 @@ def narrow(input: Tensor, dim: _int, start: _int | Tensor, length: _int) -> Tens
         start: where to begin; negative numbers count from the end; a 0-d integer tensor is read.
     Raises: IndexError or RuntimeError for a slice that is not within the tensor.
     Source: torch.narrow.
+    Example:
+        >>> gradlib.narrow(gradlib.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
     """
 @overload
 def narrow(input: Tensor, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor: ...
 
 def ne(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether the elements of each pair differ."""
+    """Whether the elements of each pair differ.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.ne.
+    Example:
+        >>> gradlib.ne(gradlib.tensor([1, 2]), gradlib.tensor([1, 3]))
+        tensor([False,  True])
+    """
 
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Minus each element."""
+    """Minus each element.
+
+    Args:
+        input: any shape; integer, float or complex.
+    Source: torch.neg.
+    Example:
+        >>> gradlib.neg(gradlib.tensor([1, -2]))
+        tensor([-1,  2])
+    """
 
 def neg_(input: Tensor) -> Tensor:
     """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Minus each element."""
+    """Minus each element.
+
+    Args:
+        input: any shape; integer, float or complex.
+    Source: torch.neg.
+    Example:
+        >>> gradlib.neg(gradlib.tensor([1, -2]))
+        tensor([-1,  2])
+    """
 
 def negative_(input: Tensor) -> Tensor:
     """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1295,6 +2650,10 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor:
         as_tuple: give one vector per dimension, ready to index with, instead of one row per element.
     Returns: int64, (count, ndim); or ndim vectors. How many there are has to be copied from a CUDA device.
     Source: torch.nonzero.
+    Example:
+        >>> gradlib.nonzero(gradlib.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
     """
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
@@ -1309,6 +2668,9 @@ def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _
         dim, keepdim, dtype: as in ``sum``.
     Raises: RuntimeError for integers and for a p that is none of these.
     Source: torch.norm.
+    Example:
+        >>> gradlib.norm(gradlib.tensor([3.0, 4.0]))
+        tensor(5.)
     """
 @overload
 def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
@@ -1321,42 +2683,116 @@ def normal(mean: Any, std: Any = 1.0, size: _Shape | None = None, *, generator: 
         size: the shape, when both are numbers.
     Raises: RuntimeError for a negative standard deviation.
     Source: torch.normal.
+    Example:
+        >>> gradlib.normal(0.0, 1.0, (2, 3)).shape
+        gradlib.Size([2, 3])
     """
 
 def not_equal(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """Whether the elements of each pair differ."""
+    """Whether the elements of each pair differ.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.ne.
+    Example:
+        >>> gradlib.ne(gradlib.tensor([1, 2]), gradlib.tensor([1, 3]))
+        tensor([False,  True])
+    """
 
 def numel(input: Tensor) -> _int:
-    """How many elements there are. Source: torch.numel."""
+    """How many elements there are.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.numel.
+    Example:
+        >>> gradlib.numel(gradlib.zeros(2, 3))
+        6
+    """
 
 def ones(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """A tensor of ones: ``ones(2, 3)`` or ``ones((2, 3))``. Source: torch.ones."""
+    """A tensor of ones: ``ones(2, 3)`` or ``ones((2, 3))``.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.ones.
+    Example:
+        >>> gradlib.ones(2, 2)
+        tensor([[1., 1.],
+                [1., 1.]])
+    """
 
 def ones_like(input: Tensor, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """Ones with the input's shape, dtype, device and memory order. Source: torch.ones_like."""
+    """Ones with the input's shape, dtype, device and memory order.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.ones_like.
+    Example:
+        >>> gradlib.ones_like(gradlib.tensor([1, 2]))
+        tensor([1, 1])
+    """
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """All products of an element of one vector (n,) with one of another (m,): (n, m). Source: torch.outer."""
+    """All products of an element of one vector (n,) with one of another (m,): (n, m).
+
+    Args:
+        input: (n,). vec2: (m,). Any dtype.
+    Source: torch.outer.
+    Example:
+        >>> gradlib.outer(gradlib.tensor([1, 2]), gradlib.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+    """
 
 def permute(input: Tensor, dims: _Shape, *, out: Tensor | None = None) -> Tensor:
-    """The dimensions in another order. Source: torch.permute.
+    """The dimensions in another order.
 
     Args:
         dims: for each dimension of the result, which one of the input it is.
     Raises: RuntimeError unless dims names every dimension once.
+    Source: torch.permute.
+    Example:
+        >>> gradlib.permute(gradlib.zeros(2, 3, 4), (2, 0, 1)).shape
+        gradlib.Size([4, 2, 3])
     """
 
 def pinverse(input: Tensor, rcond: _float = 1e-15) -> Tensor:
-    """``linalg.pinv`` with an rtol of 1e-15. Source: torch.pinverse."""
+    """``linalg.pinv`` with an rtol of 1e-15.
+
+    Args:
+        input: (..., n, n), or (..., m, n) for ``pinverse``; float or complex.
+    Source: torch.pinverse.
+    Example:
+        >>> gradlib.pinverse(gradlib.tensor([[2.0], [0.0]]))
+        tensor([[0.5000, 0.0000]])
+    """
 
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself. Raises: RuntimeError for bool. Source: torch.positive."""
+    """The tensor itself.
+
+    Args:
+        input: any shape; integer, float or complex.
+    Raises: RuntimeError for bool.
+    Source: torch.positive.
+    Example:
+        >>> gradlib.positive(gradlib.tensor([1, -2]))
+        tensor([ 1, -2])
+    """
 
 def pow(input: _Operand, exponent: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Each element of input to the power of that of exponent.
 
+    Args:
+        input, exponent: tensors that broadcast together, or numbers, one of them a tensor.
     Raises: RuntimeError for integers to a negative number.
     Source: torch.pow.
+    Example:
+        >>> gradlib.pow(gradlib.tensor([2.0, 3.0]), 2)
+        tensor([4., 9.])
     """
 
 @overload
@@ -1368,15 +2804,38 @@ def prod(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype:
         dim: the dimension to multiply along; None for all.
         keepdim, dtype: as in ``sum``.
     Source: torch.prod.
+    Example:
+        >>> gradlib.prod(gradlib.tensor([[1, 2], [3, 4]]), dim=1)
+        tensor([ 2, 12])
     """
 @overload
 def prod(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def rand(*size: _Shape, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """Uniform numbers in [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``. Source: torch.rand."""
+    """Uniform numbers in [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.rand.
+    Example:
+        >>> gradlib.rand(2, 3).shape
+        gradlib.Size([2, 3])
+    """
 
 def rand_like(input: Tensor, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """Uniform numbers in [0, 1) with the input's shape, dtype and device. Source: torch.rand_like."""
+    """Uniform numbers in [0, 1) with the input's shape, dtype and device.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        generator: where the numbers come from; the device's own when left out.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.rand_like.
+    Example:
+        >>> gradlib.rand_like(gradlib.zeros(2, 3)).shape
+        gradlib.Size([2, 3])
+    """
 
 def randint(low: _int, high: Any = None, size: _Shape | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
     """Integers from low (0 when left out) up to but not including high.
@@ -1386,40 +2845,126 @@ def randint(low: _int, high: Any = None, size: _Shape | None = None, *, generato
         dtype: int64 when left out.
     Raises: RuntimeError unless low < high.
     Source: torch.randint.
+    Example:
+        >>> gradlib.randint(0, 10, (2, 3)).shape
+        gradlib.Size([2, 3])
     """
 
 def randint_like(input: Tensor, low: _int, high: _int | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """Integers from low (0 when left out) up to high, with the input's shape, dtype and device. Source: torch.randint_like."""
+    """Integers from low (0 when left out) up to high, with the input's shape, dtype and device.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        low, high: numbers are at least low and less than high; one number is high, and low is 0.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.randint_like.
+    Example:
+        >>> gradlib.randint_like(gradlib.zeros(2, 3), 10).shape
+        gradlib.Size([2, 3])
+    """
 
 def randn(*size: _Shape, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """Normal numbers with mean 0 and variance 1: ``randn(2, 3)`` or ``randn((2, 3))``. Source: torch.randn."""
+    """Normal numbers with mean 0 and variance 1: ``randn(2, 3)`` or ``randn((2, 3))``.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.randn.
+    Example:
+        >>> gradlib.randn(2, 3).shape
+        gradlib.Size([2, 3])
+    """
 
 def randn_like(input: Tensor, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """Normal numbers with the input's shape, dtype and device. Source: torch.randn_like."""
+    """Normal numbers with the input's shape, dtype and device.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        generator: where the numbers come from; the device's own when left out.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.randn_like.
+    Example:
+        >>> gradlib.randn_like(gradlib.zeros(2, 3)).shape
+        gradlib.Size([2, 3])
+    """
 
 def randperm(n: _int, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None) -> Tensor:
-    """The integers from 0 to n - 1 in random order. Source: torch.randperm."""
+    """The integers from 0 to n - 1 in random order.
+
+    Args:
+        n: how many numbers.
+        generator: where they come from.
+        dtype: int64 when left out.
+        device: as in ``tensor``.
+    Source: torch.randperm.
+    Example:
+        >>> gradlib.randperm(3).sort().values
+        tensor([0, 1, 2])
+    """
 
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension, row-major; a view where the memory allows it. Source: torch.ravel."""
+    """All elements in one dimension, row-major; a view where the memory allows it.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.ravel.
+    Example:
+        >>> gradlib.ravel(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+    """
 
 def real(input: Tensor) -> Tensor:
-    """The real part of each element as a view; a real tensor itself. Source: torch.real."""
+    """The real part of each element as a view; a real tensor itself.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.real.
+    Example:
+        >>> gradlib.real(gradlib.tensor([1 + 2j]))
+        tensor([1.])
+    """
 
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """One over each element."""
+    """One over each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.reciprocal.
+    Example:
+        >>> gradlib.reciprocal(gradlib.tensor([2.0, 4.0]))
+        tensor([0.5000, 0.2500])
+    """
 
 def reciprocal_(input: Tensor) -> Tensor:
     """``reciprocal`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def relu(input: Tensor, inplace: _bool = False) -> Tensor:
-    """Each element, or 0 where it is negative; the derivative at 0 is 0. Source: torch.nn.functional.relu."""
+    """Each element, or 0 where it is negative; the derivative at 0 is 0.
+
+    Args:
+        input: any shape; integer or float.
+        inplace: write the result into input.
+    Source: torch.nn.functional.relu.
+    Example:
+        >>> gradlib.relu(gradlib.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
 def relu_(input: Tensor) -> Tensor:
     """``relu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def remainder(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """What floor division leaves over, with the sign of other. Raises: RuntimeError for integers divided by zero."""
+    """What floor division leaves over, with the sign of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; integer or float.
+    Raises: RuntimeError for integers divided by zero.
+    Source: torch.remainder.
+    Example:
+        >>> gradlib.remainder(gradlib.tensor([7, -7]), 3)
+        tensor([1, 2])
+    """
 
 @overload
 def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
@@ -1431,6 +2976,9 @@ def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, dim: 
         output_size: the resulting size where it is known; a CUDA device then need not tell the host.
     Raises: RuntimeError for negative repeats or a wrong number of them.
     Source: torch.repeat_interleave.
+    Example:
+        >>> gradlib.repeat_interleave(gradlib.tensor([1, 2]), 2)
+        tensor([1, 1, 2, 2])
     """
 @overload
 def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, *, axis: _int | None = None, output_size: _int | None = None) -> Tensor: ...
@@ -1442,16 +2990,47 @@ def reshape(input: Tensor, shape: _Shape, *, out: Tensor | None = None) -> Tenso
         shape: sizes whose product is the number of elements; one of them may be -1, which stands for what is left.
     Raises: RuntimeError for a shape of another number of elements.
     Source: torch.reshape.
+    Example:
+        >>> gradlib.reshape(gradlib.arange(6), (2, -1))
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
     """
 
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
-    """``reshape`` to the shape of another tensor."""
+    """``reshape`` to the shape of another tensor.
+
+    Args:
+        input: any shape and dtype.
+        other: the tensor whose shape it takes, with as many elements.
+    Source: torch.reshape_as.
+    Example:
+        >>> gradlib.reshape_as(gradlib.arange(4), gradlib.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
-    """``resize_`` to the size of another tensor. Source: torch.Tensor.resize_as_."""
+    """``resize_`` to the size of another tensor.
+
+    Args:
+        self: any shape and dtype.
+        the_template: the tensor whose shape it takes.
+    Source: torch.Tensor.resize_as_.
+    Example:
+        >>> gradlib.resize_as_(gradlib.arange(4), gradlib.zeros(2)).shape
+        gradlib.Size([2])
+    """
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself, since conjugates are always computed here. Source: torch.resolve_conj."""
+    """The tensor itself, since conjugates are always computed here.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.resolve_conj.
+    Example:
+        >>> gradlib.resolve_conj(gradlib.tensor([1 + 2j]))
+        tensor([1.+2.j])
+    """
 
 def roll(input: Tensor, shifts: _Shape, dims: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
     """Elements moved along dimensions; those that fall off the end come back at the beginning.
@@ -1460,31 +3039,89 @@ def roll(input: Tensor, shifts: _Shape, dims: _Dims | None = None, *, out: Tenso
         shifts: how far, one number or one for each of dims.
         dims: along which; the flattened tensor when left out.
     Source: torch.roll.
+    Example:
+        >>> gradlib.roll(gradlib.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
     """
 
 def rot90(input: Tensor, k: _int = 1, dims: _Shape = ...) -> Tensor:
-    """A quarter turn, k times, in the plane of two dimensions, from the first towards the second. Source: torch.rot90."""
+    """A quarter turn, k times, in the plane of two dimensions, from the first towards the second.
+
+    Args:
+        input: at least 2 dimensions.
+        k: how many quarter turns.
+        dims: the plane, from the first dimension to the second.
+    Source: torch.rot90.
+    Example:
+        >>> gradlib.rot90(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
+    """
 
 def round(input: Tensor, decimals: Any = 0, *, out: Tensor | None = None) -> Tensor:
-    """The nearest number with that many decimals (tens for -1); halves go to the even neighbour."""
+    """The nearest number with that many decimals (tens for -1); halves go to the even neighbour.
+
+    Args:
+        input: any shape; integer or float.
+        decimals: how many places are kept behind the point; 0 for integers.
+    Source: torch.round.
+    Example:
+        >>> gradlib.round(gradlib.tensor([0.5, 1.5, 2.345]), decimals=2)
+        tensor([0.5000, 1.5000, 2.3400])
+    """
 
 def round_(input: Tensor, decimals: Any = 0) -> Tensor:
     """``round`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def row_stack(tensors: Sequence[Any]) -> Tensor:
-    """Tensors one above another: along dimension 0, vectors as rows. Source: torch.vstack."""
+    """Tensors one above another: along dimension 0, vectors as rows.
+
+    Args:
+        tensors: of sizes that differ along dimension 0 only.
+    Source: torch.vstack.
+    Example:
+        >>> gradlib.vstack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[1, 2],
+                [3, 4]])
+    """
 
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """One over the square root of each element."""
+    """One over the square root of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.rsqrt.
+    Example:
+        >>> gradlib.rsqrt(gradlib.tensor([4.0, 16.0]))
+        tensor([0.5000, 0.2500])
+    """
 
 def rsqrt_(input: Tensor) -> Tensor:
     """``rsqrt`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def rsub(input: _Operand, other: _Operand, *, alpha: _Number = 1) -> Tensor:
-    """other - alpha * input. Source: torch.rsub."""
+    """other - alpha * input.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+        alpha: a factor, of no higher kind than the result.
+    Source: torch.rsub.
+    Example:
+        >>> gradlib.rsub(gradlib.tensor([1, 2]), 10)
+        tensor([9, 8])
+    """
 
 def scalar_tensor(s: Any, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """A 0-d tensor of the default dtype (unless another is given) holding one number."""
+    """A 0-d tensor of the default dtype (unless another is given) holding one number.
+
+    Args:
+        s: a number.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.scalar_tensor.
+    Example:
+        >>> gradlib.scalar_tensor(2)
+        tensor(2.)
+    """
 
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None) -> Tensor:
     """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
@@ -1497,6 +3134,9 @@ def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | Non
         reduce: "add" or "multiply" instead of replacing; torch gives these no gradient, gradlib does.
     Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.scatter.
+    Example:
+        >>> gradlib.scatter(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
 
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
@@ -1509,6 +3149,9 @@ def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         src: what to add, of input's dtype.
     Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.scatter_add.
+    Example:
+        >>> gradlib.scatter_add(gradlib.zeros(3), 0, gradlib.tensor([0, 0, 2]), gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor([3., 0., 3.])
     """
 
 @overload
@@ -1521,6 +3164,9 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
         include_self: whether input's element takes part where src writes; elsewhere it stays in any case.
     Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.scatter_reduce; the gradients of amax and amin are shared evenly among equals.
+    Example:
+        >>> gradlib.scatter_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0, 1]), gradlib.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 4.])
     """
 @overload
 def scatter_reduce(input: Tensor, *, axis: _int, index: Tensor, src: Tensor, reduce: _str, include_self: _bool = True) -> Tensor: ...
@@ -1535,35 +3181,90 @@ def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool =
         right: behind equal elements instead of before them.
         side: "left" or "right", the same in words.
         sorter: the places that put sorted_sequence in order, when it is not.
-    Raises: RuntimeError for shapes that do not fit and for right against side. Source: torch.searchsorted.
+    Raises: RuntimeError for shapes that do not fit and for right against side.
+    Source: torch.searchsorted.
+    Example:
+        >>> gradlib.searchsorted(gradlib.tensor([1, 3, 5]), gradlib.tensor([2, 5]))
+        tensor([1, 2])
     """
 
 @overload
 def select(input: Tensor, dim: _int, index: _int | Tensor) -> Tensor:
-    """One position along a dimension, which disappears; a view. Raises: IndexError outside the tensor. Source: torch.select."""
+    """One position along a dimension, which disappears; a view.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimension that goes.
+        index: the place in it.
+    Raises: IndexError outside the tensor.
+    Source: torch.select.
+    Example:
+        >>> gradlib.select(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([3, 4])
+    """
 @overload
 def select(input: Tensor, *, axis: _int, index: _int | Tensor) -> Tensor: ...
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element divided by its size, 0 where it is 0; the sign of real numbers."""
+    """Each element divided by its size, 0 where it is 0; the sign of real numbers.
+
+    Args:
+        input: any shape; any dtype.
+    Source: torch.sgn.
+    Example:
+        >>> gradlib.sgn(gradlib.tensor([3 + 4j, 0j]))
+        tensor([0.6000+0.8000j, 0.0000+0.0000j])
+    """
 
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """1 / (1 + exp(-x)) of each element, exact in both tails."""
+    """1 / (1 + exp(-x)) of each element, exact in both tails.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sigmoid.
+    Example:
+        >>> gradlib.sigmoid(gradlib.tensor([0.0, 2.0]))
+        tensor([0.5000, 0.8808])
+    """
 
 def sigmoid_(input: Tensor) -> Tensor:
     """``sigmoid`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """-1, 0 or 1 by the sign of each element; 0 for NaN, as torch has it."""
+    """-1, 0 or 1 by the sign of each element; 0 for NaN, as torch has it.
+
+    Args:
+        input: any shape; bool, integer or float.
+    Source: torch.sign.
+    Example:
+        >>> gradlib.sign(gradlib.tensor([-2.0, 0.0, 3.0]))
+        tensor([-1.,  0.,  1.])
+    """
 
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Sine of each element, in radians."""
+    """Sine of each element, in radians.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sin.
+    Example:
+        >>> gradlib.sin(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8415])
+    """
 
 def sin_(input: Tensor) -> Tensor:
     """``sin`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Hyperbolic sine of each element."""
+    """Hyperbolic sine of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sinh.
+    Example:
+        >>> gradlib.sinh(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.1752])
+    """
 
 def sinh_(input: Tensor) -> Tensor:
     """``sinh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1574,7 +3275,11 @@ def slogdet(A: Tensor) -> _Slogdet:
     Args:
         A: (..., n, n), float or complex.
     Returns: the named tuple (sign, of modulus 1 or zero; logabsdet, real, -inf for a singular matrix, where there is no derivative).
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.slogdet.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.slogdet.
+    Example:
+        >>> gradlib.linalg.slogdet(2 * gradlib.eye(2)).logabsdet
+        tensor(1.3863)
     """
 
 @overload
@@ -1587,6 +3292,9 @@ def softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, ou
         dtype: convert the input to this dtype first.
     Raises: NotImplementedError for other dtypes.
     Source: torch.softmax.
+    Example:
+        >>> gradlib.softmax(gradlib.tensor([0.0, 0.0, 1.0]), dim=0)
+        tensor([0.2119, 0.2119, 0.5761])
     """
 @overload
 def softmax(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
@@ -1602,6 +3310,10 @@ def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool
     Returns: the named tuple (values, indices), indices of dtype int64.
     Raises: NotImplementedError for complex numbers.
     Source: torch.sort.
+    Example:
+        >>> values, indices = gradlib.sort(gradlib.tensor([3, 1, 2]))
+        >>> values, indices
+        (tensor([1, 2, 3]), tensor([1, 2, 0]))
     """
 @overload
 def sort(input: Tensor, *, axis: _int = -1, descending: _bool = False, stable: _bool = False, out: Tensor | None = None) -> _Sort: ...
@@ -1613,6 +3325,9 @@ def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _i
     Args:
         split_size_or_sections: the size of every slice (the last one may be smaller), or a list of sizes.
     Source: torch.split.
+    Example:
+        >>> gradlib.split(gradlib.arange(5), 2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
 @overload
 def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], *, axis: _int = 0) -> tuple[Tensor, ...]: ...
@@ -1621,52 +3336,126 @@ def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], *, axis
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: _Dims | None = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
     """Consecutive slices of the given sizes along a dimension, as views.
 
-    Raises: RuntimeError unless the sizes add up to the dimension's. Source: torch.split_with_sizes.
+    Args:
+        input: any shape and dtype.
+        split_sizes: the sizes, which add up to the dimension's.
+        dim: the dimension that is cut.
+    Raises: RuntimeError unless the sizes add up to the dimension's.
+    Source: torch.split_with_sizes.
+    Example:
+        >>> gradlib.split_with_sizes(gradlib.arange(3), (1, 2))
+        (tensor([0]), tensor([1, 2]))
     """
 @overload
 def split_with_sizes(input: Tensor, split_sizes: Any, *, axis: _Dims | None = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Square root of each element."""
+    """Square root of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sqrt.
+    Example:
+        >>> gradlib.sqrt(gradlib.tensor([4.0, 9.0]))
+        tensor([2., 3.])
+    """
 
 def sqrt_(input: Tensor) -> Tensor:
     """``sqrt`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element times itself."""
+    """Each element times itself.
+
+    Args:
+        input: any shape; bool, integer, float or complex.
+    Source: torch.square.
+    Example:
+        >>> gradlib.square(gradlib.tensor([-2.0, 3.0]))
+        tensor([4., 9.])
+    """
 
 def square_(input: Tensor) -> Tensor:
     """``square`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
 def squeeze(input: Tensor, dim: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Without the dimensions of size 1: all of them, or those of ``dim`` (an int or a tuple) that have it. Source: torch.squeeze."""
+    """Without the dimensions of size 1: all of them, or those of ``dim`` (an int or a tuple) that have it.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimensions to take away where their size is 1 (a number or several); all when left out.
+    Source: torch.squeeze.
+    Example:
+        >>> gradlib.squeeze(gradlib.zeros(1, 3, 1)).shape, gradlib.squeeze(gradlib.zeros(1, 3, 1), 0).shape
+        (gradlib.Size([3]), gradlib.Size([3, 1]))
+    """
 @overload
 def squeeze(input: Tensor, *, axis: _Dims | None = None, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors of one shape side by side along a new dimension. Raises: RuntimeError for unequal shapes. Source: torch.stack."""
+    """Tensors of one shape side by side along a new dimension.
+
+    Args:
+        tensors: a list of tensors of one shape.
+        dim: where the new dimension comes to stand.
+    Raises: RuntimeError for unequal shapes.
+    Source: torch.stack.
+    Example:
+        >>> gradlib.stack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])], dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
 @overload
 def stack(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def std(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
-    """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient. Source: torch.std."""
+    """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient.
+
+    Source: torch.std.
+    Example:
+        >>> gradlib.std(gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+    """
 @overload
 def std(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def std_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
-    """The pair (``std``, ``mean``). Arguments as for ``var``. Source: torch.std_mean."""
+    """The pair (``std``, ``mean``). Arguments as for ``var``.
+
+    Source: torch.std_mean.
+    Example:
+        >>> gradlib.std_mean(gradlib.tensor([1.0, 2.0, 3.0]))
+        (tensor(1.), tensor(2.))
+    """
 @overload
 def std_mean(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None) -> tuple[Tensor, Tensor]: ...
 
 def sub(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-    """input - alpha * other. Source: torch.sub."""
+    """input - alpha * other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+        alpha: a factor, of no higher kind than the result.
+    Source: torch.sub.
+    Example:
+        >>> gradlib.sub(gradlib.tensor([10, 20]), gradlib.tensor([1, 2]), alpha=2)
+        tensor([ 8, 16])
+    """
 
 def subtract(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-    """input - alpha * other. Source: torch.sub."""
+    """input - alpha * other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+        alpha: a factor, of no higher kind than the result.
+    Source: torch.sub.
+    Example:
+        >>> gradlib.sub(gradlib.tensor([10, 20]), gradlib.tensor([1, 2]), alpha=2)
+        tensor([ 8, 16])
+    """
 
 @overload
 def sum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1678,42 +3467,106 @@ def sum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: 
         keepdim: leave them in place with size 1.
         dtype: convert the input to this dtype first; integers and bools give int64 without it.
     Source: torch.sum.
+    Example:
+        >>> gradlib.sum(gradlib.tensor([[1, 2], [3, 4]]), dim=0)
+        tensor([4, 6])
     """
 @overload
 def sum(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def swapaxes(input: Tensor, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
-    """Two dimensions exchanged. Source: torch.transpose."""
+    """Two dimensions exchanged.
+
+    Args:
+        input: any shape and dtype.
+        dim0, dim1: the dimensions that change places.
+    Source: torch.transpose.
+    Example:
+        >>> gradlib.transpose(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
 
 def swapdims(input: Tensor, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
-    """Two dimensions exchanged. Source: torch.transpose."""
+    """Two dimensions exchanged.
+
+    Args:
+        input: any shape and dtype.
+        dim0, dim1: the dimensions that change places.
+    Source: torch.transpose.
+    Example:
+        >>> gradlib.transpose(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
 
 def t(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The transpose of a matrix; a tensor of fewer dimensions as it is. Raises: RuntimeError for more than 2. Source: torch.t."""
+    """The transpose of a matrix; a tensor of fewer dimensions as it is.
+
+    Args:
+        input: at most 2 dimensions, any dtype.
+    Raises: RuntimeError for more than 2.
+    Source: torch.t.
+    Example:
+        >>> gradlib.t(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 3],
+                [2, 4]])
+    """
 
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at ``index`` of the tensor read as one row; negative places count from its end.
 
-    Raises: RuntimeError for an index of another dtype than integers, IndexError (on the CPU) outside the tensor. Source: torch.take.
+    Args:
+        input: any shape and dtype.
+        index: any shape, int64: places in the flattened input.
+    Raises: RuntimeError for an index of another dtype than integers, IndexError (on the CPU) outside the tensor.
+    Source: torch.take.
+    Example:
+        >>> gradlib.take(gradlib.tensor([[1, 2], [3, 4]]), gradlib.tensor([0, 3]))
+        tensor([1, 4])
     """
 
 @overload
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None) -> Tensor:
     """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``.
 
-    Raises: RuntimeError for shapes that do not fit, IndexError (on the CPU) for places outside. Source: torch.take_along_dim.
+    Args:
+        input: any shape and dtype.
+        indices: int64, broadcast with input but for dim.
+        dim: the dimension; both flattened when left out.
+    Raises: RuntimeError for shapes that do not fit, IndexError (on the CPU) for places outside.
+    Source: torch.take_along_dim.
+    Example:
+        >>> gradlib.take_along_dim(gradlib.tensor([[3, 1, 2]]), gradlib.tensor([[1, 2, 0]]), dim=1)
+        tensor([[1, 2, 3]])
     """
 @overload
 def take_along_dim(input: Tensor, indices: Tensor, *, axis: _int | None = None) -> Tensor: ...
 
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Tangent of each element, in radians."""
+    """Tangent of each element, in radians.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.tan.
+    Example:
+        >>> gradlib.tan(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.5574])
+    """
 
 def tan_(input: Tensor) -> Tensor:
     """``tan`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Hyperbolic tangent of each element."""
+    """Hyperbolic tangent of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.tanh.
+    Example:
+        >>> gradlib.tanh(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7616])
+    """
 
 def tanh_(input: Tensor) -> Tensor:
     """``tanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1728,6 +3581,10 @@ def tensor(data: Any, *, dtype: _DType | None = None, device: _Device | None = N
         requires_grad: record operations on it. pin_memory: accepted; it has no effect.
     Raises: ValueError for ragged lists, TypeError for strings, RuntimeError for what has no dtype.
     Source: torch.tensor.
+    Example:
+        >>> gradlib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        tensor([[1., 2.],
+                [3., 4.]], requires_grad=True)
     """
 
 @overload
@@ -1737,6 +3594,9 @@ def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Ten
     Args:
         indices_or_sections: a list of positions, or the number of slices; an integer Tensor is read as either.
     Source: torch.tensor_split.
+    Example:
+        >>> gradlib.tensor_split(gradlib.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
     """
 @overload
 def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
@@ -1748,11 +3608,24 @@ def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] = 2) -
         a, b: of one dtype.
         dims: how many dimensions at the end of a and at the beginning of b; or two lists of dimensions (also as a tensor of two rows).
     Returns: the dimensions of a that are left, then those of b.
-    Raises: RuntimeError for sizes that differ. Source: torch.tensordot.
+    Raises: RuntimeError for sizes that differ.
+    Source: torch.tensordot.
+    Example:
+        >>> gradlib.tensordot(gradlib.ones(2, 3), gradlib.ones(3, 4), dims=1).shape
+        gradlib.Size([2, 4])
     """
 
 def tile(input: Tensor, dims: _Shape) -> Tensor:
-    """The whole tensor repeated; dimensions for which no number is given count as 1. Source: torch.tile."""
+    """The whole tensor repeated; dimensions for which no number is given count as 1.
+
+    Args:
+        input: any shape and dtype.
+        dims: how often along each dimension.
+    Source: torch.tile.
+    Example:
+        >>> gradlib.tile(gradlib.tensor([1, 2]), (2,))
+        tensor([1, 2, 1, 2])
+    """
 
 @overload
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | None = None) -> _TopK:
@@ -1766,15 +3639,37 @@ def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: 
     Returns: the named tuple (values, indices), indices of dtype int64.
     Raises: RuntimeError for a k out of range, NotImplementedError for bools and complex numbers.
     Source: torch.topk.
+    Example:
+        >>> gradlib.topk(gradlib.tensor([3, 1, 2]), 2).values
+        tensor([3, 2])
     """
 @overload
 def topk(input: Tensor, k: _int, *, axis: _int = -1, largest: _bool = True, sorted: _bool = True, out: Tensor | None = None) -> _TopK: ...
 
 def trace(input: Tensor) -> Tensor:
-    """Sum of the diagonal of a matrix. Raises: RuntimeError unless there are two dimensions. Source: torch.trace."""
+    """Sum of the diagonal of a matrix.
+
+    Args:
+        input: (n, m), any dtype.
+    Raises: RuntimeError unless there are two dimensions.
+    Source: torch.trace.
+    Example:
+        >>> gradlib.trace(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor(5)
+    """
 
 def transpose(input: Tensor, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
-    """Two dimensions exchanged. Source: torch.transpose."""
+    """Two dimensions exchanged.
+
+    Args:
+        input: any shape and dtype.
+        dim0, dim1: the dimensions that change places.
+    Source: torch.transpose.
+    Example:
+        >>> gradlib.transpose(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
 
 @overload
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
@@ -1786,6 +3681,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, d
         dx: their distance, when x is not given; 1 unless said.
     Raises: RuntimeError for bools, for x and dx at once, for an x of another length.
     Source: torch.trapezoid.
+    Example:
+        >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
+        tensor(2.)
     """
 @overload
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, axis: _int = -1) -> Tensor: ...
@@ -1800,27 +3698,90 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: 
         dx: their distance, when x is not given; 1 unless said.
     Raises: RuntimeError for bools, for x and dx at once, for an x of another length.
     Source: torch.trapezoid.
+    Example:
+        >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
+        tensor(2.)
     """
 @overload
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, axis: _int = -1) -> Tensor: ...
 
 def tril(input: Tensor, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
-    """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it. Source: torch.tril."""
+    """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it.
+
+    Args:
+        input: (..., n, m), any dtype.
+        diagonal: the last diagonal that stays: 0 for the main one, positive above it, negative below.
+    Source: torch.tril.
+    Example:
+        >>> gradlib.tril(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 0],
+                [3, 4]])
+    """
 
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _DType | None = None, device: _Device | None = None) -> Tensor:
-    """Rows and columns of the lower triangle of a (row, col) matrix, as a (2, n) tensor in row-major order. Source: torch.tril_indices."""
+    """Rows and columns of the lower triangle of a (row, col) matrix, as a (2, n) tensor in row-major order.
+
+    Args:
+        row, col: the numbers of rows and of columns.
+        offset: the diagonal: 0 for the main one, positive above it, negative below.
+        dtype: int64 when left out.
+        device: as in ``tensor``.
+    Source: torch.tril_indices.
+    Example:
+        >>> gradlib.tril_indices(2, 2)
+        tensor([[0, 1, 1],
+                [0, 0, 1]])
+    """
 
 def triu(input: Tensor, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
-    """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it. Source: torch.triu."""
+    """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it.
+
+    Args:
+        input: (..., n, m), any dtype.
+        diagonal: the last diagonal that stays: 0 for the main one, positive above it, negative below.
+    Source: torch.triu.
+    Example:
+        >>> gradlib.triu(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 2],
+                [0, 4]])
+    """
 
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _DType | None = None, device: _Device | None = None) -> Tensor:
-    """Rows and columns of the upper triangle of a (row, col) matrix, as a (2, n) tensor in row-major order. Source: torch.triu_indices."""
+    """Rows and columns of the upper triangle of a (row, col) matrix, as a (2, n) tensor in row-major order.
+
+    Args:
+        row, col: the numbers of rows and of columns.
+        offset: the diagonal: 0 for the main one, positive above it, negative below.
+        dtype: int64 when left out.
+        device: as in ``tensor``.
+    Source: torch.triu_indices.
+    Example:
+        >>> gradlib.triu_indices(2, 2)
+        tensor([[0, 0, 1],
+                [0, 1, 1]])
+    """
 
 def true_divide(input: Tensor, other: _Operand) -> Tensor:
-    """Each element of input divided by that of other. Source: torch.true_divide."""
+    """Each element of input divided by that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bools and integers become the default float dtype.
+    Source: torch.true_divide.
+    Example:
+        >>> gradlib.true_divide(gradlib.tensor([1, 2]), 2)
+        tensor([0.5000, 1.0000])
+    """
 
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element without what follows the point."""
+    """Each element without what follows the point.
+
+    Args:
+        input: any shape; integer or float.
+    Source: torch.trunc.
+    Example:
+        >>> gradlib.trunc(gradlib.tensor([-1.7, 1.7]))
+        tensor([-1.,  1.])
+    """
 
 def trunc_(input: Tensor) -> Tensor:
     """``trunc`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1829,16 +3790,31 @@ def trunc_(input: Tensor) -> Tensor:
 def unbind(input: Tensor, dim: _int = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
     """Every position along a dimension as a tensor of its own; views, which cannot be written in place while they are recorded.
 
+    Args:
+        input: any shape and dtype.
+        dim: the dimension that goes.
     Source: torch.unbind.
+    Example:
+        >>> gradlib.unbind(gradlib.tensor([[1, 2], [3, 4]]))
+        (tensor([1, 2]), tensor([3, 4]))
     """
 @overload
 def unbind(input: Tensor, *, axis: _int = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
 @overload
 def unflatten(input: Tensor, dim: _int, sizes: _Shape) -> Tensor:
-    """One dimension split into several, of which one may be -1. Source: torch.unflatten.
+    """One dimension split into several, of which one may be -1.
 
+    Args:
+        input: any shape and dtype.
+        dim: the dimension to part.
+        sizes: what it becomes; one of them may be -1.
     Raises: RuntimeError when the sizes do not multiply up to the dimension's.
+    Source: torch.unflatten.
+    Example:
+        >>> gradlib.unflatten(gradlib.arange(4), 0, (2, 2))
+        tensor([[0, 1],
+                [2, 3]])
     """
 @overload
 def unflatten(input: Tensor, *, axis: _int, sizes: _Shape) -> Tensor: ...
@@ -1855,31 +3831,74 @@ def unique(input: Tensor, sorted: _bool = True, *, dim: _int | None = None) -> T
         dim: compare slices along this dimension instead of elements.
     Returns: the values, or a tuple of them with the inverse and the counts (int64) that were asked for, in this order.
     Source: torch.unique.
+    Example:
+        >>> gradlib.unique(gradlib.tensor([2, 1, 2]))
+        tensor([1, 2])
     """
 @overload
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any: ...
 
 @overload
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """As ``chunk``, with the slices of ``unsafe_split``. Source: torch.unsafe_chunk."""
+    """As ``chunk``, with the slices of ``unsafe_split``.
+
+    Args:
+        input: any shape and dtype.
+        chunks: how many; fewer come where the size does not allow it.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_chunk.
+    Example:
+        >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
 @overload
 def unsafe_chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
 def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """As ``split``, but each slice is a view of its own, which may be written in place while recording. Source: torch.unsafe_split."""
+    """As ``split``, but each slice is a view of its own, which may be written in place while recording.
+
+    Args:
+        tensor: any shape and dtype.
+        split_size: the size of a part; the last may be smaller.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_split.
+    Example:
+        >>> gradlib.unsafe_split(gradlib.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
 @overload
 def unsafe_split(tensor: Tensor, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
-    """As ``split`` with a list of sizes, with the slices of ``unsafe_split``. Source: torch.unsafe_split_with_sizes."""
+    """As ``split`` with a list of sizes, with the slices of ``unsafe_split``.
+
+    Args:
+        input: any shape and dtype.
+        split_sizes: the sizes, which add up to the dimension's.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_split_with_sizes.
+    Example:
+        >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))
+        (tensor([0]), tensor([1, 2]))
+    """
 @overload
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
 def unsqueeze(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
-    """With a new dimension of size 1 at ``dim``. Source: torch.unsqueeze."""
+    """With a new dimension of size 1 at ``dim``.
+
+    Args:
+        input: any shape and dtype.
+        dim: where the dimension of size 1 comes to stand, from -(ndim + 1) to ndim.
+    Source: torch.unsqueeze.
+    Example:
+        >>> gradlib.unsqueeze(gradlib.tensor([1, 2]), 1)
+        tensor([[1],
+                [2]])
+    """
 @overload
 def unsqueeze(input: Tensor, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1894,37 +3913,97 @@ def var(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, 
         unbiased: True for a correction of 1, False for 0.
     Raises: RuntimeError for integers and bools.
     Source: torch.var.
+    Example:
+        >>> gradlib.var(gradlib.tensor([1.0, 2.0, 3.0]), correction=0)
+        tensor(0.6667)
     """
 @overload
 def var(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
 @overload
 def var_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
-    """The pair (``var``, ``mean``). Arguments as for ``var``. Source: torch.var_mean."""
+    """The pair (``var``, ``mean``). Arguments as for ``var``.
+
+    Source: torch.var_mean.
+    Example:
+        >>> gradlib.var_mean(gradlib.tensor([1.0, 2.0, 3.0]))
+        (tensor(1.), tensor(2.))
+    """
 @overload
 def var_mean(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None) -> tuple[Tensor, Tensor]: ...
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """Sum of the products of two vectors, the first one conjugated. Source: torch.vdot."""
+    """Sum of the products of two vectors, the first one conjugated.
+
+    Args:
+        input: (n,), any dtype.
+        other: (n,), of the same dtype.
+    Source: torch.vdot.
+    Example:
+        >>> gradlib.vdot(gradlib.tensor([1j, 2 + 0j]), gradlib.tensor([1j, 1 + 0j]))
+        tensor(3.+0.j)
+    """
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """``view`` with the shape of another tensor."""
+    """``view`` with the shape of another tensor.
+
+    Args:
+        input: any shape and dtype.
+        other: the tensor whose shape it takes, with as many elements.
+    Source: torch.view_as.
+    Example:
+        >>> gradlib.view_as(gradlib.arange(4), gradlib.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
 
 def view_as_complex(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Pairs along the last dimension as complex numbers; a view.
 
+    Args:
+        input: (..., 2), float, the last dimension's elements beside each other in memory.
     Raises: RuntimeError unless the last dimension has size 2 and stride 1, and the others even strides.
     Source: torch.view_as_complex.
+    Example:
+        >>> gradlib.view_as_complex(gradlib.tensor([[1.0, 2.0]]))
+        tensor([1.+2.j])
     """
 
 def view_as_real(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Complex numbers as real ones with a last dimension of size 2; a view. Raises: RuntimeError for real input."""
+    """Complex numbers as real ones with a last dimension of size 2; a view.
+
+    Args:
+        input: any shape, complex.
+    Raises: RuntimeError for real input.
+    Source: torch.view_as_real.
+    Example:
+        >>> gradlib.view_as_real(gradlib.tensor([1 + 2j]))
+        tensor([[1., 2.]])
+    """
 
 def vsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
-    """``tensor_split`` along dimension 0, into equal parts. Source: torch.vsplit."""
+    """``tensor_split`` along dimension 0, into equal parts.
+
+    Args:
+        input: any dtype.
+        indices_or_sections: how many equal parts, or the places where parts begin.
+    Source: torch.vsplit.
+    Example:
+        >>> gradlib.vsplit(gradlib.tensor([[1, 2], [3, 4]]), 2)
+        (tensor([[1, 2]]), tensor([[3, 4]]))
+    """
 
 def vstack(tensors: Sequence[Any]) -> Tensor:
-    """Tensors one above another: along dimension 0, vectors as rows. Source: torch.vstack."""
+    """Tensors one above another: along dimension 0, vectors as rows.
+
+    Args:
+        tensors: of sizes that differ along dimension 0 only.
+    Source: torch.vstack.
+    Example:
+        >>> gradlib.vstack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[1, 2],
+                [3, 4]])
+    """
 
 @overload
 def where(condition: Tensor) -> tuple[Tensor, ...]:
@@ -1936,6 +4015,9 @@ def where(condition: Tensor) -> tuple[Tensor, ...]:
     Returns: the broadcast shape in the common dtype; or a tuple of int64 index tensors, one per dimension.
     Raises: RuntimeError when condition is not bool.
     Source: torch.where.
+    Example:
+        >>> gradlib.where(gradlib.tensor([True, False]), gradlib.tensor([1.0, 2.0]), 0.0)
+        tensor([1., 0.])
     """
 @overload
 def where(condition: Tensor, input: _Operand, other: _Operand, *, out: Tensor | None = None) -> Tensor: ...
@@ -1944,7 +4026,27 @@ def zero_(input: Tensor, *args: Any) -> Tensor:
     """``zero`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def zeros(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """A tensor of zeros: ``zeros(2, 3)`` or ``zeros((2, 3))``. Source: torch.zeros."""
+    """A tensor of zeros: ``zeros(2, 3)`` or ``zeros((2, 3))``.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.zeros.
+    Example:
+        >>> gradlib.zeros(2, 2, dtype=gradlib.int64)
+        tensor([[0, 0],
+                [0, 0]])
+    """
 
 def zeros_like(input: Tensor, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
-    """Zeros with the input's shape, dtype, device and memory order. Source: torch.zeros_like."""
+    """Zeros with the input's shape, dtype, device and memory order.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.zeros_like.
+    Example:
+        >>> gradlib.zeros_like(gradlib.tensor([1.5, 2.5]))
+        tensor([0., 0.])
+    """

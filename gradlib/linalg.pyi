@@ -36,11 +36,24 @@ def cholesky(A: Tensor, *, upper: _bool = False) -> Tensor:
         upper: give L^H instead, from the upper triangle.
     Raises: LinAlgError when A is not positive-definite (for which the host waits), RuntimeError for other shapes and dtypes.
     Source: torch.linalg.cholesky.
+    Example:
+        >>> gradlib.linalg.cholesky(gradlib.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
     """
 
 @overload
 def cross(input: Tensor, other: Tensor, *, dim: _int = -1) -> Tensor:
-    """The cross products of vectors of three elements along ``dim``; other dimensions broadcast. Source: torch.linalg.cross."""
+    """The cross products of vectors of three elements along ``dim``; other dimensions broadcast.
+
+    Args:
+        input, other: any shapes that broadcast together, of size 3 along dim.
+        dim: the dimension.
+    Source: torch.linalg.cross.
+    Example:
+        >>> gradlib.linalg.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+    """
 @overload
 def cross(input: Tensor, other: Tensor, *, axis: _int = -1) -> Tensor: ...
 
@@ -50,11 +63,24 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     Args:
         A: (..., n, n), float or complex.
     Returns: (...). Its derivative exists everywhere, at singular matrices too.
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.det.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.det.
+    Example:
+        >>> gradlib.linalg.det(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor(-2.)
     """
 
 def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-    """The diagonals of matrices, as a view; ``offset`` above the main one. Source: torch.linalg.diagonal."""
+    """The diagonals of matrices, as a view; ``offset`` above the main one.
+
+    Args:
+        A: (..., m, n).
+        offset, dim1, dim2: as in ``diagonal``.
+    Source: torch.linalg.diagonal.
+    Example:
+        >>> gradlib.linalg.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
 
 def eigh(A: Tensor, UPLO: _str = 'L') -> _Eigh:
     """The eigenvalues and eigenvectors of Hermitian matrices: A = V diag(l) V^H.
@@ -67,17 +93,31 @@ def eigh(A: Tensor, UPLO: _str = 'L') -> _Eigh:
     Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
         with inf has eigenvalues and eigenvectors NaN.
     Source: torch.linalg.eigh.
+    Example:
+        >>> gradlib.linalg.eigh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+        tensor([1., 2.])
     """
 
 def eigvalsh(A: Tensor, UPLO: _str = 'L') -> Tensor:
-    """The eigenvalues of Hermitian matrices, ascending. Arguments as for ``eigh``. Source: torch.linalg.eigvalsh."""
+    """The eigenvalues of Hermitian matrices, ascending. Arguments as for ``eigh``.
+
+    Source: torch.linalg.eigvalsh.
+    Example:
+        >>> gradlib.linalg.eigvalsh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]]))
+        tensor([1., 2.])
+    """
 
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices. To multiply with it, ``solve`` is quicker and more accurate.
 
     Args:
         A: (..., n, n), float or complex.
-    Raises: LinAlgError (on the CPU) for a singular matrix, RuntimeError for other shapes and dtypes. Source: torch.linalg.inv.
+    Raises: LinAlgError (on the CPU) for a singular matrix, RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.inv.
+    Example:
+        >>> gradlib.linalg.inv(2 * gradlib.eye(2))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.5000]])
     """
 
 def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: _str | None = None) -> _Lstsq:
@@ -91,7 +131,11 @@ def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: _str | N
     Returns: the named tuple (solution (..., n, k) or (..., n); residuals (..., k), the squared norms of A X - B, where m > n, every A has
         full rank and the driver is not "gelsy", else empty; rank (...), empty for "gels"; singular_values (..., min(m, n)) for "gelsd" and
         "gelss", else empty).
-    Raises: RuntimeError for another driver and for other shapes and dtypes. Source: torch.linalg.lstsq.
+    Raises: RuntimeError for another driver and for other shapes and dtypes.
+    Source: torch.linalg.lstsq.
+    Example:
+        >>> gradlib.linalg.lstsq(gradlib.tensor([[1.0], [1.0]]), gradlib.tensor([[1.0], [3.0]])).solution
+        tensor([[2.0000]])
     """
 
 def matmul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
@@ -103,6 +147,9 @@ def matmul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tens
     Returns: (..., n, m), without the dimension of a vector; a 0-d tensor for two vectors.
     Raises: RuntimeError for shapes that do not meet or dtypes that differ, NotImplementedError for bools.
     Source: torch.matmul.
+    Example:
+        >>> gradlib.matmul(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
 
 @overload
@@ -117,7 +164,11 @@ def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', d
         keepdim: leave them with size 1.
         dtype: convert to this dtype first.
     Returns: real; at a zero matrix the gradient of "fro" is zero.
-    Raises: RuntimeError for another ord and for other shapes and dtypes. Source: torch.linalg.matrix_norm.
+    Raises: RuntimeError for another ord and for other shapes and dtypes.
+    Source: torch.linalg.matrix_norm.
+    Example:
+        >>> gradlib.linalg.matrix_norm(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]]), ord=2)
+        tensor(4.)
     """
 @overload
 def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', *, axis: _Dims | None = ..., keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
@@ -128,7 +179,12 @@ def matrix_power(A: Tensor, n: _int) -> Tensor:
     Args:
         A: (..., m, m).
         n: any integer; 0 gives identities.
-    Raises: RuntimeError for other shapes, LinAlgError (on the CPU) when there is no inverse. Source: torch.linalg.matrix_power.
+    Raises: RuntimeError for other shapes, LinAlgError (on the CPU) when there is no inverse.
+    Source: torch.linalg.matrix_power.
+    Example:
+        >>> gradlib.linalg.matrix_power(2 * gradlib.eye(2), 3)
+        tensor([[8., 0.],
+                [0., 8.]])
     """
 
 def multi_dot(tensors: Sequence[Any]) -> Tensor:
@@ -136,7 +192,12 @@ def multi_dot(tensors: Sequence[Any]) -> Tensor:
 
     Args:
         tensors: at least two matrices of one dtype; the first may be a vector (a row), and so may the last (a column).
-    Raises: RuntimeError for shapes that do not meet. Source: torch.linalg.multi_dot.
+    Raises: RuntimeError for shapes that do not meet.
+    Source: torch.linalg.multi_dot.
+    Example:
+        >>> gradlib.linalg.multi_dot([gradlib.ones(2, 3), gradlib.ones(3, 4), gradlib.ones(4, 1)])
+        tensor([[12.],
+                [12.]])
     """
 
 @overload
@@ -149,7 +210,11 @@ def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, dim: _Dim
             squares.
         dim: one dimension or two; all when None, for which ord must be None or A a vector or a matrix.
         keepdim, dtype: as for both.
-    Raises: RuntimeError for another number of dimensions. Source: torch.linalg.norm.
+    Raises: RuntimeError for another number of dimensions.
+    Source: torch.linalg.norm.
+    Example:
+        >>> gradlib.linalg.norm(gradlib.tensor([3.0, 4.0]))
+        tensor(5.)
     """
 @overload
 def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
@@ -164,7 +229,11 @@ def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, at
         atol, rtol: singular values up to max(atol, rtol * the largest) count as zero; numbers, or tensors (...). Without them, the dtype's
             epsilon times max(m, n) is rtol.
     Returns: (..., n, m). Its derivative exists where the rank does not change.
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.pinv.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.pinv.
+    Example:
+        >>> gradlib.linalg.pinv(gradlib.tensor([[2.0], [0.0]]))
+        tensor([[0.5000, 0.0000]])
     """
 
 def qr(A: Tensor, mode: _str = 'reduced') -> _QR:
@@ -175,7 +244,12 @@ def qr(A: Tensor, mode: _str = 'reduced') -> _QR:
         mode: "reduced": Q (..., m, k) and R (..., k, n) with k the smaller of m and n; "complete": Q (..., m, m) and R (..., m, n), without
             a derivative where m > n; "r": R alone, and an empty Q.
     Returns: the named tuple (Q, R).
-    Raises: RuntimeError for another mode and for other shapes and dtypes. Source: torch.linalg.qr.
+    Raises: RuntimeError for another mode and for other shapes and dtypes.
+    Source: torch.linalg.qr.
+    Example:
+        >>> gradlib.linalg.qr(gradlib.tensor([[3.0, 0.0], [4.0, 5.0]])).R.abs()
+        tensor([[5., 4.],
+                [0., 3.]])
     """
 
 def slogdet(A: Tensor) -> _Slogdet:
@@ -184,7 +258,11 @@ def slogdet(A: Tensor) -> _Slogdet:
     Args:
         A: (..., n, n), float or complex.
     Returns: the named tuple (sign, of modulus 1 or zero; logabsdet, real, -inf for a singular matrix, where there is no derivative).
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.slogdet.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.slogdet.
+    Example:
+        >>> gradlib.linalg.slogdet(2 * gradlib.eye(2)).logabsdet
+        tensor(1.3863)
     """
 
 def solve(A: Tensor, B: Tensor, *, left: _bool = True) -> Tensor:
@@ -196,7 +274,11 @@ def solve(A: Tensor, B: Tensor, *, left: _bool = True) -> Tensor:
             vectors (..., n), as many as matrices.
         left: whether A stands on the left.
     Returns: X, of B's kind.
-    Raises: LinAlgError (on the CPU) when A is singular, RuntimeError for other shapes and dtypes. Source: torch.linalg.solve.
+    Raises: LinAlgError (on the CPU) when A is singular, RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.solve.
+    Example:
+        >>> gradlib.linalg.solve(2 * gradlib.eye(2), gradlib.tensor([2.0, 4.0]))
+        tensor([1., 2.])
     """
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False) -> Tensor:
@@ -209,7 +291,12 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, 
         left: whether A stands on the left.
         unitriangular: take A's diagonal as ones.
     Returns: X; inf or NaN where A's diagonal is zero.
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.solve_triangular.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.solve_triangular.
+    Example:
+        >>> gradlib.linalg.solve_triangular(gradlib.tensor([[2.0, 0.0], [1.0, 1.0]]), gradlib.tensor([[2.0], [3.0]]), upper=False)
+        tensor([[1.],
+                [2.]])
     """
 
 def svd(A: Tensor, full_matrices: _bool = True) -> _SVD:
@@ -224,10 +311,21 @@ def svd(A: Tensor, full_matrices: _bool = True) -> _SVD:
     Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
         with inf gives NaN throughout.
     Source: torch.linalg.svd.
+    Example:
+        >>> gradlib.linalg.svd(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+        tensor([4., 3.])
     """
 
 def svdvals(A: Tensor) -> Tensor:
-    """The singular values of matrices, descending. Source: torch.linalg.svdvals."""
+    """The singular values of matrices, descending.
+
+    Args:
+        A: (..., m, n), float or complex.
+    Source: torch.linalg.svdvals.
+    Example:
+        >>> gradlib.linalg.svdvals(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor([4., 3.])
+    """
 
 @overload
 def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1) -> Tensor:
@@ -236,7 +334,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1) -> Tensor:
     Args:
         x, y: float or complex, of one dtype; they broadcast.
         dim: the dimension, of the same size in both.
-    Raises: RuntimeError for other dtypes and sizes. Source: torch.linalg.vecdot.
+    Raises: RuntimeError for other dtypes and sizes.
+    Source: torch.linalg.vecdot.
+    Example:
+        >>> gradlib.linalg.vecdot(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0, 4.0]]))
+        tensor([11.])
     """
 @overload
 def vecdot(x: Tensor, y: Tensor, *, axis: _int = -1) -> Tensor: ...
@@ -251,6 +353,9 @@ def vector_norm(input: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 2, d
         dim, keepdim, dtype: as in ``sum``.
     Raises: RuntimeError for integers, and for a negative or infinite ord of nothing.
     Source: torch.linalg.vector_norm.
+    Example:
+        >>> gradlib.linalg.vector_norm(gradlib.tensor([3.0, -4.0]), ord=1)
+        tensor(7.)
     """
 @overload
 def vector_norm(input: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 2, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...

@@ -36,17 +36,40 @@ _check_nan = True
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on. Source: torch.is_anomaly_enabled."""
+    """Whether anomaly mode is on.
+
+    Source: torch.is_anomaly_enabled.
+    Example:
+        >>> gradlib.is_anomaly_enabled()
+        False
+    """
     return _enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, when on, looks for NaN. Source: torch.is_anomaly_check_nan_enabled."""
+    """Whether anomaly mode, when on, looks for NaN.
+
+    Source: torch.is_anomaly_check_nan_enabled.
+    Example:
+        >>> gradlib.is_anomaly_check_nan_enabled()
+        True
+    """
     return _check_nan
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
-    """Switch anomaly mode on or off, in all threads. Source: torch.set_anomaly_enabled."""
+    """Switch anomaly mode on or off, in all threads.
+
+    Args:
+        enabled: whether nodes keep the traceback of their forward.
+        check_nan: whether a gradient that is NaN is an error.
+    Source: torch.set_anomaly_enabled.
+    Example:
+        >>> gradlib.set_anomaly_enabled(True)
+        >>> gradlib.is_anomaly_enabled()
+        True
+        >>> gradlib.set_anomaly_enabled(False)
+    """
     global _enabled, _check_nan
     _check_nan = bool(check_nan)
     if bool(enabled) == _enabled:

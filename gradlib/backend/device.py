@@ -94,12 +94,28 @@ def default_index() -> int | None:
 
 
 def get_default_device() -> device:
-    """Where this thread makes new tensors when no ``device=`` is given. Source: torch.get_default_device."""
+    """Where this thread makes new tensors when no ``device=`` is given.
+
+    Source: torch.get_default_device.
+    Example:
+        >>> gradlib.get_default_device()
+        device(type='cpu')
+    """
     return _default.stack[-1] if _default.stack else _default.chosen or _CPU
 
 
 def set_default_device(device: Any) -> None:
-    """Choose where this thread makes new tensors when no ``device=`` is given; None is the CPU. Source: torch.set_default_device."""
+    """Choose where this thread makes new tensors when no ``device=`` is given; None is the CPU.
+
+    Args:
+        device: a device or its name, such as "cuda" or "cuda:1".
+    Source: torch.set_default_device.
+    Example:
+        >>> gradlib.set_default_device("cpu")
+        >>> gradlib.zeros(1).device
+        device(type='cpu')
+        >>> gradlib.set_default_device(None)
+    """
     _default.chosen = None if device is None else _device(device)
 
 

@@ -85,12 +85,29 @@ def is_differentiable(dtype: np.dtype) -> bool:
 
 
 def get_default_dtype() -> np.dtype:
-    """The dtype that Python floats become: float32 until ``set_default_dtype`` changes it. Source: torch.get_default_dtype."""
+    """The dtype that Python floats become: float32 until ``set_default_dtype`` changes it.
+
+    Source: torch.get_default_dtype.
+    Example:
+        >>> gradlib.get_default_dtype()
+        dtype('float32')
+    """
     return _default
 
 
 def set_default_dtype(dtype: Any) -> None:
-    """Choose the dtype that Python floats become. Raises: TypeError unless it is a floating dtype. Source: torch.set_default_dtype."""
+    """Choose the dtype that Python floats become.
+
+    Args:
+        dtype: a float dtype.
+    Raises: TypeError unless it is a floating dtype.
+    Source: torch.set_default_dtype.
+    Example:
+        >>> gradlib.set_default_dtype(gradlib.float64)
+        >>> gradlib.ones(1).dtype
+        dtype('float64')
+        >>> gradlib.set_default_dtype(gradlib.float32)
+    """
     global _default
     chosen = as_dtype(dtype)
     if chosen is None or not is_floating_point(chosen):
@@ -138,7 +155,15 @@ def fitted(number: Any, dtype: np.dtype) -> Any:
 
 
 def promote_types(a: Any, b: Any) -> np.dtype:
-    """The smallest dtype to which both convert. Source: torch.promote_types."""
+    """The smallest dtype to which both convert.
+
+    Args:
+        a, b: dtypes.
+    Source: torch.promote_types.
+    Example:
+        >>> gradlib.promote_types(gradlib.int64, gradlib.float32)
+        dtype('float32')
+    """
     first, second = as_dtype(a), as_dtype(b)
     if first is None or second is None:
         raise TypeError("promote_types takes two dtypes, got None")
@@ -189,7 +214,14 @@ def result_type(*operands: Any) -> np.dtype:
     """The dtype in which an operation on these operands runs.
 
     Arrays and Tensors of one dimension or more decide first, 0-d ones next, Python numbers last; a later group counts only when it
-    is of a higher category (bool, integer, float, complex). Source: torch.result_type and torch's "Type promotion" notes.
+    is of a higher category (bool, integer, float, complex).
+
+    Args:
+        operands: tensors and numbers.
+    Source: torch.result_type and torch's "Type promotion" notes.
+    Example:
+        >>> gradlib.result_type(gradlib.tensor([1, 2]), 1.5)
+        dtype('float32')
     """
     groups: list[np.dtype | None] = [None, None, None]
     for operand in operands:
@@ -288,7 +320,15 @@ def in_single(given: list[Any], met: list[Any]) -> list[Any]:
 
 
 def can_cast(source: Any, target: Any) -> bool:
-    """Whether a result of dtype source may be written into target: not from a higher category down. Source: torch.can_cast."""
+    """Whether a result of dtype source may be written into target: not from a higher category down.
+
+    Args:
+        source, target: dtypes.
+    Source: torch.can_cast.
+    Example:
+        >>> gradlib.can_cast(gradlib.int64, gradlib.float32)
+        True
+    """
     first, second = as_dtype(source), as_dtype(target)
     if first is None or second is None:
         raise TypeError("can_cast takes two dtypes, got None")

@@ -110,7 +110,7 @@ class Methods:
         """Whether the elements of each pair are equal."""
 
     def __floordiv__(self, other: _Operand) -> Tensor:
-        """The largest whole number not above each quotient. Raises: RuntimeError for integers divided by zero."""
+        """The largest whole number not above each quotient."""
 
     def __ge__(self, other: _Operand) -> Tensor:
         """Whether each element of input is at least that of other."""
@@ -200,7 +200,7 @@ class Methods:
         """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right."""
 
     def __mod__(self, other: _Operand) -> Tensor:
-        """What floor division leaves over, with the sign of other. Raises: RuntimeError for integers divided by zero."""
+        """What floor division leaves over, with the sign of other."""
 
     def __mul__(self, other: _Operand) -> Tensor:
         """Product of each pair of elements."""
@@ -215,7 +215,7 @@ class Methods:
         """The bits that any element of each pair has."""
 
     def __pos__(self) -> Tensor:
-        """The tensor itself. Raises: RuntimeError for bool. Source: torch.positive."""
+        """The tensor itself."""
 
     def __pow__(self, exponent: _Operand) -> Tensor:
         """Each element of input to the power of that of exponent."""
@@ -298,7 +298,7 @@ class Methods:
         """``acosh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def add(self, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-        """input + alpha * other. Source: torch.add."""
+        """input + alpha * other."""
 
     def add_(self, other: _Operand, *, alpha: _Number = 1) -> Tensor:
         """Add alpha * other to this tensor."""
@@ -310,7 +310,7 @@ class Methods:
         """``addcdiv`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def addcmul(self, tensor1: _Operand, tensor2: _Operand, value: _Number = 1, *, out: Tensor | None = None) -> Tensor:
-        """input + value * tensor1 * tensor2; value is a number. Source: torch.addcmul."""
+        """input + value * tensor1 * tensor2; value is a number."""
 
     def addcmul_(self, tensor1: _Operand, tensor2: _Operand, value: _Number = 1) -> Tensor:
         """``addcmul`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -322,22 +322,22 @@ class Methods:
         """``addmm`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def addmv(self, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
-        """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,). Source: torch.addmv."""
+        """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,)."""
 
     def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """``addmv`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def adjoint(self) -> Tensor:
-        """The conjugate transpose of each matrix. Source: torch.adjoint."""
+        """The conjugate transpose of each matrix."""
 
     @overload
     def all(self, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Whether every element over ``dim`` (a number, several, or all) is nonzero; True of nothing. Source: torch.all."""
+        """Whether every element over ``dim`` (a number, several, or all) is nonzero; True of nothing."""
     @overload
     def all(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-        """Whether every pair of elements is close; arguments as for ``isclose``. Source: torch.allclose."""
+        """Whether every pair of elements is close; arguments as for ``isclose``."""
 
     @overload
     def amax(self, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -353,7 +353,7 @@ class Methods:
 
     @overload
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> _MinMax:
-        """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``. Source: torch.aminmax."""
+        """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``."""
     @overload
     def aminmax(self, *, axis: _int | None = None, keepdims: _bool = False) -> _MinMax: ...
 
@@ -362,7 +362,7 @@ class Methods:
 
     @overload
     def any(self, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Whether some element over ``dim`` (a number, several, or all) is nonzero; False of nothing. Source: torch.any."""
+        """Whether some element over ``dim`` (a number, several, or all) is nonzero; False of nothing."""
     @overload
     def any(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
@@ -410,24 +410,24 @@ class Methods:
 
     @overload
     def argmax(self, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmax."""
+        """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that."""
     @overload
     def argmax(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def argmin(self, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-        """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmin."""
+        """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that."""
     @overload
     def argmin(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     @overload
     def argsort(self, dim: _Dims | None = -1, descending: Any = False, stable: Any = False, *, out: Tensor | None = None) -> Tensor:
-        """The indices of ``sort``. Source: torch.argsort."""
+        """The indices of ``sort``."""
     @overload
     def argsort(self, *, axis: _Dims | None = -1, descending: Any = False, stable: Any = False, out: Tensor | None = None) -> Tensor: ...
 
     def argwhere(self) -> Tensor:
-        """The positions of the elements that are not zero, one row each (int64). Source: torch.argwhere."""
+        """The positions of the elements that are not zero, one row each (int64)."""
 
     def as_strided(self, size: _Shape, stride: _Shape, storage_offset: _int | None = None) -> Tensor:
         """A view of the tensor's storage with any sizes and steps, which may overlap."""
@@ -469,7 +469,7 @@ class Methods:
         """Add the gradient of this tensor with respect to the graph's leaves to their ``.grad``."""
 
     def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
-        """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m). Source: torch.baddbmm."""
+        """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m)."""
 
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """``baddbmm`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -520,13 +520,13 @@ class Methods:
         """``bitwise_xor`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def bmm(self, mat2: Tensor) -> Tensor:
-        """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m). Source: torch.bmm."""
+        """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m)."""
 
     def bool(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype bool. Source: torch.Tensor.bool."""
 
     def broadcast_to(self, *sizes: _Shape) -> Tensor:
-        """As ``expand``. Source: torch.broadcast_to."""
+        """As ``expand``."""
 
     def byte(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype uint8. Source: torch.Tensor.byte."""
@@ -551,7 +551,7 @@ class Methods:
 
     @overload
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views. Source: torch.chunk."""
+        """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views."""
     @overload
     def chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
@@ -580,13 +580,13 @@ class Methods:
         """``clamp`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def clone(self, memory_format: object = None, *, out: Tensor | None = None) -> Tensor:
-        """A copy in new memory that passes gradients on. Raises: NotImplementedError for channels-last. Source: torch.clone."""
+        """A copy in new memory that passes gradients on."""
 
     def conj(self) -> Tensor:
-        """The complex conjugate of each element (computed, not a lazy view); a real tensor itself. Source: torch.conj."""
+        """The complex conjugate of each element (computed, not a lazy view); a real tensor itself."""
 
     def conj_physical(self) -> Tensor:
-        """The complex conjugate of each element; a real tensor itself, as in torch. Source: torch.conj_physical."""
+        """The complex conjugate of each element; a real tensor itself, as in torch."""
 
     def conj_physical_(self) -> Tensor:
         """``conj_physical`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -611,7 +611,7 @@ class Methods:
 
     @overload
     def count_nonzero(self, dim: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
-        """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64. Source: torch.count_nonzero."""
+        """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64."""
     @overload
     def count_nonzero(self, *, axis: _Dims | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -635,13 +635,13 @@ class Methods:
 
     @overload
     def cummin(self, dim: _int, *, out: Tensor | None = None) -> _Cummin:
-        """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``. Source: torch.cummin."""
+        """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``."""
     @overload
     def cummin(self, *, axis: _int, out: Tensor | None = None) -> _Cummin: ...
 
     @overload
     def cumprod(self, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise. Source: torch.cumprod."""
+        """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise."""
     @overload
     def cumprod(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -667,10 +667,10 @@ class Methods:
         """The determinant of square matrices."""
 
     def diag(self, diagonal: _int = 0) -> Tensor:
-        """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix. Source: torch.diag."""
+        """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix."""
 
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
-        """The last dimension as the diagonal of two new ones, zeros elsewhere. Source: torch.diag_embed."""
+        """The last dimension as the diagonal of two new ones, zeros elsewhere."""
 
     def diagonal(self, offset: Any = 0, dim1: Any = 0, dim2: Any = 1, *, out: Tensor | None = None) -> Tensor:
         """The diagonal of two dimensions as the last dimension; a view."""
@@ -694,13 +694,13 @@ class Methods:
         """Divide this tensor; rounding_mode as in ``div``."""
 
     def dot(self, tensor: Tensor) -> Tensor:
-        """Sum of the products of two vectors; complex ones are not conjugated. Source: torch.dot."""
+        """Sum of the products of two vectors; complex ones are not conjugated."""
 
     def double(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype float64. Source: torch.Tensor.double."""
 
     def dsplit(self, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
-        """``tensor_split`` along dimension 2, into equal parts. Source: torch.dsplit."""
+        """``tensor_split`` along dimension 2, into equal parts."""
 
     def eq(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Whether the elements of each pair are equal."""
@@ -709,7 +709,7 @@ class Methods:
         """``eq`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def equal(self, other: Tensor) -> _bool:
-        """Whether both have the same shape and equal elements. Source: torch.equal."""
+        """Whether both have the same shape and equal elements."""
 
     def erf(self, *, out: Tensor | None = None) -> Tensor:
         """The error function of each element. Needs SciPy on the CPU."""
@@ -757,10 +757,10 @@ class Methods:
         """``trunc`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-        """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d. Source: torch.flatten."""
+        """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d."""
 
     def flip(self, *sizes: _Shape) -> Tensor:
-        """The order of the elements reversed along some dimensions. Source: torch.flip."""
+        """The order of the elements reversed along some dimensions."""
 
     def float(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype float32. Source: torch.Tensor.float."""
@@ -772,7 +772,7 @@ class Methods:
         """``floor`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def floor_divide(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """The largest whole number not above each quotient. Raises: RuntimeError for integers divided by zero."""
+        """The largest whole number not above each quotient."""
 
     def floor_divide_(self, other: _Operand) -> Tensor:
         """``floor_divide`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -784,7 +784,7 @@ class Methods:
         """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
 
     def fmod(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """What division rounded to zero leaves over, with the sign of input. Raises: RuntimeError for integers divided by zero."""
+        """What division rounded to zero leaves over, with the sign of input."""
 
     def fmod_(self, other: _Operand) -> Tensor:
         """``fmod`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -832,7 +832,7 @@ class Methods:
         """The tensor with dtype float16. Source: torch.Tensor.half."""
 
     def hsplit(self, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
-        """``tensor_split`` along dimension 1 (0 for a vector), into equal parts. Source: torch.hsplit."""
+        """``tensor_split`` along dimension 1 (0 for a vector), into equal parts."""
 
     def hypot(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """The length of the hypotenuse: sqrt(input^2 + other^2) without overflow on the way."""
@@ -968,7 +968,7 @@ class Methods:
 
     @overload
     def log_softmax(self, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there. Source: torch.log_softmax."""
+        """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there."""
     @overload
     def log_softmax(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1076,7 +1076,7 @@ class Methods:
 
     @overload
     def min(self, *, out: Tensor | None = None) -> Tensor:
-        """Smallest element: of all, along one dimension, or of each pair. Arguments and results as in ``max``. Source: torch.min."""
+        """Smallest element: of all, along one dimension, or of each pair. Arguments and results as in ``max``."""
     @overload
     def min(self, dim: _int, keepdim: _bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _Min: ...
     @overload
@@ -1088,13 +1088,13 @@ class Methods:
         """The smaller of each pair of elements, NaN if either is; equal elements share the gradient."""
 
     def mm(self, mat2: Tensor) -> Tensor:
-        """Product of two matrices, without broadcasting: (n, k) by (k, m). Source: torch.mm."""
+        """Product of two matrices, without broadcasting: (n, k) by (k, m)."""
 
     def moveaxis(self, source: _int | Sequence[_int], destination: _Shape) -> Tensor:
-        """Some dimensions moved to other places, the rest in their order. Source: torch.movedim."""
+        """Some dimensions moved to other places, the rest in their order."""
 
     def movedim(self, source: _int | Sequence[_int], destination: _Shape) -> Tensor:
-        """Some dimensions moved to other places, the rest in their order. Source: torch.movedim."""
+        """Some dimensions moved to other places, the rest in their order."""
 
     def mul(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Product of each pair of elements."""
@@ -1112,7 +1112,7 @@ class Methods:
         """``mul`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def mv(self, vec: Tensor) -> Tensor:
-        """Product of a matrix (n, k) and a vector (k,). Source: torch.mv."""
+        """Product of a matrix (n, k) and a vector (k,)."""
 
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Each element, NaN and infinities replaced (each part of a complex one)."""
@@ -1122,13 +1122,13 @@ class Methods:
 
     @overload
     def nanmean(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None) -> Tensor:
-        """Mean over ``dim`` of the elements that are not NaN; NaN where there are none. Source: torch.nanmean."""
+        """Mean over ``dim`` of the elements that are not NaN; NaN where there are none."""
     @overload
     def nanmean(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
 
     @overload
     def nansum(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise. Source: torch.nansum."""
+        """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise."""
     @overload
     def nansum(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1196,16 +1196,16 @@ class Methods:
         """``ne`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def outer(self, vec2: Tensor) -> Tensor:
-        """All products of an element of one vector (n,) with one of another (m,): (n, m). Source: torch.outer."""
+        """All products of an element of one vector (n,) with one of another (m,): (n, m)."""
 
     def permute(self, *dims: _Shape) -> Tensor:
-        """The dimensions in another order. Source: torch.permute."""
+        """The dimensions in another order."""
 
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
-        """``linalg.pinv`` with an rtol of 1e-15. Source: torch.pinverse."""
+        """``linalg.pinv`` with an rtol of 1e-15."""
 
     def positive(self) -> Tensor:
-        """The tensor itself. Raises: RuntimeError for bool. Source: torch.positive."""
+        """The tensor itself."""
 
     def pow(self, exponent: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Each element of input to the power of that of exponent."""
@@ -1223,7 +1223,7 @@ class Methods:
         """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_."""
 
     def ravel(self) -> Tensor:
-        """All elements in one dimension, row-major; a view where the memory allows it. Source: torch.ravel."""
+        """All elements in one dimension, row-major; a view where the memory allows it."""
 
     @property
     def real(self) -> Tensor: ...
@@ -1241,7 +1241,7 @@ class Methods:
         """``relu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def remainder(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """What floor division leaves over, with the sign of other. Raises: RuntimeError for integers divided by zero."""
+        """What floor division leaves over, with the sign of other."""
 
     def remainder_(self, other: _Operand) -> Tensor:
         """``remainder`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1265,16 +1265,16 @@ class Methods:
         """Give this tensor another size: the elements that fit stay, in the order of its memory; further ones hold whatever the memory held."""
 
     def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
-        """``resize_`` to the size of another tensor. Source: torch.Tensor.resize_as_."""
+        """``resize_`` to the size of another tensor."""
 
     def resolve_conj(self) -> Tensor:
-        """The tensor itself, since conjugates are always computed here. Source: torch.resolve_conj."""
+        """The tensor itself, since conjugates are always computed here."""
 
     def roll(self, shifts: _Shape, dims: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
         """Elements moved along dimensions; those that fall off the end come back at the beginning."""
 
     def rot90(self, k: _int = 1, dims: _Shape = ...) -> Tensor:
-        """A quarter turn, k times, in the plane of two dimensions, from the first towards the second. Source: torch.rot90."""
+        """A quarter turn, k times, in the plane of two dimensions, from the first towards the second."""
 
     def round(self, decimals: Any = 0, *, out: Tensor | None = None) -> Tensor:
         """The nearest number with that many decimals (tens for -1); halves go to the even neighbour."""
@@ -1320,7 +1320,7 @@ class Methods:
 
     @overload
     def select(self, dim: _int, index: _int | Tensor) -> Tensor:
-        """One position along a dimension, which disappears; a view. Raises: IndexError outside the tensor. Source: torch.select."""
+        """One position along a dimension, which disappears; a view."""
     @overload
     def select(self, *, axis: _int, index: _int | Tensor) -> Tensor: ...
 
@@ -1398,7 +1398,7 @@ class Methods:
 
     @overload
     def squeeze(self, dim: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Without the dimensions of size 1: all of them, or those of ``dim`` (an int or a tuple) that have it. Source: torch.squeeze."""
+        """Without the dimensions of size 1: all of them, or those of ``dim`` (an int or a tuple) that have it."""
     @overload
     def squeeze(self, *, axis: _Dims | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1410,18 +1410,18 @@ class Methods:
 
     @overload
     def std(self, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
-        """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient. Source: torch.std."""
+        """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient."""
     @overload
     def std(self, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def sub(self, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-        """input - alpha * other. Source: torch.sub."""
+        """input - alpha * other."""
 
     def sub_(self, other: _Operand, *, alpha: _Number = 1) -> Tensor:
         """Subtract alpha * other from this tensor."""
 
     def subtract(self, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
-        """input - alpha * other. Source: torch.sub."""
+        """input - alpha * other."""
 
     def subtract_(self, other: _Operand, *, alpha: _Number = 1) -> Tensor:
         """Subtract alpha * other from this tensor."""
@@ -1433,19 +1433,19 @@ class Methods:
     def sum(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def swapaxes(self, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
-        """Two dimensions exchanged. Source: torch.transpose."""
+        """Two dimensions exchanged."""
 
     def swapaxes_(self, dim0: Any, dim1: Any) -> Tensor:
         """``swapaxes`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.swapaxes_."""
 
     def swapdims(self, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
-        """Two dimensions exchanged. Source: torch.transpose."""
+        """Two dimensions exchanged."""
 
     def swapdims_(self, dim0: Any, dim1: Any) -> Tensor:
         """``swapdims`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.swapdims_."""
 
     def t(self, *, out: Tensor | None = None) -> Tensor:
-        """The transpose of a matrix; a tensor of fewer dimensions as it is. Raises: RuntimeError for more than 2. Source: torch.t."""
+        """The transpose of a matrix; a tensor of fewer dimensions as it is."""
 
     def t_(self) -> Tensor:
         """``t`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.t_."""
@@ -1478,7 +1478,7 @@ class Methods:
     def tensor_split(self, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     def tile(self, *dims: _Shape) -> Tensor:
-        """The whole tensor repeated; dimensions for which no number is given count as 1. Source: torch.tile."""
+        """The whole tensor repeated; dimensions for which no number is given count as 1."""
 
     def to(self, *args: Tensor | _DType | _Device, dtype: _DType | None = None, device: _Device = None, non_blocking: _bool = False, copy: _bool = False, memory_format: object = None) -> Tensor:
         """The tensor with another dtype, on another device, or both; itself when nothing changes. Differentiable."""
@@ -1490,28 +1490,28 @@ class Methods:
     def topk(self, k: _int, *, axis: _int = -1, largest: _bool = True, sorted: _bool = True, out: Tensor | None = None) -> _TopK: ...
 
     def trace(self) -> Tensor:
-        """Sum of the diagonal of a matrix. Raises: RuntimeError unless there are two dimensions. Source: torch.trace."""
+        """Sum of the diagonal of a matrix."""
 
     def transpose(self, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
-        """Two dimensions exchanged. Source: torch.transpose."""
+        """Two dimensions exchanged."""
 
     def transpose_(self, dim0: Any, dim1: Any) -> Tensor:
         """``transpose`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.transpose_."""
 
     def tril(self, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
-        """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it. Source: torch.tril."""
+        """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it."""
 
     def tril_(self, diagonal: Any = 0) -> Tensor:
         """``tril`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def triu(self, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
-        """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it. Source: torch.triu."""
+        """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it."""
 
     def triu_(self, diagonal: Any = 0) -> Tensor:
         """``triu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def true_divide(self, other: _Operand) -> Tensor:
-        """Each element of input divided by that of other. Source: torch.true_divide."""
+        """Each element of input divided by that of other."""
 
     def true_divide_(self, other: _Operand, *, rounding_mode: _str | None = None) -> Tensor:
         """Divide this tensor; rounding_mode as in ``div``."""
@@ -1539,7 +1539,7 @@ class Methods:
 
     @overload
     def unflatten(self, dim: _int, sizes: _Shape) -> Tensor:
-        """One dimension split into several, of which one may be -1. Source: torch.unflatten."""
+        """One dimension split into several, of which one may be -1."""
     @overload
     def unflatten(self, *, axis: _int, sizes: _Shape) -> Tensor: ...
 
@@ -1557,25 +1557,25 @@ class Methods:
 
     @overload
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """As ``chunk``, with the slices of ``unsafe_split``. Source: torch.unsafe_chunk."""
+        """As ``chunk``, with the slices of ``unsafe_split``."""
     @overload
     def unsafe_chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     @overload
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """As ``split``, but each slice is a view of its own, which may be written in place while recording. Source: torch.unsafe_split."""
+        """As ``split``, but each slice is a view of its own, which may be written in place while recording."""
     @overload
     def unsafe_split(self, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     @overload
     def unsafe_split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
-        """As ``split`` with a list of sizes, with the slices of ``unsafe_split``. Source: torch.unsafe_split_with_sizes."""
+        """As ``split`` with a list of sizes, with the slices of ``unsafe_split``."""
     @overload
     def unsafe_split_with_sizes(self, split_sizes: Any, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     @overload
     def unsqueeze(self, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
-        """With a new dimension of size 1 at ``dim``. Source: torch.unsqueeze."""
+        """With a new dimension of size 1 at ``dim``."""
     @overload
     def unsqueeze(self, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1592,7 +1592,7 @@ class Methods:
     def var(self, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def vdot(self, other: Tensor) -> Tensor:
-        """Sum of the products of two vectors, the first one conjugated. Source: torch.vdot."""
+        """Sum of the products of two vectors, the first one conjugated."""
 
     @overload
     def view(self, *shape: _Shape) -> Tensor:
@@ -1604,7 +1604,7 @@ class Methods:
         """``view`` with the shape of another tensor."""
 
     def vsplit(self, indices_or_sections: _int | Sequence[_int] | Tensor) -> tuple[Tensor, ...]:
-        """``tensor_split`` along dimension 0, into equal parts. Source: torch.vsplit."""
+        """``tensor_split`` along dimension 0, into equal parts."""
 
     def where(self, condition: Tensor, other: _Operand) -> Tensor:
         """Elements of this tensor where condition holds, of other elsewhere."""

@@ -419,12 +419,24 @@ def writing(target: Any) -> None:
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations on this thread record for backward. Source: torch.is_grad_enabled."""
+    """Whether operations on this thread record for backward.
+
+    Source: torch.is_grad_enabled.
+    Example:
+        >>> gradlib.is_grad_enabled()
+        True
+    """
     return thread_state.grad_enabled
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is in inference mode. Source: torch.is_inference_mode_enabled."""
+    """Whether this thread is in inference mode.
+
+    Source: torch.is_inference_mode_enabled.
+    Example:
+        >>> gradlib.is_inference_mode_enabled()
+        False
+    """
     return thread_state.inference
 
 

@@ -71,7 +71,19 @@ def default_states() -> list[tuple[Generator, Any]]:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the default streams of every device from this seed. Returns: the CPU's generator. Source: torch.manual_seed."""
+    """Start the default streams of every device from this seed.
+
+    Args:
+        seed: a whole number.
+    Returns: the CPU's generator.
+    Source: torch.manual_seed.
+    Example:
+        >>> _ = gradlib.manual_seed(7)
+        >>> a = gradlib.rand(2)
+        >>> _ = gradlib.manual_seed(7)
+        >>> gradlib.equal(a, gradlib.rand(2))
+        True
+    """
     global _first_seed
     with _lock:
         _first_seed = as_seed(seed)
@@ -81,24 +93,56 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Start the default streams from a seed that the operating system gives, and return it. Source: torch.seed."""
+    """Start the default streams from a seed that the operating system gives, and return it.
+
+    Source: torch.seed.
+    Example:
+        >>> gradlib.seed() == gradlib.initial_seed()
+        True
+    """
     drawn = secrets.randbits(63)
     manual_seed(drawn)
     return drawn
 
 
 def initial_seed() -> int:
-    """The seed with which the CPU's default stream began. Source: torch.initial_seed."""
+    """The seed with which the CPU's default stream began.
+
+    Source: torch.initial_seed.
+    Example:
+        >>> gradlib.manual_seed(7).initial_seed()
+        7
+    """
     return default_generator(None).initial_seed()
 
 
 def get_rng_state() -> Any:
-    """Where the CPU's default stream stands. Source: torch.get_rng_state."""
+    """Where the CPU's default stream stands.
+
+    Source: torch.get_rng_state.
+    Example:
+        >>> state = gradlib.get_rng_state()
+        >>> a = gradlib.rand(2)
+        >>> gradlib.set_rng_state(state)
+        >>> gradlib.equal(a, gradlib.rand(2))
+        True
+    """
     return default_generator(None).get_state()
 
 
 def set_rng_state(new_state: Any) -> None:
-    """Continue the CPU's default stream from a saved place. Source: torch.set_rng_state."""
+    """Continue the CPU's default stream from a saved place.
+
+    Args:
+        new_state: what ``get_rng_state`` gave.
+    Source: torch.set_rng_state.
+    Example:
+        >>> state = gradlib.get_rng_state()
+        >>> a = gradlib.rand(2)
+        >>> gradlib.set_rng_state(state)
+        >>> gradlib.equal(a, gradlib.rand(2))
+        True
+    """
     default_generator(None).set_state(new_state)
 
 

@@ -40,6 +40,11 @@ def set_printoptions(
         sci_mode: True for exponents always, False for never, None for where the values need them.
     Raises: ValueError for another profile.
     Source: torch.set_printoptions.
+    Example:
+        >>> gradlib.set_printoptions(precision=2)
+        >>> gradlib.tensor([1.23456])
+        tensor([1.23])
+        >>> gradlib.set_printoptions(profile="default")
     """
     if profile is not None:
         if profile not in _PROFILES:

@@ -34,6 +34,9 @@ def vmap(
     Raises (when called): ValueError for dims that do not fit the arguments or results; RuntimeError for what needs the values of a
         slice (``.item()``, control flow that depends on data) or gives results of a shape that depends on them.
     Source: torch.func.vmap.
+    Example:
+        >>> gradlib.vmap(gradlib.dot)(gradlib.ones(2, 3), gradlib.ones(2, 3))
+        tensor([3., 3.])
     """
     check_randomness(randomness)
     if not (chunk_size is None or chunk_size > 0):
@@ -58,8 +61,12 @@ def chunk_vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, ra
     Args:
         func, in_dims, out_dims, randomness: as for ``vmap``.
         chunks: how many parts.
-    Returns, Raises: as ``vmap``.
+    Returns: as ``vmap``.
+    Raises: as ``vmap``.
     Source: functorch.experimental.chunk_vmap.
+    Example:
+        >>> gradlib.func.chunk_vmap(gradlib.dot, chunks=2)(gradlib.ones(4, 3), gradlib.ones(4, 3))
+        tensor([3., 3., 3., 3.])
     """
 
     @functools.wraps(func)

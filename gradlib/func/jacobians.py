@@ -36,6 +36,10 @@ def jacrev(
     Returns: a function of func's arguments. For each result (nested as the results) and each argument (nested as it; a tuple for several
         argnums) a Tensor of shape (*result.shape, *argument.shape).
     Source: torch.func.jacrev.
+    Example:
+        >>> gradlib.func.jacrev(lambda x: x**2)(gradlib.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
@@ -70,6 +74,10 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         randomness: as for ``vmap``.
     Returns: as ``jacrev``.
     Source: torch.func.jacfwd.
+    Example:
+        >>> gradlib.func.jacfwd(lambda x: x**2)(gradlib.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     check_randomness(randomness)
 
@@ -107,6 +115,10 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
         func, argnums: as for ``jacrev``.
     Returns: a function of func's arguments; for a scalar function of one Tensor, a Tensor of shape (*argument.shape, *argument.shape).
     Source: torch.func.hessian.
+    Example:
+        >>> gradlib.func.hessian(lambda x: (x**3).sum())(gradlib.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
     """
     return jacfwd(jacrev(func, argnums), argnums)
 

@@ -32,6 +32,9 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         argument is; for several argnums a tuple.
     Raises (when called): RuntimeError when the result is no 0-d Tensor.
     Source: torch.func.grad_and_value.
+    Example:
+        >>> gradlib.func.grad_and_value(lambda x: (x**2).sum())(gradlib.tensor([1.0, 2.0]))
+        (tensor([2., 4.]), tensor(5.))
     """
 
     @functools.wraps(func)
@@ -59,6 +62,9 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
         func, argnums, has_aux: as for ``grad_and_value``.
     Returns: a function of func's arguments that returns the gradient, or (gradient, aux).
     Source: torch.func.grad.
+    Example:
+        >>> gradlib.func.grad(lambda x: (x**2).sum())(gradlib.tensor([1.0, 2.0]))
+        tensor([2., 4.])
     """
     both = grad_and_value(func, argnums, has_aux)
 
@@ -80,6 +86,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Returns: (value, vjp_fn) or (value, vjp_fn, aux). ``vjp_fn(cotangents)``, nested as the value, returns a tuple of one product for each
         primal, nested as it; it may be called again and again.
     Source: torch.func.vjp.
+    Example:
+        >>> value, pullback = gradlib.func.vjp(lambda x: x**2, gradlib.tensor([1.0, 2.0]))
+        >>> pullback(gradlib.tensor([1.0, 1.0]))
+        (tensor([2., 4.]),)
     """
     outside, inside = thread_state.grad_enabled, differentiating()
     since = inside.since
@@ -200,6 +210,9 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     Returns: (value, tangent) or (value, tangent, aux).
     Raises: RuntimeError for tangents that do not fit, ValueError for primals that are no floats.
     Source: torch.func.jvp.
+    Example:
+        >>> gradlib.func.jvp(lambda x: x**2, (gradlib.tensor([1.0, 2.0]),), (gradlib.tensor([1.0, 0.0]),))
+        (tensor([1., 4.]), tensor([2., 0.]))
     """
     if not isinstance(primals, tuple):
         raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
@@ -253,6 +266,10 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         primals: where to linearize it.
     Returns: (value, jvp_fn). ``jvp_fn(*tangents)``, nested as the primals, returns what ``jvp`` would, as often as it is called.
     Source: torch.func.linearize.
+    Example:
+        >>> value, derivative = gradlib.func.linearize(lambda x: x**2, gradlib.tensor([1.0, 2.0]))
+        >>> derivative(gradlib.tensor([1.0, 0.0]))
+        tensor([2., 0.])
     """
     outside = as_outside(differentiated=True)
 

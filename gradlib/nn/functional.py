@@ -38,25 +38,67 @@ def _implied(name: str, input: Any, dim: int | None) -> int:
 
 
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """``gradlib.softmax``. Source: torch.nn.functional.softmax."""
+    """``gradlib.softmax``.
+
+    Args:
+        input, dim, dtype: as in ``gradlib.softmax``; without dim, the dimension that torch once chose, with a warning.
+    Source: torch.nn.functional.softmax.
+    Example:
+        >>> gradlib.nn.functional.softmax(gradlib.tensor([0.0, 0.0]), dim=0)
+        tensor([0.5000, 0.5000])
+    """
     return _softmax.softmax(input, _implied("softmax", input, dim), dtype)
 
 
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """``gradlib.log_softmax``. Source: torch.nn.functional.log_softmax."""
+    """``gradlib.log_softmax``.
+
+    Args:
+        input: any shape, float.
+        dim: the dimension.
+        dtype: the dtype of input before the calculation.
+    Source: torch.nn.functional.log_softmax.
+    Example:
+        >>> gradlib.nn.functional.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
     return _softmax.log_softmax(input, _implied("log_softmax", input, dim), dtype)
 
 
 def relu_(input: Any) -> Any:
-    """``relu`` written into input. Source: torch.nn.functional.relu_."""
+    """``relu`` written into input.
+
+    Args:
+        input: a tensor; further arguments as for the form that makes a new one.
+    Source: torch.nn.functional.relu_.
+    Example:
+        >>> gradlib.nn.functional.relu_(gradlib.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
     return relu(input, inplace=True)
 
 
 def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
-    """``leaky_relu`` written into input. Source: torch.nn.functional.leaky_relu_."""
+    """``leaky_relu`` written into input.
+
+    Args:
+        input: a tensor; further arguments as for the form that makes a new one.
+    Source: torch.nn.functional.leaky_relu_.
+    Example:
+        >>> gradlib.nn.functional.leaky_relu_(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.0100,  2.0000])
+    """
     return leaky_relu(input, negative_slope, inplace=True)
 
 
 def elu_(input: Any, alpha: float = 1.0) -> Any:
-    """``elu`` written into input. Source: torch.nn.functional.elu_."""
+    """``elu`` written into input.
+
+    Args:
+        input: a tensor; further arguments as for the form that makes a new one.
+    Source: torch.nn.functional.elu_.
+    Example:
+        >>> gradlib.nn.functional.elu_(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
     return elu(input, alpha, inplace=True)

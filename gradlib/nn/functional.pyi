@@ -37,6 +37,9 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
         size_average, reduce, reduction: as for ``mse_loss``.
     Raises: ValueError for different shapes, RuntimeError for weights that require a gradient.
     Source: torch.nn.functional.binary_cross_entropy_with_logits.
+    Example:
+        >>> gradlib.nn.functional.binary_cross_entropy_with_logits(gradlib.tensor([0.0, 2.0]), gradlib.tensor([0.0, 1.0]))
+        tensor(0.4100)
     """
 
 def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: _bool | None = None, ignore_index: _int = -100, reduce: _bool | None = None, reduction: _str = 'mean', label_smoothing: _float = 0.0) -> Tensor:
@@ -49,6 +52,9 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         label_smoothing: from 0 to 1, how much of each target is shared out equally among all classes.
     Raises: as ``nll_loss``; RuntimeError for a label_smoothing outside [0, 1].
     Source: torch.nn.functional.cross_entropy.
+    Example:
+        >>> gradlib.nn.functional.cross_entropy(gradlib.tensor([[1.0, 2.0, 0.0]]), gradlib.tensor([1]))
+        tensor(0.4076)
     """
 
 def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bool = False) -> Tensor:
@@ -58,13 +64,34 @@ def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bo
         p: the probability, from 0 to 1.
     Raises: ValueError for another p.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
+    Example:
+        >>> gradlib.dropout(gradlib.ones(3), p=0.5, training=False)
+        tensor([1., 1., 1.])
     """
 
 def elu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Tensor:
-    """Each element, alpha * (exp(x) - 1) where it is not positive. Source: torch.nn.functional.elu."""
+    """Each element, alpha * (exp(x) - 1) where it is not positive.
+
+    Args:
+        input: any shape, float.
+        alpha: the limit far below zero is -alpha.
+        inplace: write the result into input.
+    Source: torch.nn.functional.elu.
+    Example:
+        >>> gradlib.nn.functional.elu(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
 
 def elu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
-    """``elu`` written into input. Source: torch.nn.functional.elu_."""
+    """``elu`` written into input.
+
+    Args:
+        input: a tensor; further arguments as for the form that makes a new one.
+    Source: torch.nn.functional.elu_.
+    Example:
+        >>> gradlib.nn.functional.elu_(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: _int | None = None, max_norm: _float | None = None, norm_type: _float = 2.0, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
     """The rows of a table at given places.
@@ -79,6 +106,10 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: _int | None = None, ma
     Returns: (*input.shape, D).
     Raises: RuntimeError for other dtypes and ranks, IndexError for a place outside.
     Source: torch.nn.functional.embedding.
+    Example:
+        >>> gradlib.nn.functional.embedding(gradlib.tensor([1, 0]), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[3., 4.],
+                [1., 2.]])
     """
 
 def gelu(input: Tensor, approximate: _str = 'none') -> Tensor:
@@ -88,6 +119,9 @@ def gelu(input: Tensor, approximate: _str = 'none') -> Tensor:
         approximate: "none" (needs SciPy on the CPU), or "tanh" for the usual approximation.
     Raises: RuntimeError for anything else.
     Source: torch.nn.functional.gelu; Hendrycks and Gimpel, Gaussian Error Linear Units (2016).
+    Example:
+        >>> gradlib.nn.functional.gelu(gradlib.tensor([-1.0, 2.0]), approximate="tanh")
+        tensor([-0.1588,  1.9546])
     """
 
 def huber_loss(input: Tensor, target: Tensor, reduction: _str = 'mean', delta: _float = 1.0, weight: Tensor | None = None) -> Tensor:
@@ -97,10 +131,19 @@ def huber_loss(input: Tensor, target: Tensor, reduction: _str = 'mean', delta: _
         delta: where they join, positive. The others as for ``mse_loss``, but a weighted mean divides by the number of elements.
     Raises: RuntimeError for a delta that is not positive.
     Source: torch.nn.functional.huber_loss.
+    Example:
+        >>> gradlib.nn.functional.huber_loss(gradlib.tensor([0.0, 3.0]), gradlib.tensor([0.5, 0.0]))
+        tensor(1.3125)
     """
 
 def l1_loss(input: Tensor, target: Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', weight: Tensor | None = None) -> Tensor:
-    """Absolute difference; its gradient at zero is zero. Arguments as for ``mse_loss``. Source: torch.nn.functional.l1_loss."""
+    """Absolute difference; its gradient at zero is zero. Arguments as for ``mse_loss``.
+
+    Source: torch.nn.functional.l1_loss.
+    Example:
+        >>> gradlib.nn.functional.l1_loss(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, 0.0]))
+        tensor(1.5000)
+    """
 
 def layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05) -> Tensor:
     """The input, over its last dimensions, shifted to mean 0 and scaled to variance 1, then by ``weight`` and ``bias``.
@@ -112,13 +155,34 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor |
         eps: added to the variance.
     Raises: RuntimeError for shapes or dtypes that do not fit.
     Source: torch.nn.functional.layer_norm.
+    Example:
+        >>> gradlib.nn.functional.layer_norm(gradlib.tensor([[1.0, 2.0, 3.0]]), (3,))
+        tensor([[-1.2247,  0.0000,  1.2247]])
     """
 
 def leaky_relu(input: Tensor, negative_slope: _float = 0.01, inplace: _bool = False) -> Tensor:
-    """Each element, times negative_slope where it is not positive. Source: torch.nn.functional.leaky_relu."""
+    """Each element, times negative_slope where it is not positive.
+
+    Args:
+        input: any shape, float.
+        negative_slope: the factor below zero.
+        inplace: write the result into input.
+    Source: torch.nn.functional.leaky_relu.
+    Example:
+        >>> gradlib.nn.functional.leaky_relu(gradlib.tensor([-1.0, 2.0]), 0.1)
+        tensor([-0.1000,  2.0000])
+    """
 
 def leaky_relu_(input: Tensor, negative_slope: _float = 0.01) -> Tensor:
-    """``leaky_relu`` written into input. Source: torch.nn.functional.leaky_relu_."""
+    """``leaky_relu`` written into input.
+
+    Args:
+        input: a tensor; further arguments as for the form that makes a new one.
+    Source: torch.nn.functional.leaky_relu_.
+    Example:
+        >>> gradlib.nn.functional.leaky_relu_(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.0100,  2.0000])
+    """
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The affine map ``input @ weight.T + bias``.
@@ -130,13 +194,34 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns: (..., m), or (...) for a weight of one dimension.
     Raises: RuntimeError for shapes or dtypes that do not fit.
     Source: torch.nn.functional.linear.
+    Example:
+        >>> gradlib.nn.functional.linear(gradlib.tensor([1.0, 2.0]), gradlib.tensor([[1.0, 1.0]]), gradlib.tensor([0.5]))
+        tensor([3.5000])
     """
 
 def log_softmax(input: Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _DType | None = None) -> Tensor:
-    """``gradlib.log_softmax``. Source: torch.nn.functional.log_softmax."""
+    """``gradlib.log_softmax``.
+
+    Args:
+        input: any shape, float.
+        dim: the dimension.
+        dtype: the dtype of input before the calculation.
+    Source: torch.nn.functional.log_softmax.
+    Example:
+        >>> gradlib.nn.functional.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """log of the sigmoid of each element, exact in both tails."""
+    """log of the sigmoid of each element, exact in both tails.
+
+    Args:
+        input: any shape; float.
+    Source: torch.nn.functional.logsigmoid.
+    Example:
+        >>> gradlib.nn.functional.logsigmoid(gradlib.tensor([0.0, 2.0]))
+        tensor([-0.6931, -0.1269])
+    """
 
 def mse_loss(input: Tensor, target: Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', weight: Tensor | None = None) -> Tensor:
     """Squared difference.
@@ -148,6 +233,9 @@ def mse_loss(input: Tensor, target: Tensor, size_average: _bool | None = None, r
         size_average, reduce: deprecated forms of ``reduction``.
     Returns: 0-d, or the input's shape for "none".
     Source: torch.nn.functional.mse_loss.
+    Example:
+        >>> gradlib.nn.functional.mse_loss(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, 0.0]))
+        tensor(2.5000)
     """
 
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: _bool | None = None, ignore_index: _int = -100, reduce: _bool | None = None, reduction: _str = 'mean') -> Tensor:
@@ -162,6 +250,9 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
         size_average, reduce: deprecated forms of ``reduction``.
     Raises: IndexError for a class outside, ValueError and RuntimeError for shapes and dtypes that do not fit.
     Source: torch.nn.functional.nll_loss.
+    Example:
+        >>> gradlib.nn.functional.nll_loss(gradlib.tensor([[-1.0, -2.0]]), gradlib.tensor([1]))
+        tensor(2.)
     """
 
 def one_hot(tensor: Tensor, num_classes: Any = -1, *, out: Tensor | None = None) -> Tensor:
@@ -173,6 +264,10 @@ def one_hot(tensor: Tensor, num_classes: Any = -1, *, out: Tensor | None = None)
     Returns: int64, (*tensor.shape, num_classes).
     Raises: RuntimeError for other dtypes, and for classes outside 0 to num_classes - 1.
     Source: torch.nn.functional.one_hot.
+    Example:
+        >>> gradlib.nn.functional.one_hot(gradlib.tensor([0, 2]), 3)
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
     """
 
 def pad(input: Tensor, pad: Sequence[_int], mode: _str = 'constant', value: _float | None = None) -> Tensor:
@@ -185,19 +280,56 @@ def pad(input: Tensor, pad: Sequence[_int], mode: _str = 'constant', value: _flo
         value: what is added; 0 unless given.
     Raises: RuntimeError for amounts that do not fit, NotImplementedError for other modes.
     Source: torch.nn.functional.pad.
+    Example:
+        >>> gradlib.nn.functional.pad(gradlib.tensor([1, 2]), (1, 2))
+        tensor([0, 1, 2, 0, 0])
     """
 
 def relu(input: Tensor, inplace: _bool = False) -> Tensor:
-    """Each element, or 0 where it is negative; the derivative at 0 is 0. Source: torch.nn.functional.relu."""
+    """Each element, or 0 where it is negative; the derivative at 0 is 0.
+
+    Args:
+        input: any shape; integer or float.
+        inplace: write the result into input.
+    Source: torch.nn.functional.relu.
+    Example:
+        >>> gradlib.relu(gradlib.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
 def relu_(input: Tensor) -> Tensor:
-    """``relu`` written into input. Source: torch.nn.functional.relu_."""
+    """``relu`` written into input.
+
+    Args:
+        input: a tensor; further arguments as for the form that makes a new one.
+    Source: torch.nn.functional.relu_.
+    Example:
+        >>> gradlib.nn.functional.relu_(gradlib.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
 
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """1 / (1 + exp(-x)) of each element, exact in both tails."""
+    """1 / (1 + exp(-x)) of each element, exact in both tails.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sigmoid.
+    Example:
+        >>> gradlib.sigmoid(gradlib.tensor([0.0, 2.0]))
+        tensor([0.5000, 0.8808])
+    """
 
 def silu(input: Tensor, inplace: _bool = False) -> Tensor:
-    """Each element times its sigmoid. Source: torch.nn.functional.silu."""
+    """Each element times its sigmoid.
+
+    Args:
+        input: any shape; float or complex.
+        inplace: write the result into input.
+    Source: torch.nn.functional.silu.
+    Example:
+        >>> gradlib.nn.functional.silu(gradlib.tensor([0.0, 2.0]))
+        tensor([0.0000, 1.7616])
+    """
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', beta: _float = 1.0) -> Tensor:
     """Square of small differences, absolute value of large ones, smoothly joined at ``beta``: x²/(2 beta), and |x| - beta/2.
@@ -206,16 +338,42 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: _bool | None = N
         beta: where they join; 0 gives ``l1_loss``. The others as for ``mse_loss``.
     Raises: RuntimeError for a negative beta.
     Source: torch.nn.functional.smooth_l1_loss.
+    Example:
+        >>> gradlib.nn.functional.smooth_l1_loss(gradlib.tensor([0.0, 3.0]), gradlib.tensor([0.5, 0.0]))
+        tensor(1.3125)
     """
 
 def softmax(input: Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _DType | None = None) -> Tensor:
-    """``gradlib.softmax``. Source: torch.nn.functional.softmax."""
+    """``gradlib.softmax``.
+
+    Args:
+        input, dim, dtype: as in ``gradlib.softmax``; without dim, the dimension that torch once chose, with a warning.
+    Source: torch.nn.functional.softmax.
+    Example:
+        >>> gradlib.nn.functional.softmax(gradlib.tensor([0.0, 0.0]), dim=0)
+        tensor([0.5000, 0.5000])
+    """
 
 def softplus(input: Tensor, beta: _Number = 1.0, threshold: Any = 20.0, *, out: Tensor | None = None) -> Tensor:
     """log(1 + exp(beta * x)) / beta of each element, and x itself where beta * x is above the threshold.
 
+    Args:
+        input: any shape, float.
+        beta: a factor inside, divided by outside.
+        threshold: where beta * input is above, the result is input.
     Source: torch.nn.functional.softplus.
+    Example:
+        >>> gradlib.nn.functional.softplus(gradlib.tensor([0.0, 2.0]))
+        tensor([0.6931, 2.1269])
     """
 
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Hyperbolic tangent of each element."""
+    """Hyperbolic tangent of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.tanh.
+    Example:
+        >>> gradlib.tanh(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7616])
+    """

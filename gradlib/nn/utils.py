@@ -28,6 +28,9 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
     Returns: a 0-d Tensor; 0 for no tensors.
     Raises: RuntimeError as above.
     Source: torch.nn.utils.get_total_norm.
+    Example:
+        >>> gradlib.nn.utils.get_total_norm([gradlib.ones(2, 2)])
+        tensor(2.)
     """
     each = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not each:
@@ -55,6 +58,13 @@ def clip_grad_norm_(
     Returns: the norm before, a 0-d Tensor.
     Raises: RuntimeError as above.
     Source: torch.nn.utils.clip_grad_norm_.
+    Example:
+        >>> x = gradlib.zeros(2, requires_grad=True)
+        >>> x.grad = gradlib.tensor([3.0, 4.0])
+        >>> gradlib.nn.utils.clip_grad_norm_([x], 1.0)
+        tensor(5.)
+        >>> x.grad
+        tensor([0.6000, 0.8000])
     """
     gradients = list(_gradients(parameters))
     with no_grad():
@@ -71,6 +81,12 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
         max_norm: the largest norm.
         total_norm: of `get_total_norm`.
     Source: torch.nn.utils.clip_grads_with_norm_.
+    Example:
+        >>> x = gradlib.zeros(2, requires_grad=True)
+        >>> x.grad = gradlib.tensor([3.0, 4.0])
+        >>> gradlib.nn.utils.clip_grads_with_norm_([x], 1.0, gradlib.tensor(5.0))
+        >>> x.grad
+        tensor([0.6000, 0.8000])
     """
     with no_grad():
         _scale(_gradients(parameters), max_norm, total_norm)
@@ -83,6 +99,12 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
         parameters: one tensor, or several; those without a gradient are left out.
         clip_value: the largest magnitude.
     Source: torch.nn.utils.clip_grad_value_.
+    Example:
+        >>> x = gradlib.zeros(2, requires_grad=True)
+        >>> x.grad = gradlib.tensor([3.0, 0.4])
+        >>> gradlib.nn.utils.clip_grad_value_([x], 1.0)
+        >>> x.grad
+        tensor([1.0000, 0.4000])
     """
     with no_grad():
         for gradient in _gradients(parameters):
@@ -97,6 +119,9 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     Returns: (sum of sizes,)
     Raises: TypeError for tensors on several devices.
     Source: torch.nn.utils.parameters_to_vector.
+    Example:
+        >>> gradlib.nn.utils.parameters_to_vector([gradlib.zeros(2), gradlib.ones(1)])
+        tensor([0., 0., 1.])
     """
     each = list(parameters)
     _check_one_device(each)
@@ -111,6 +136,11 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         parameters: tensors on one device.
     Raises: TypeError for what is no Tensor, or for parameters on several devices; ValueError for a vector that is too short.
     Source: torch.nn.utils.vector_to_parameters.
+    Example:
+        >>> x = gradlib.zeros(2)
+        >>> gradlib.nn.utils.vector_to_parameters(gradlib.ones(2), [x])
+        >>> x
+        tensor([1., 1.])
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected Tensor, but got: {type(vec).__name__}")

@@ -54,7 +54,16 @@ def relu_op(xp: Any, input: Any) -> Any:
 
 @composite(method=False)
 def relu(input: Any, inplace: bool = False) -> Any:
-    """Each element, or 0 where it is negative; the derivative at 0 is 0. Source: torch.nn.functional.relu."""
+    """Each element, or 0 where it is negative; the derivative at 0 is 0.
+
+    Args:
+        input: any shape; integer or float.
+        inplace: write the result into input.
+    Source: torch.nn.functional.relu.
+    Example:
+        >>> gradlib.relu(gradlib.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
     return input.relu_() if inplace else relu_op(input)
 
 
@@ -70,7 +79,17 @@ def leaky_relu_op(xp: Any, input: Any, negative_slope: float) -> Any:
 
 @composite(method=False)
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    """Each element, times negative_slope where it is not positive. Source: torch.nn.functional.leaky_relu."""
+    """Each element, times negative_slope where it is not positive.
+
+    Args:
+        input: any shape, float.
+        negative_slope: the factor below zero.
+        inplace: write the result into input.
+    Source: torch.nn.functional.leaky_relu.
+    Example:
+        >>> gradlib.nn.functional.leaky_relu(gradlib.tensor([-1.0, 2.0]), 0.1)
+        tensor([-0.1000,  2.0000])
+    """
     return _perhaps_in_place("leaky_relu", lambda x: leaky_relu_op(x, float(negative_slope)), input, inplace)
 
 
@@ -86,7 +105,17 @@ def elu_op(xp: Any, input: Any, alpha: float) -> Any:
 
 @composite(method=False)
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    """Each element, alpha * (exp(x) - 1) where it is not positive. Source: torch.nn.functional.elu."""
+    """Each element, alpha * (exp(x) - 1) where it is not positive.
+
+    Args:
+        input: any shape, float.
+        alpha: the limit far below zero is -alpha.
+        inplace: write the result into input.
+    Source: torch.nn.functional.elu.
+    Example:
+        >>> gradlib.nn.functional.elu(gradlib.tensor([-1.0, 2.0]))
+        tensor([-0.6321,  2.0000])
+    """
     return _perhaps_in_place("elu", lambda x: elu_op(x, float(alpha)), input, inplace)
 
 
@@ -131,6 +160,9 @@ def gelu(input: Any, approximate: str = "none") -> Any:
         approximate: "none" (needs SciPy on the CPU), or "tanh" for the usual approximation.
     Raises: RuntimeError for anything else.
     Source: torch.nn.functional.gelu; Hendrycks and Gimpel, Gaussian Error Linear Units (2016).
+    Example:
+        >>> gradlib.nn.functional.gelu(gradlib.tensor([-1.0, 2.0]), approximate="tanh")
+        tensor([-0.1588,  1.9546])
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu: approximate argument must be either none or tanh, got {approximate!r}")
@@ -151,7 +183,16 @@ def silu_op(xp: Any, input: Any) -> Any:
 
 @composite(method=False)
 def silu(input: Any, inplace: bool = False) -> Any:
-    """Each element times its sigmoid. Source: torch.nn.functional.silu."""
+    """Each element times its sigmoid.
+
+    Args:
+        input: any shape; float or complex.
+        inplace: write the result into input.
+    Source: torch.nn.functional.silu.
+    Example:
+        >>> gradlib.nn.functional.silu(gradlib.tensor([0.0, 2.0]))
+        tensor([0.0000, 1.7616])
+    """
     return _perhaps_in_place("silu", silu_op, input, inplace)
 
 
@@ -165,7 +206,14 @@ def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
 def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta * x)) / beta of each element, and x itself where beta * x is above the threshold.
 
+    Args:
+        input: any shape, float.
+        beta: a factor inside, divided by outside.
+        threshold: where beta * input is above, the result is input.
     Source: torch.nn.functional.softplus.
+    Example:
+        >>> gradlib.nn.functional.softplus(gradlib.tensor([0.0, 2.0]))
+        tensor([0.6931, 2.1269])
     """
     scaled = input * float(beta)
     return xp.where(scaled > threshold, input, xp.log1p(xp.exp(xp.minimum(scaled, float(threshold)))) / float(beta))
@@ -174,7 +222,15 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
 @op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=lambda g, input: g * sigmoid(-input))
 @in_single
 def logsigmoid(xp: Any, input: Any) -> Any:
-    """log of the sigmoid of each element, exact in both tails."""
+    """log of the sigmoid of each element, exact in both tails.
+
+    Args:
+        input: any shape; float.
+    Source: torch.nn.functional.logsigmoid.
+    Example:
+        >>> gradlib.nn.functional.logsigmoid(gradlib.tensor([0.0, 2.0]))
+        tensor([-0.6931, -0.1269])
+    """
     return xp.minimum(input, 0) - xp.log1p(xp.exp(-xp.absolute(input)))
 
 
@@ -198,6 +254,9 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
         p: the probability, from 0 to 1.
     Raises: ValueError for another p.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
+    Example:
+        >>> gradlib.dropout(gradlib.ones(3), p=0.5, training=False)
+        tensor([1., 1., 1.])
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")

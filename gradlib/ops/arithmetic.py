@@ -76,19 +76,46 @@ def _times(other: Any, alpha: Any, *operands: Any) -> Any:
 
 @composite
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    """input + alpha * other. Source: torch.add."""
+    """input + alpha * other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+        alpha: a factor, of no higher kind than the result.
+    Source: torch.add.
+    Example:
+        >>> gradlib.add(gradlib.tensor([1, 2]), gradlib.tensor([10, 20]), alpha=2)
+        tensor([21, 42])
+    """
     return add_op(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
 
 
 @composite(aliases=("subtract",))
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    """input - alpha * other. Source: torch.sub."""
+    """input - alpha * other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+        alpha: a factor, of no higher kind than the result.
+    Source: torch.sub.
+    Example:
+        >>> gradlib.sub(gradlib.tensor([10, 20]), gradlib.tensor([1, 2]), alpha=2)
+        tensor([ 8, 16])
+    """
     return sub_op(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
 
 
 @composite(method=False)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """other - alpha * input. Source: torch.rsub."""
+    """other - alpha * input.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+        alpha: a factor, of no higher kind than the result.
+    Source: torch.rsub.
+    Example:
+        >>> gradlib.rsub(gradlib.tensor([1, 2]), 10)
+        tensor([9, 8])
+    """
     return rsub_op(input if _is_one(alpha) else _times(input, alpha, other), other)
 
 
@@ -115,7 +142,16 @@ publish(_sub_in_place, "sub_", "subtract_")
     other=lambda g, input: g * input,
 )  # fmt: skip
 def mul(xp: Any, input: Any, other: Any) -> Any:
-    """Product of each pair of elements."""
+    """Product of each pair of elements.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.mul.
+    Example:
+        >>> gradlib.mul(gradlib.tensor([1, 2]), gradlib.tensor([[3], [4]]))
+        tensor([[3, 6],
+                [4, 8]])
+    """
     return xp.multiply(input, other)
 
 
@@ -159,7 +195,16 @@ def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
     other=lambda g: zeros_like(g),
 )  # fmt: skip
 def floor_divide(xp: Any, input: Any, other: Any) -> Any:
-    """The largest whole number not above each quotient. Raises: RuntimeError for integers divided by zero."""
+    """The largest whole number not above each quotient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; integer or float.
+    Raises: RuntimeError for integers divided by zero.
+    Source: torch.floor_divide.
+    Example:
+        >>> gradlib.floor_divide(gradlib.tensor([7, -7]), 2)
+        tensor([ 3, -4])
+    """
     return _divided(xp, "floor_divide", input, other)
 
 
@@ -184,6 +229,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
         rounding_mode: None for the quotient (integers give floats); "trunc" rounds it to zero, "floor" down, both keep integers.
     Raises: RuntimeError for another mode, and for integers divided by zero under one.
     Source: torch.div.
+    Example:
+        >>> gradlib.div(gradlib.tensor([7.0, -7.0]), 2, rounding_mode="floor")
+        tensor([ 3., -4.])
     """
     if rounding_mode is None:
         return div_op(input, other, out=out)
@@ -196,7 +244,15 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
 
 @composite
 def true_divide(input: Any, other: Any) -> Any:
-    """Each element of input divided by that of other. Source: torch.true_divide."""
+    """Each element of input divided by that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bools and integers become the default float dtype.
+    Source: torch.true_divide.
+    Example:
+        >>> gradlib.true_divide(gradlib.tensor([1, 2]), 2)
+        tensor([0.5000, 1.0000])
+    """
     return div_op(input, other)
 
 
@@ -214,7 +270,16 @@ publish(_div_in_place, "div_", "divide_", "true_divide_")
     other=lambda g, input, other: -(g * floor_divide(input, other)),
 )  # fmt: skip
 def remainder(xp: Any, input: Any, other: Any) -> Any:
-    """What floor division leaves over, with the sign of other. Raises: RuntimeError for integers divided by zero."""
+    """What floor division leaves over, with the sign of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; integer or float.
+    Raises: RuntimeError for integers divided by zero.
+    Source: torch.remainder.
+    Example:
+        >>> gradlib.remainder(gradlib.tensor([7, -7]), 3)
+        tensor([1, 2])
+    """
     return _divided(xp, "remainder", input, other)
 
 
@@ -224,7 +289,16 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g, input, other: -(g * trunc_divide(input, other)),
 )  # fmt: skip
 def fmod(xp: Any, input: Any, other: Any) -> Any:
-    """What division rounded to zero leaves over, with the sign of input. Raises: RuntimeError for integers divided by zero."""
+    """What division rounded to zero leaves over, with the sign of input.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; integer or float.
+    Raises: RuntimeError for integers divided by zero.
+    Source: torch.fmod.
+    Example:
+        >>> gradlib.fmod(gradlib.tensor([7, -7]), 3)
+        tensor([ 1, -1])
+    """
     return _divided(xp, "fmod", input, other)
 
 
@@ -257,6 +331,9 @@ def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
     Args:
         weight: a number or a tensor that broadcasts with the others.
     Source: torch.lerp.
+    Example:
+        >>> gradlib.lerp(gradlib.tensor([0.0, 10.0]), gradlib.tensor([1.0, 20.0]), 0.5)
+        tensor([ 0.5000, 15.0000])
     """
     way = end - input
     if not is_array(weight):
@@ -276,7 +353,16 @@ def _scaled(product: Any, value: Any) -> Any:
     tensor2=lambda g, tensor1, value: g * tensor1 * value,
 )  # fmt: skip
 def addcmul(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
-    """input + value * tensor1 * tensor2; value is a number. Source: torch.addcmul."""
+    """input + value * tensor1 * tensor2; value is a number.
+
+    Args:
+        input, tensor1, tensor2: tensors that broadcast together; integer, float or complex.
+        value: a number.
+    Source: torch.addcmul.
+    Example:
+        >>> gradlib.addcmul(gradlib.tensor([1.0]), gradlib.tensor([2.0]), gradlib.tensor([3.0]), value=0.5)
+        tensor([4.])
+    """
     return input + _scaled(tensor1 * tensor2, value)
 
 
@@ -295,7 +381,13 @@ def _dividable(values: list[Any]) -> list[Any]:
 def addcdiv(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     """input + value * tensor1 / tensor2; value is a number.
 
+    Args:
+        input, tensor1, tensor2: tensors that broadcast together; tensor1 and tensor2 not both of integers.
+        value: a number.
     Raises: RuntimeError when both tensors are of integers.
     Source: torch.addcdiv.
+    Example:
+        >>> gradlib.addcdiv(gradlib.tensor([1.0]), gradlib.tensor([1.0]), gradlib.tensor([4.0]), value=2)
+        tensor([1.5000])
     """
     return input + _scaled(tensor1 / tensor2, value)

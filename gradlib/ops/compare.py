@@ -54,37 +54,85 @@ def _compares(promote: Any, aliases: tuple[str, ...] = ()) -> Callable[[Callable
 
 @_compares(promote="same", aliases=("__eq__",))
 def eq(xp: Any, input: Any, other: Any) -> Any:
-    """Whether the elements of each pair are equal."""
+    """Whether the elements of each pair are equal.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.eq.
+    Example:
+        >>> gradlib.eq(gradlib.tensor([1, 2]), gradlib.tensor([1, 3]))
+        tensor([ True, False])
+    """
     return xp.equal(input, other)
 
 
 @_compares(promote="same", aliases=("not_equal", "__ne__"))
 def ne(xp: Any, input: Any, other: Any) -> Any:
-    """Whether the elements of each pair differ."""
+    """Whether the elements of each pair differ.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.ne.
+    Example:
+        >>> gradlib.ne(gradlib.tensor([1, 2]), gradlib.tensor([1, 3]))
+        tensor([False,  True])
+    """
     return xp.not_equal(input, other)
 
 
 @_compares(promote=takes("lt", "bif"), aliases=("less", "__lt__"))
 def lt(xp: Any, input: Any, other: Any) -> Any:
-    """Whether each element of input is smaller than that of other."""
+    """Whether each element of input is smaller than that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.lt.
+    Example:
+        >>> gradlib.lt(gradlib.tensor([1, 2, 3]), 2)
+        tensor([ True, False, False])
+    """
     return xp.less(input, other)
 
 
 @_compares(promote=takes("le", "bif"), aliases=("less_equal", "__le__"))
 def le(xp: Any, input: Any, other: Any) -> Any:
-    """Whether each element of input is at most that of other."""
+    """Whether each element of input is at most that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.le.
+    Example:
+        >>> gradlib.le(gradlib.tensor([1, 2, 3]), 2)
+        tensor([ True,  True, False])
+    """
     return xp.less_equal(input, other)
 
 
 @_compares(promote=takes("gt", "bif"), aliases=("greater", "__gt__"))
 def gt(xp: Any, input: Any, other: Any) -> Any:
-    """Whether each element of input is larger than that of other."""
+    """Whether each element of input is larger than that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.gt.
+    Example:
+        >>> gradlib.gt(gradlib.tensor([1, 2, 3]), 2)
+        tensor([False, False,  True])
+    """
     return xp.greater(input, other)
 
 
 @_compares(promote=takes("ge", "bif"), aliases=("greater_equal", "__ge__"))
 def ge(xp: Any, input: Any, other: Any) -> Any:
-    """Whether each element of input is at least that of other."""
+    """Whether each element of input is at least that of other.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.ge.
+    Example:
+        >>> gradlib.ge(gradlib.tensor([1, 2, 3]), 2)
+        tensor([False,  True,  True])
+    """
     return xp.greater_equal(input, other)
 
 
@@ -97,25 +145,57 @@ def _truths(values: list[Any]) -> list[Any]:
 
 @_compares(promote=_truths)
 def logical_not(xp: Any, input: Any) -> Any:
-    """Whether each element is zero."""
+    """Whether each element is zero.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.logical_not.
+    Example:
+        >>> gradlib.logical_not(gradlib.tensor([0, 1, 2]))
+        tensor([ True, False, False])
+    """
     return xp.logical_not(input)
 
 
 @_compares(promote=_truths)
 def logical_and(xp: Any, input: Any, other: Any) -> Any:
-    """Whether both elements of each pair are nonzero."""
+    """Whether both elements of each pair are nonzero.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.logical_and.
+    Example:
+        >>> gradlib.logical_and(gradlib.tensor([0, 1, 2]), gradlib.tensor([1, 0, 3]))
+        tensor([False, False,  True])
+    """
     return xp.logical_and(input, other)
 
 
 @_compares(promote=_truths)
 def logical_or(xp: Any, input: Any, other: Any) -> Any:
-    """Whether any element of each pair is nonzero."""
+    """Whether any element of each pair is nonzero.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.logical_or.
+    Example:
+        >>> gradlib.logical_or(gradlib.tensor([0, 0, 2]), gradlib.tensor([1, 0, 3]))
+        tensor([ True, False,  True])
+    """
     return xp.logical_or(input, other)
 
 
 @_compares(promote=_truths)
 def logical_xor(xp: Any, input: Any, other: Any) -> Any:
-    """Whether exactly one element of each pair is nonzero."""
+    """Whether exactly one element of each pair is nonzero.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; any dtype.
+    Source: torch.logical_xor.
+    Example:
+        >>> gradlib.logical_xor(gradlib.tensor([0, 1, 2]), gradlib.tensor([1, 0, 3]))
+        tensor([ True,  True, False])
+    """
     return xp.logical_xor(input, other)
 
 
@@ -124,7 +204,15 @@ def logical_xor(xp: Any, input: Any, other: Any) -> Any:
 
 @op("none", promote=takes("bitwise_not", "bi"), also=("input",), inplace=True)
 def bitwise_not(xp: Any, input: Any) -> Any:
-    """Each element with its bits turned over; the opposite of a bool."""
+    """Each element with its bits turned over; the opposite of a bool.
+
+    Args:
+        input: any shape; bool or integer.
+    Source: torch.bitwise_not.
+    Example:
+        >>> gradlib.bitwise_not(gradlib.tensor([0, 5]))
+        tensor([-1, -6])
+    """
     return xp.invert(input)
 
 
@@ -140,31 +228,73 @@ publish(_invert, "__invert__")
 
 @op("none", promote=takes("bitwise_and", "bi"), also=BOTH, inplace=True, aliases=("__and__", "__rand__"))
 def bitwise_and(xp: Any, input: Any, other: Any) -> Any:
-    """The bits that both elements of each pair have."""
+    """The bits that both elements of each pair have.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool or integer.
+    Source: torch.bitwise_and.
+    Example:
+        >>> gradlib.bitwise_and(gradlib.tensor([6, 5]), 3)
+        tensor([2, 1])
+    """
     return xp.bitwise_and(input, other)
 
 
 @op("none", promote=takes("bitwise_or", "bi"), also=BOTH, inplace=True, aliases=("__or__", "__ror__"))
 def bitwise_or(xp: Any, input: Any, other: Any) -> Any:
-    """The bits that any element of each pair has."""
+    """The bits that any element of each pair has.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool or integer.
+    Source: torch.bitwise_or.
+    Example:
+        >>> gradlib.bitwise_or(gradlib.tensor([6, 5]), 3)
+        tensor([7, 7])
+    """
     return xp.bitwise_or(input, other)
 
 
 @op("none", promote=takes("bitwise_xor", "bi"), also=BOTH, inplace=True, aliases=("__xor__", "__rxor__"))
 def bitwise_xor(xp: Any, input: Any, other: Any) -> Any:
-    """The bits that exactly one element of each pair has."""
+    """The bits that exactly one element of each pair has.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool or integer.
+    Source: torch.bitwise_xor.
+    Example:
+        >>> gradlib.bitwise_xor(gradlib.tensor([6, 5]), 3)
+        tensor([5, 6])
+    """
     return xp.bitwise_xor(input, other)
 
 
 @op("none", promote=takes("bitwise_left_shift", "i"), also=BOTH, inplace=True, aliases=("__lshift__",))
 def bitwise_left_shift(xp: Any, input: Any, other: Any) -> Any:
-    """Each element's bits moved up by other places."""
+    """Each element's bits moved up by other places.
+
+    Args:
+        input: integer.
+        other: how many places; integers that broadcast with input.
+    Source: torch.bitwise_left_shift.
+    Example:
+        >>> gradlib.bitwise_left_shift(gradlib.tensor([1, 2]), 3)
+        tensor([ 8, 16])
+    """
     return xp.left_shift(input, other) if xp is np else _shifted(xp, xp.left_shift, input, other)
 
 
 @op("none", promote=takes("bitwise_right_shift", "i"), also=BOTH, inplace=True, aliases=("__rshift__",))
 def bitwise_right_shift(xp: Any, input: Any, other: Any) -> Any:
-    """Each element's bits moved down by other places; the sign stays."""
+    """Each element's bits moved down by other places; the sign stays.
+
+    Args:
+        input: integer.
+        other: how many places; integers that broadcast with input.
+    Source: torch.bitwise_right_shift.
+    Example:
+        >>> gradlib.bitwise_right_shift(gradlib.tensor([8, 16]), 3)
+        tensor([1, 2])
+    """
     return xp.right_shift(input, other) if xp is np else _shifted(xp, xp.right_shift, input, other)
 
 
@@ -205,6 +335,9 @@ def isclose(xp: Any, input: Any, other: Any, rtol: float = 1e-05, atol: float = 
         equal_nan: count NaN as close to NaN.
     Raises: RuntimeError for a negative tolerance.
     Source: torch.isclose.
+    Example:
+        >>> gradlib.isclose(gradlib.tensor([1.0, 2.0]), gradlib.tensor([1.0 + 1e-7, 2.1]))
+        tensor([ True, False])
     """
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"isclose: rtol and atol must not be negative, got rtol={rtol}, atol={atol}")
@@ -226,11 +359,25 @@ def _apart(xp: Any, input: Any, other: Any) -> Any:
 
 @composite
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether every pair of elements is close; arguments as for ``isclose``. Source: torch.allclose."""
+    """Whether every pair of elements is close; arguments as for ``isclose``.
+
+    Source: torch.allclose.
+    Example:
+        >>> gradlib.allclose(gradlib.tensor([1.0]), gradlib.tensor([1.0 + 1e-7]))
+        True
+    """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @composite
 def equal(input: Any, other: Any) -> bool:
-    """Whether both have the same shape and equal elements. Source: torch.equal."""
+    """Whether both have the same shape and equal elements.
+
+    Args:
+        input, other: tensors of any shape and dtype.
+    Source: torch.equal.
+    Example:
+        >>> gradlib.equal(gradlib.tensor([1, 2]), gradlib.tensor([1, 2]))
+        True
+    """
     return bool(tuple(input.shape) == tuple(other.shape) and eq(input, other).all())

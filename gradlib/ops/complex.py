@@ -30,13 +30,30 @@ def imag_op(xp: Any, input: Any) -> Any:
 
 @composite(method=False)
 def real(input: Any) -> Any:
-    """The real part of each element as a view; a real tensor itself. Source: torch.real."""
+    """The real part of each element as a view; a real tensor itself.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.real.
+    Example:
+        >>> gradlib.real(gradlib.tensor([1 + 2j]))
+        tensor([1.])
+    """
     return real_op(input) if input.dtype.kind == "c" else input
 
 
 @composite(method=False)
 def imag(input: Any) -> Any:
-    """The imaginary part of each element as a view. Raises: RuntimeError for a real tensor. Source: torch.imag."""
+    """The imaginary part of each element as a view.
+
+    Args:
+        input: any shape, complex.
+    Raises: RuntimeError for a real tensor.
+    Source: torch.imag.
+    Example:
+        >>> gradlib.imag(gradlib.tensor([1 + 2j]))
+        tensor([2.])
+    """
     if input.dtype.kind != "c":
         raise RuntimeError(f"imag is not implemented for tensors with non-complex dtypes, got {input.dtype.name}.")
     return imag_op(input)
@@ -62,19 +79,43 @@ def conj_physical_op(xp: Any, input: Any) -> Any:
 
 @composite
 def conj_physical(input: Any) -> Any:
-    """The complex conjugate of each element; a real tensor itself, as in torch. Source: torch.conj_physical."""
+    """The complex conjugate of each element; a real tensor itself, as in torch.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.conj_physical.
+    Example:
+        >>> gradlib.conj_physical(gradlib.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
     return conj_physical_op(input) if input.dtype.kind == "c" else input
 
 
 @composite
 def conj(input: Any) -> Any:
-    """The complex conjugate of each element (computed, not a lazy view); a real tensor itself. Source: torch.conj."""
+    """The complex conjugate of each element (computed, not a lazy view); a real tensor itself.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.conj.
+    Example:
+        >>> gradlib.conj(gradlib.tensor([1 + 2j]))
+        tensor([1.-2.j])
+    """
     return conj_physical_op(input) if input.dtype.kind == "c" else input
 
 
 @composite
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself, since conjugates are always computed here. Source: torch.resolve_conj."""
+    """The tensor itself, since conjugates are always computed here.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.resolve_conj.
+    Example:
+        >>> gradlib.resolve_conj(gradlib.tensor([1 + 2j]))
+        tensor([1.+2.j])
+    """
     return input
 
 
@@ -89,7 +130,15 @@ def _angle_slope(g: Any, input: Any) -> Any:
 
 @op("elementwise", promote="float", complex="explicit", input=_angle_slope)
 def angle(xp: Any, input: Any) -> Any:
-    """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN."""
+    """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN.
+
+    Args:
+        input: any shape, real or complex.
+    Source: torch.angle.
+    Example:
+        >>> gradlib.angle(gradlib.tensor([1j, -1 + 0j]))
+        tensor([1.5708, 3.1416])
+    """
     if input.dtype.kind == "c":
         return xp.arctan2(input.imag, input.real)
     result = xp.where(input < 0, math.pi, 0.0).astype(input.dtype)
@@ -104,6 +153,10 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
     Args:
         real, imag: float32 or float64, the same for both.
     Raises: RuntimeError for other dtypes.
+    Source: torch.complex.
+    Example:
+        >>> gradlib.complex(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, -1.0]))
+        tensor([1.+0.j, 2.-1.j])
     """
     found = [getattr(part, "dtype", None) for part in (real, imag)]
     if found[0] not in (dtypes.float32, dtypes.float64) or found[0] != found[1]:
@@ -120,7 +173,16 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_complex(contiguous(g)))
 def view_as_real(xp: Namespace, input: Any) -> Any:
-    """Complex numbers as real ones with a last dimension of size 2; a view. Raises: RuntimeError for real input."""
+    """Complex numbers as real ones with a last dimension of size 2; a view.
+
+    Args:
+        input: any shape, complex.
+    Raises: RuntimeError for real input.
+    Source: torch.view_as_real.
+    Example:
+        >>> gradlib.view_as_real(gradlib.tensor([1 + 2j]))
+        tensor([[1., 2.]])
+    """
     if input.dtype.kind != "c":
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
     real = dtypes.to_real(input.dtype)
@@ -131,8 +193,13 @@ def view_as_real(xp: Namespace, input: Any) -> Any:
 def view_as_complex(xp: Namespace, input: Any) -> Any:
     """Pairs along the last dimension as complex numbers; a view.
 
+    Args:
+        input: (..., 2), float, the last dimension's elements beside each other in memory.
     Raises: RuntimeError unless the last dimension has size 2 and stride 1, and the others even strides.
     Source: torch.view_as_complex.
+    Example:
+        >>> gradlib.view_as_complex(gradlib.tensor([[1.0, 2.0]]))
+        tensor([1.+2.j])
     """
     if input.dtype not in (dtypes.float32, dtypes.float64):
         raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")

@@ -135,15 +135,19 @@ def _arranged(x: Any, names: Labels, order: Labels) -> Any:
 def einsum(*args: Any) -> Any:
     """Sums of products of elements, in Einstein's notation.
 
-    Args:
-        args: an equation such as "bij,bjk->bik" and a Tensor for each of its terms; or Tensors, each followed by the list of its
-            subscripts (numbers below 52), and at the end, if wanted, the list of the output's.
     A letter names a dimension. Letters that the output lacks are summed over; one that a term repeats takes a diagonal; "..." stands for
     any dimensions, which broadcast. Without "->" the output has the dimensions of "..." and then, in alphabetical order, the letters
     that occur once.
+
+    Args:
+        args: an equation such as "bij,bjk->bik" and a Tensor for each of its terms; or Tensors, each followed by the list of its
+            subscripts (numbers below 52), and at the end, if wanted, the list of the output's.
     Returns: a tensor with a dimension for each letter of the output; a view where one term is only rearranged.
     Raises: RuntimeError for an equation and shapes that do not fit, ValueError without operands.
     Source: torch.einsum.
+    Example:
+        >>> gradlib.einsum("ij,j->i", gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     operands, terms, output = _sublists(args) if args and not isinstance(args[0], str) else _equation(args)
     covered = [x.ndim - sum(n is not Ellipsis for n in names) for x, names in zip(operands, terms, strict=True)]
@@ -221,7 +225,11 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         a, b: of one dtype.
         dims: how many dimensions at the end of a and at the beginning of b; or two lists of dimensions (also as a tensor of two rows).
     Returns: the dimensions of a that are left, then those of b.
-    Raises: RuntimeError for sizes that differ. Source: torch.tensordot.
+    Raises: RuntimeError for sizes that differ.
+    Source: torch.tensordot.
+    Example:
+        >>> gradlib.tensordot(gradlib.ones(2, 3), gradlib.ones(3, 4), dims=1).shape
+        gradlib.Size([2, 4])
     """
     one_dtype("tensordot", [a, b])
     if isinstance(dims, Tensor) or is_array(dims):
@@ -248,7 +256,13 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 def inner(input: Any, other: Any) -> Any:
     """The sum over the last dimension of both of the products of their elements; a product where one has no dimension.
 
-    Raises: RuntimeError for last dimensions of different sizes or for two dtypes. Source: torch.inner.
+    Args:
+        input: (..., n). other: (..., n), of the same dtype.
+    Raises: RuntimeError for last dimensions of different sizes or for two dtypes.
+    Source: torch.inner.
+    Example:
+        >>> gradlib.inner(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
+        tensor(11.)
     """
     if not input.ndim or not other.ndim:
         return input * other
@@ -266,6 +280,9 @@ def kron(input: Any, other: Any) -> Any:
     Args:
         input, other: the one of lower rank gets dimensions of size 1 in front.
     Source: torch.kron.
+    Example:
+        >>> gradlib.kron(gradlib.tensor([1, 2]), gradlib.tensor([1, 10]))
+        tensor([ 1, 10,  2, 20])
     """
     rank = max(input.ndim, other.ndim)
     mine, its = ((1,) * (rank - x.ndim) + tuple(x.shape) for x in (input, other))

@@ -217,7 +217,16 @@ publish(copy_, "copy_")
 
 @op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g), value=lambda g: g)
 def fill(xp: Namespace, input: Any, value: Any) -> Any:
-    """A tensor like input with one value everywhere. Source: torch.fill."""
+    """A tensor like input with one value everywhere.
+
+    Args:
+        input: any shape and dtype.
+        value: a number or a tensor without dimensions.
+    Source: torch.fill.
+    Example:
+        >>> gradlib.fill(gradlib.zeros(2), 3)
+        tensor([3., 3.])
+    """
     if is_array(value) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     made = xp.empty_like(input)
@@ -238,22 +247,54 @@ zero_ = vars(Tensor)["zero_"]
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether obj is a Tensor. Source: torch.is_tensor."""
+    """Whether obj is a Tensor.
+
+    Args:
+        obj: anything.
+    Source: torch.is_tensor.
+    Example:
+        >>> gradlib.is_tensor([1.0])
+        False
+    """
     return isinstance(obj, Tensor)
 
 
 def numel(input: Tensor) -> int:
-    """How many elements there are. Source: torch.numel."""
+    """How many elements there are.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.numel.
+    Example:
+        >>> gradlib.numel(gradlib.zeros(2, 3))
+        6
+    """
     return input.numel()
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are floating-point numbers. Source: torch.is_floating_point."""
+    """Whether the elements are floating-point numbers.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_floating_point.
+    Example:
+        >>> gradlib.is_floating_point(gradlib.tensor([1.0]))
+        True
+    """
     return input.is_floating_point()
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the elements are complex numbers. Source: torch.is_complex."""
+    """Whether the elements are complex numbers.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_complex.
+    Example:
+        >>> gradlib.is_complex(gradlib.tensor([1j]))
+        True
+    """
     return input.is_complex()
 
 
@@ -287,35 +328,91 @@ publish(new_tensor, "new_tensor")
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode. Source: torch.is_inference."""
+    """Whether the tensor was made in inference mode.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_inference.
+    Example:
+        >>> gradlib.is_inference(gradlib.tensor([1.0]))
+        False
+    """
     return input.is_inference()
 
 
 def is_conj(input: Tensor) -> bool:
-    """False: conjugates are computed at once. Source: torch.is_conj."""
+    """False: conjugates are computed at once.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_conj.
+    Example:
+        >>> gradlib.is_conj(gradlib.tensor([1j]))
+        False
+    """
     return input.is_conj()
 
 
 def is_neg(input: Tensor) -> bool:
-    """False: negatives are computed at once. Source: torch.is_neg."""
+    """False: negatives are computed at once.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_neg.
+    Example:
+        >>> gradlib.is_neg(gradlib.tensor([-1.0]))
+        False
+    """
     return input.is_neg()
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has negative numbers. Source: torch.is_signed."""
+    """Whether the dtype has negative numbers.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.is_signed.
+    Example:
+        >>> gradlib.is_signed(gradlib.tensor([1]))
+        True
+    """
     return input.is_signed()
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element is not zero. Source: torch.is_nonzero."""
+    """Whether the only element is not zero.
+
+    Args:
+        input: one element.
+    Source: torch.is_nonzero.
+    Example:
+        >>> gradlib.is_nonzero(gradlib.tensor([2.0]))
+        True
+    """
     return input.is_nonzero()
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape. Source: torch.is_same_size."""
+    """Whether both have the same shape.
+
+    Args:
+        input, other: tensors.
+    Source: torch.is_same_size.
+    Example:
+        >>> gradlib.is_same_size(gradlib.zeros(2), gradlib.ones(2))
+        True
+    """
     return input.is_same_size(other)
 
 
 def detach(input: Tensor) -> Tensor:
-    """The tensor's memory outside its graph. Source: torch.detach."""
+    """The tensor's memory outside its graph.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.detach.
+    Example:
+        >>> gradlib.detach(gradlib.ones(2, requires_grad=True))
+        tensor([1., 1.])
+    """
     return input.detach()

@@ -64,17 +64,49 @@ def size_given(name: str, positional: tuple[Any, ...], size: Any) -> tuple[Any, 
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
-    """A tensor of zeros: ``zeros(2, 3)`` or ``zeros((2, 3))``. Source: torch.zeros."""
+    """A tensor of zeros: ``zeros(2, 3)`` or ``zeros((2, 3))``.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.zeros.
+    Example:
+        >>> gradlib.zeros(2, 2, dtype=gradlib.int64)
+        tensor([[0, 0],
+                [0, 0]])
+    """
     return _new("zeros", size_given("zeros", size, ignored("zeros", other)), dtype, device, requires_grad)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
-    """A tensor of ones: ``ones(2, 3)`` or ``ones((2, 3))``. Source: torch.ones."""
+    """A tensor of ones: ``ones(2, 3)`` or ``ones((2, 3))``.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.ones.
+    Example:
+        >>> gradlib.ones(2, 2)
+        tensor([[1., 1.],
+                [1., 1.]])
+    """
     return _new("ones", size_given("ones", size, ignored("ones", other)), dtype, device, requires_grad)
 
 
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
-    """A tensor of whatever the memory held before. Source: torch.empty."""
+    """A tensor of whatever the memory held before.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.empty.
+    Example:
+        >>> gradlib.empty(2, 3).shape
+        gradlib.Size([2, 3])
+    """
     return _new("empty", size_given("empty", size, ignored("empty", other)), dtype, device, requires_grad)
 
 
@@ -92,7 +124,18 @@ def ignored(name: str, other: dict[str, Any]) -> Any:
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
-    """A tensor with one value everywhere; the dtype defaults to the value's as a tensor. Source: torch.full."""
+    """A tensor with one value everywhere; the dtype defaults to the value's as a tensor.
+
+    Args:
+        size: the shape.
+        fill_value: the number, which decides the dtype where none is given.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.full.
+    Example:
+        >>> gradlib.full((2, 2), 7)
+        tensor([[7, 7],
+                [7, 7]])
+    """
     ignored("full", other)
     natural = fill_value.dtype if isinstance(fill_value, Tensor) else dtypes.scalar_dtype(fill_value)
     chosen = dtypes.as_dtype(dtype) or natural
@@ -120,7 +163,16 @@ LARGEST: dict[np.dtype, float] = {dtypes.float16: 65504.0, dtypes.float32: _SING
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A 0-d tensor of the default dtype (unless another is given) holding one number."""
+    """A 0-d tensor of the default dtype (unless another is given) holding one number.
+
+    Args:
+        s: a number.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.scalar_tensor.
+    Example:
+        >>> gradlib.scalar_tensor(2)
+        tensor(2.)
+    """
     return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
@@ -140,25 +192,62 @@ def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
-    """Zeros with the input's shape, dtype, device and memory order. Source: torch.zeros_like."""
+    """Zeros with the input's shape, dtype, device and memory order.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.zeros_like.
+    Example:
+        >>> gradlib.zeros_like(gradlib.tensor([1.5, 2.5]))
+        tensor([0., 0.])
+    """
     ignored("zeros_like", other)
     return _like("zeros", input, dtype, device, requires_grad)
 
 
 def ones_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
-    """Ones with the input's shape, dtype, device and memory order. Source: torch.ones_like."""
+    """Ones with the input's shape, dtype, device and memory order.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.ones_like.
+    Example:
+        >>> gradlib.ones_like(gradlib.tensor([1, 2]))
+        tensor([1, 1])
+    """
     ignored("ones_like", other)
     return _like("ones", input, dtype, device, requires_grad)
 
 
 def empty_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
-    """Unset memory with the input's shape, dtype, device and memory order. Source: torch.empty_like."""
+    """Unset memory with the input's shape, dtype, device and memory order.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.empty_like.
+    Example:
+        >>> gradlib.empty_like(gradlib.zeros(2, 3)).shape
+        gradlib.Size([2, 3])
+    """
     ignored("empty_like", other)
     return _like("empty", input, dtype, device, requires_grad)
 
 
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Any:
-    """One value everywhere, with the input's shape, dtype, device and memory order. Source: torch.full_like."""
+    """One value everywhere, with the input's shape, dtype, device and memory order.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        fill_value: the number.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.full_like.
+    Example:
+        >>> gradlib.full_like(gradlib.zeros(2), 7)
+        tensor([7., 7.])
+    """
     ignored("full_like", other)
     if type(input) is Batched:
         return input.again(full_like(input.value, fill_value, dtype=dtype, device=device, requires_grad=requires_grad))
@@ -193,6 +282,9 @@ def arange(
         dtype: defaults to int64 when all three are integers, else to the default dtype.
     Raises: RuntimeError for a step of 0 or of the wrong sign.
     Source: torch.arange.
+    Example:
+        >>> gradlib.arange(1, 2, 0.25)
+        tensor([1.0000, 1.2500, 1.5000, 1.7500])
     """
     ignored("arange", other)
     if end is None:
@@ -239,7 +331,17 @@ def _spaced(xp: Namespace, start: Any, end: Any, steps: int, dtype: np.dtype, wh
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
-    """``steps`` evenly spaced numbers from start to end, both included. Source: torch.linspace."""
+    """``steps`` evenly spaced numbers from start to end, both included.
+
+    Args:
+        start, end: the first and the last number.
+        steps: how many.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.linspace.
+    Example:
+        >>> gradlib.linspace(0, 1, 5)
+        tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     ignored("linspace", other)
     first, last = _number(start), _number(end)
     chosen = dtypes.as_dtype(dtype) or _inexact(first, last)
@@ -259,7 +361,18 @@ def logspace(
     requires_grad: bool = False,
     **other: Any,
 ) -> Tensor:
-    """``steps`` numbers from base**start to base**end, evenly spaced on a logarithmic scale. Source: torch.logspace."""
+    """``steps`` numbers from base**start to base**end, evenly spaced on a logarithmic scale.
+
+    Args:
+        start, end: the exponents of the first and the last number.
+        steps: how many.
+        base: what is raised to them.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.logspace.
+    Example:
+        >>> gradlib.logspace(0, 2, 3)
+        tensor([  1.,  10., 100.])
+    """
     ignored("logspace", other)
     first, last = _number(start), _number(end)
     chosen = dtypes.as_dtype(dtype) or _inexact(first, last)
@@ -275,7 +388,17 @@ def _inexact(*numbers: Any) -> np.dtype:
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
-    """The identity matrix with n rows and m columns (n when left out). Source: torch.eye."""
+    """The identity matrix with n rows and m columns (n when left out).
+
+    Args:
+        n, m: the numbers of rows and of columns; m is n when left out.
+        dtype, device, requires_grad: as in ``tensor``.
+    Source: torch.eye.
+    Example:
+        >>> gradlib.eye(2)
+        tensor([[1., 0.],
+                [0., 1.]])
+    """
     ignored("eye", other)
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n and m must be greater or equal to 0, got {n} and {m}")

@@ -57,7 +57,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> An
             digits where points are close: "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist" or, for more than 25 points,
             "use_mm_for_euclid_dist_if_necessary".
     Returns: (..., n, m).
-    Raises: RuntimeError for another p, for shapes and dtypes that do not fit. Source: torch.cdist.
+    Raises: RuntimeError for another p, for shapes and dtypes that do not fit.
+    Source: torch.cdist.
+    Example:
+        >>> gradlib.cdist(gradlib.tensor([[0.0, 0.0]]), gradlib.tensor([[3.0, 4.0]]))
+        tensor([[5.]])
     """
     for name, x in (("x1", x1), ("x2", x2)):
         if x.ndim < 2:

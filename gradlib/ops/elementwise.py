@@ -33,7 +33,15 @@ LN10 = math.log(10)
     aliases=("negative", "__neg__"), input=lambda g: -g,
 )  # fmt: skip
 def neg(xp: Any, input: Any) -> Any:
-    """Minus each element."""
+    """Minus each element.
+
+    Args:
+        input: any shape; integer, float or complex.
+    Source: torch.neg.
+    Example:
+        >>> gradlib.neg(gradlib.tensor([1, -2]))
+        tensor([-1,  2])
+    """
     return xp.negative(input)
 
 
@@ -42,13 +50,29 @@ def neg(xp: Any, input: Any) -> Any:
     input=lambda g, input: g * sgn(input),
 )  # fmt: skip
 def abs(xp: Any, input: Any) -> Any:
-    """The size of each element, real also for complex ones; its derivative at 0 is 0."""
+    """The size of each element, real also for complex ones; its derivative at 0 is 0.
+
+    Args:
+        input: any shape; integer, float or complex.
+    Source: torch.abs.
+    Example:
+        >>> gradlib.abs(gradlib.tensor([-1.5, 2.0]))
+        tensor([1.5000, 2.0000])
+    """
     return xp.absolute(input)
 
 
 @op("elementwise", promote=takes("sign", "bif", "Use sgn()."), inplace=True, input=lambda g: zeros_like(g))
 def sign(xp: Any, input: Any) -> Any:
-    """-1, 0 or 1 by the sign of each element; 0 for NaN, as torch has it."""
+    """-1, 0 or 1 by the sign of each element; 0 for NaN, as torch has it.
+
+    Args:
+        input: any shape; bool, integer or float.
+    Source: torch.sign.
+    Example:
+        >>> gradlib.sign(gradlib.tensor([-2.0, 0.0, 3.0]))
+        tensor([-1.,  0.,  1.])
+    """
     return _sign(xp, input)
 
 
@@ -68,7 +92,15 @@ def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
 
 @op("elementwise", promote="same", complex="explicit", inplace=True, input=_sgn_slope)
 def sgn(xp: Any, input: Any) -> Any:
-    """Each element divided by its size, 0 where it is 0; the sign of real numbers."""
+    """Each element divided by its size, 0 where it is 0; the sign of real numbers.
+
+    Args:
+        input: any shape; any dtype.
+    Source: torch.sgn.
+    Example:
+        >>> gradlib.sgn(gradlib.tensor([3 + 4j, 0j]))
+        tensor([0.6000+0.8000j, 0.0000+0.0000j])
+    """
     if input.dtype.kind != "c":
         return _sign(xp, input)
     size = xp.absolute(input)
@@ -76,7 +108,16 @@ def sgn(xp: Any, input: Any) -> Any:
 
 
 def positive(input: Any) -> Any:
-    """The tensor itself. Raises: RuntimeError for bool. Source: torch.positive."""
+    """The tensor itself.
+
+    Args:
+        input: any shape; integer, float or complex.
+    Raises: RuntimeError for bool.
+    Source: torch.positive.
+    Example:
+        >>> gradlib.positive(gradlib.tensor([1, -2]))
+        tensor([ 1, -2])
+    """
     if input.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
@@ -90,13 +131,29 @@ composite(positive, aliases=("__pos__",))
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g / (out + out))
 def sqrt(xp: Any, input: Any) -> Any:
-    """Square root of each element."""
+    """Square root of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sqrt.
+    Example:
+        >>> gradlib.sqrt(gradlib.tensor([4.0, 9.0]))
+        tensor([2., 3.])
+    """
     return xp.sqrt(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * out * out) * -0.5)
 def rsqrt(xp: Any, input: Any) -> Any:
-    """One over the square root of each element."""
+    """One over the square root of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.rsqrt.
+    Example:
+        >>> gradlib.rsqrt(gradlib.tensor([4.0, 16.0]))
+        tensor([0.5000, 0.2500])
+    """
     return xp.reciprocal(xp.sqrt(input))
 
 
@@ -111,61 +168,141 @@ def _square_slope(g: Any, input: Any) -> Any:
 
 @op("elementwise", promote=_squarable, inplace=True, input=_square_slope)
 def square(xp: Any, input: Any) -> Any:
-    """Each element times itself."""
+    """Each element times itself.
+
+    Args:
+        input: any shape; bool, integer, float or complex.
+    Source: torch.square.
+    Example:
+        >>> gradlib.square(gradlib.tensor([-2.0, 3.0]))
+        tensor([4., 9.])
+    """
     return xp.square(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: -(g * (out * out)))
 def reciprocal(xp: Any, input: Any) -> Any:
-    """One over each element."""
+    """One over each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.reciprocal.
+    Example:
+        >>> gradlib.reciprocal(gradlib.tensor([2.0, 4.0]))
+        tensor([0.5000, 0.2500])
+    """
     return xp.reciprocal(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * out)
 def exp(xp: Any, input: Any) -> Any:
-    """e to the power of each element."""
+    """e to the power of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.exp.
+    Example:
+        >>> gradlib.exp(gradlib.tensor([0.0, 1.0]))
+        tensor([1.0000, 2.7183])
+    """
     return xp.exp(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * out * LN2)
 def exp2(xp: Any, input: Any) -> Any:
-    """2 to the power of each element."""
+    """2 to the power of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.exp2.
+    Example:
+        >>> gradlib.exp2(gradlib.tensor([0.0, 3.0]))
+        tensor([1., 8.])
+    """
     return xp.exp2(input) if input.dtype.kind != "c" else xp.exp(input * LN2)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out + 1))
 def expm1(xp: Any, input: Any) -> Any:
-    """exp(x) - 1 of each element, exact also near 0."""
+    """exp(x) - 1 of each element, exact also near 0.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.expm1.
+    Example:
+        >>> gradlib.expm1(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.7183])
+    """
     return xp.expm1(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / input)
 def log(xp: Any, input: Any) -> Any:
-    """Natural logarithm of each element."""
+    """Natural logarithm of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.log.
+    Example:
+        >>> gradlib.log(gradlib.tensor([1.0, gradlib.e]))
+        tensor([0., 1.])
+    """
     return xp.log(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / (input + 1))
 def log1p(xp: Any, input: Any) -> Any:
-    """log(1 + x) of each element, exact also near 0."""
+    """log(1 + x) of each element, exact also near 0.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.log1p.
+    Example:
+        >>> gradlib.log1p(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.6931])
+    """
     return xp.log1p(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / (input * LN2))
 def log2(xp: Any, input: Any) -> Any:
-    """Logarithm to base 2 of each element."""
+    """Logarithm to base 2 of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.log2.
+    Example:
+        >>> gradlib.log2(gradlib.tensor([1.0, 8.0]))
+        tensor([0., 3.])
+    """
     return xp.log2(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / (input * LN10))
 def log10(xp: Any, input: Any) -> Any:
-    """Logarithm to base 10 of each element."""
+    """Logarithm to base 10 of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.log10.
+    Example:
+        >>> gradlib.log10(gradlib.tensor([1.0, 100.0]))
+        tensor([0., 2.])
+    """
     return xp.log10(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * (1 - out)))
 def sigmoid(xp: Any, input: Any) -> Any:
-    """1 / (1 + exp(-x)) of each element, exact in both tails."""
+    """1 / (1 + exp(-x)) of each element, exact in both tails.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sigmoid.
+    Example:
+        >>> gradlib.sigmoid(gradlib.tensor([0.0, 2.0]))
+        tensor([0.5000, 0.8808])
+    """
     if input.dtype.kind == "c":
         return xp.reciprocal(xp.exp(-input) + 1)
     return xp.exp(xp.minimum(input, 0)) / (xp.exp(-xp.absolute(input)) + 1)
@@ -177,7 +314,15 @@ def sigmoid(xp: Any, input: Any) -> Any:
 )  # fmt: skip
 @in_single
 def erf(xp: Any, input: Any) -> Any:
-    """The error function of each element. Needs SciPy on the CPU."""
+    """The error function of each element. Needs SciPy on the CPU.
+
+    Args:
+        input: any shape; bool, integer or float; bools and integers become the default float dtype.
+    Source: torch.erf.
+    Example:
+        >>> gradlib.erf(gradlib.tensor([0.0, 0.5]))
+        tensor([0.0000, 0.5205])
+    """
     return special(input).erf(input)
 
 
@@ -186,61 +331,141 @@ def erf(xp: Any, input: Any) -> Any:
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g * cos(input))
 def sin(xp: Any, input: Any) -> Any:
-    """Sine of each element, in radians."""
+    """Sine of each element, in radians.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sin.
+    Example:
+        >>> gradlib.sin(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8415])
+    """
     return xp.sin(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: -(g * sin(input)))
 def cos(xp: Any, input: Any) -> Any:
-    """Cosine of each element, in radians."""
+    """Cosine of each element, in radians.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.cos.
+    Example:
+        >>> gradlib.cos(gradlib.tensor([0.0, 1.0]))
+        tensor([1.0000, 0.5403])
+    """
     return xp.cos(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * out + 1))
 def tan(xp: Any, input: Any) -> Any:
-    """Tangent of each element, in radians."""
+    """Tangent of each element, in radians.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.tan.
+    Example:
+        >>> gradlib.tan(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.5574])
+    """
     return xp.tan(input)
 
 
 @op("elementwise", promote="float", inplace=True, aliases=("arcsin",), input=lambda g, input: g / sqrt(1 - input * input))
 def asin(xp: Any, input: Any) -> Any:
-    """Angle in radians whose sine each element is."""
+    """Angle in radians whose sine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.asin.
+    Example:
+        >>> gradlib.asin(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.5708])
+    """
     return xp.arcsin(input)
 
 
 @op("elementwise", promote="float", inplace=True, aliases=("arccos",), input=lambda g, input: -(g / sqrt(1 - input * input)))
 def acos(xp: Any, input: Any) -> Any:
-    """Angle in radians whose cosine each element is."""
+    """Angle in radians whose cosine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.acos.
+    Example:
+        >>> gradlib.acos(gradlib.tensor([0.0, 1.0]))
+        tensor([1.5708, 0.0000])
+    """
     return xp.arccos(input)
 
 
 @op("elementwise", promote="float", inplace=True, aliases=("arctan",), input=lambda g, input: g / (input * input + 1))
 def atan(xp: Any, input: Any) -> Any:
-    """Angle in radians whose tangent each element is."""
+    """Angle in radians whose tangent each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.atan.
+    Example:
+        >>> gradlib.atan(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7854])
+    """
     return xp.arctan(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g * cosh(input))
 def sinh(xp: Any, input: Any) -> Any:
-    """Hyperbolic sine of each element."""
+    """Hyperbolic sine of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.sinh.
+    Example:
+        >>> gradlib.sinh(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.1752])
+    """
     return xp.sinh(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g * sinh(input))
 def cosh(xp: Any, input: Any) -> Any:
-    """Hyperbolic cosine of each element."""
+    """Hyperbolic cosine of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.cosh.
+    Example:
+        >>> gradlib.cosh(gradlib.tensor([0.0, 1.0]))
+        tensor([1.0000, 1.5431])
+    """
     return xp.cosh(input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g - g * (out * out))
 def tanh(xp: Any, input: Any) -> Any:
-    """Hyperbolic tangent of each element."""
+    """Hyperbolic tangent of each element.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.tanh.
+    Example:
+        >>> gradlib.tanh(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.7616])
+    """
     return xp.tanh(input)
 
 
 @op("elementwise", promote="float", inplace=True, aliases=("arcsinh",), input=lambda g, input: g / sqrt(input * input + 1))
 def asinh(xp: Any, input: Any) -> Any:
-    """Number whose hyperbolic sine each element is."""
+    """Number whose hyperbolic sine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.asinh.
+    Example:
+        >>> gradlib.asinh(gradlib.tensor([0.0, 1.0]))
+        tensor([0.0000, 0.8814])
+    """
     return xp.arcsinh(input)
 
 
@@ -251,13 +476,29 @@ def _acosh_slope(g: Any, input: Any) -> Any:
 
 @op("elementwise", promote="float", inplace=True, aliases=("arccosh",), input=_acosh_slope)
 def acosh(xp: Any, input: Any) -> Any:
-    """Number whose hyperbolic cosine each element is."""
+    """Number whose hyperbolic cosine each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.acosh.
+    Example:
+        >>> gradlib.acosh(gradlib.tensor([1.0, 2.0]))
+        tensor([0.0000, 1.3170])
+    """
     return xp.arccosh(input)
 
 
 @op("elementwise", promote="float", inplace=True, aliases=("arctanh",), input=lambda g, input: g / (1 - input * input))
 def atanh(xp: Any, input: Any) -> Any:
-    """Number whose hyperbolic tangent each element is."""
+    """Number whose hyperbolic tangent each element is.
+
+    Args:
+        input: any shape; float or complex; bools and integers become the default float dtype.
+    Source: torch.atanh.
+    Example:
+        >>> gradlib.atanh(gradlib.tensor([0.0, 0.5]))
+        tensor([0.0000, 0.5493])
+    """
     return xp.arctanh(input)
 
 
@@ -266,26 +507,59 @@ def atanh(xp: Any, input: Any) -> Any:
 
 @op("elementwise", promote=takes("floor", "if"), inplace=True, input=lambda g: zeros_like(g))
 def floor(xp: Any, input: Any) -> Any:
-    """The largest whole number not above each element."""
+    """The largest whole number not above each element.
+
+    Args:
+        input: any shape; integer or float.
+    Source: torch.floor.
+    Example:
+        >>> gradlib.floor(gradlib.tensor([-0.5, 1.2]))
+        tensor([-1.,  1.])
+    """
     return xp.floor(input) if input.dtype.kind not in "iu" else input.copy()
 
 
 @op("elementwise", promote=takes("ceil", "if"), inplace=True, input=lambda g: zeros_like(g))
 def ceil(xp: Any, input: Any) -> Any:
-    """The smallest whole number not below each element."""
+    """The smallest whole number not below each element.
+
+    Args:
+        input: any shape; integer or float.
+    Source: torch.ceil.
+    Example:
+        >>> gradlib.ceil(gradlib.tensor([-0.5, 1.2]))
+        tensor([-0., 2.])
+    """
     return xp.ceil(input) if input.dtype.kind not in "iu" else input.copy()
 
 
 @op("elementwise", promote=takes("trunc", "if"), inplace=True, aliases=("fix",), input=lambda g: zeros_like(g))
 def trunc(xp: Any, input: Any) -> Any:
-    """Each element without what follows the point."""
+    """Each element without what follows the point.
+
+    Args:
+        input: any shape; integer or float.
+    Source: torch.trunc.
+    Example:
+        >>> gradlib.trunc(gradlib.tensor([-1.7, 1.7]))
+        tensor([-1.,  1.])
+    """
     return xp.trunc(input) if input.dtype.kind not in "iu" else input.copy()
 
 
 @op("elementwise", promote=takes("round", "if"), inplace=True, input=lambda g: zeros_like(g))
 @in_single
 def round(xp: Any, input: Any, decimals: int = 0) -> Any:
-    """The nearest number with that many decimals (tens for -1); halves go to the even neighbour."""
+    """The nearest number with that many decimals (tens for -1); halves go to the even neighbour.
+
+    Args:
+        input: any shape; integer or float.
+        decimals: how many places are kept behind the point; 0 for integers.
+    Source: torch.round.
+    Example:
+        >>> gradlib.round(gradlib.tensor([0.5, 1.5, 2.345]), decimals=2)
+        tensor([0.5000, 1.5000, 2.3400])
+    """
     if input.dtype.kind in "iu":
         if decimals:
             raise NotImplementedError(f"round with decimals is not implemented for {input.dtype}, only for floats")
@@ -298,7 +572,15 @@ def round(xp: Any, input: Any, decimals: int = 0) -> Any:
 
 @op("elementwise", promote=takes("frac", "f"), inplace=True, input=lambda g: g)
 def frac(xp: Any, input: Any) -> Any:
-    """What follows the point of each element, with its sign."""
+    """What follows the point of each element, with its sign.
+
+    Args:
+        input: any shape; float.
+    Source: torch.frac.
+    Example:
+        >>> gradlib.frac(gradlib.tensor([-1.5, 2.25]))
+        tensor([-0.5000,  0.2500])
+    """
     return input - xp.trunc(input)
 
 
@@ -307,19 +589,43 @@ def frac(xp: Any, input: Any) -> Any:
 
 @op("none", also=("input",))
 def isnan(xp: Any, input: Any) -> Any:
-    """Whether each element is not a number; for a complex one, whether either part is."""
+    """Whether each element is not a number; for a complex one, whether either part is.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.isnan.
+    Example:
+        >>> gradlib.isnan(gradlib.tensor([1.0, gradlib.inf, gradlib.nan]))
+        tensor([False, False,  True])
+    """
     return xp.isnan(input)
 
 
 @op("none", also=("input",))
 def isinf(xp: Any, input: Any) -> Any:
-    """Whether each element is infinite; for a complex one, whether either part is."""
+    """Whether each element is infinite; for a complex one, whether either part is.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.isinf.
+    Example:
+        >>> gradlib.isinf(gradlib.tensor([1.0, gradlib.inf, gradlib.nan]))
+        tensor([False,  True, False])
+    """
     return xp.isinf(input)
 
 
 @op("none", also=("input",))
 def isfinite(xp: Any, input: Any) -> Any:
-    """Whether each element is neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.isfinite.
+    Example:
+        >>> gradlib.isfinite(gradlib.tensor([1.0, gradlib.inf, gradlib.nan]))
+        tensor([ True, False, False])
+    """
     return xp.isfinite(input)
 
 
@@ -331,6 +637,9 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
         nan: in place of NaN, 0 when left out.
         posinf, neginf: in place of the infinities; the largest and the smallest finite number when left out.
     Source: torch.nan_to_num.
+    Example:
+        >>> gradlib.nan_to_num(gradlib.tensor([1.0, gradlib.nan]), nan=0.0)
+        tensor([1., 0.])
     """
     if input.dtype.kind in "biu":
         return input.copy()
@@ -352,7 +661,18 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
 
 @op("linear", complex="explicit", input=lambda g: g)
 def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
-    """A copy in new memory that passes gradients on. Raises: NotImplementedError for channels-last. Source: torch.clone."""
+    """A copy in new memory that passes gradients on.
+
+    Args:
+        input: any shape and dtype.
+        memory_format: None, or one that keeps the order of elements.
+    Raises: NotImplementedError for channels-last.
+    Source: torch.clone.
+    Example:
+        >>> x = gradlib.ones(2)
+        >>> gradlib.clone(x).add_(1), x
+        (tensor([2., 2.]), tensor([1., 1.]))
+    """
     if memory_format is not None:
         check_format("clone", memory_format)
     return xp.array(input, order="C" if 0 in input.strides else "K", copy=True)  # of what is expanded there is no order to keep

@@ -28,6 +28,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         requires_grad: record operations on it. pin_memory: accepted; it has no effect.
     Raises: ValueError for ragged lists, TypeError for strings, RuntimeError for what has no dtype.
     Source: torch.tensor.
+    Example:
+        >>> gradlib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        tensor([[1., 2.],
+                [3., 4.]], requires_grad=True)
     """
     chosen = dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
@@ -47,6 +51,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         data: as for ``tensor``. A Tensor that must change dtype or device is converted, and stays part of its graph.
         dtype, device: what it should have; a copy is made only when the data has another.
     Source: torch.as_tensor.
+    Example:
+        >>> gradlib.as_tensor([1.0, 2.0])
+        tensor([1., 2.])
     """
     chosen = dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
@@ -63,8 +70,13 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A CPU tensor that shares the NumPy array's memory: writing one writes the other.
 
+    Args:
+        ndarray: an array of any shape, whose memory is shared.
     Raises: TypeError for what is no NumPy array, or has elements gradlib does not hold; ValueError for foreign byte order.
     Source: torch.from_numpy.
+    Example:
+        >>> gradlib.from_numpy(numpy.zeros(2))
+        tensor([0., 0.], dtype=float64)
     """
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
@@ -72,9 +84,17 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of any data, copied when ``copy`` is true or when needed. Source: torch.asarray.
+    """A tensor of any data, copied when ``copy`` is true or when needed.
 
+    Args:
+        obj: a tensor, an array, numbers, or nested lists of them.
+        dtype, device, requires_grad: as in ``tensor``.
+        copy: True always copies, False never; None only where it must.
     Raises: ValueError when ``copy=False`` and a copy is needed.
+    Source: torch.asarray.
+    Example:
+        >>> gradlib.asarray([1.0, 2.0])
+        tensor([1., 2.])
     """
     result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
     if copy is False and not (result is obj or (is_array(obj) and _is_same_memory(result._array, obj))):

@@ -90,6 +90,10 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     Returns: a tensor of index's shape.
     Raises: RuntimeError for shapes that do not fit and, on the CPU, for places outside.
     Source: torch.gather.
+    Example:
+        >>> gradlib.gather(gradlib.tensor([[1, 2], [3, 4]]), 1, gradlib.tensor([[0], [1]]))
+        tensor([[1],
+                [4]])
     """
     places = along("gather", input, wrap_dim(dim, input.ndim), index)
     return pick(input if input.ndim else input.reshape((1,)), places)
@@ -99,7 +103,15 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """The slices at ``index`` (a vector of integers) along a dimension, as a copy.
 
-    Raises: IndexError for places outside (on the CPU), RuntimeError for an index that is no vector of integers. Source: torch.index_select.
+    Args:
+        input: any shape and dtype.
+        dim: the dimension.
+        index: (k,) of int64 or int32.
+    Raises: IndexError for places outside (on the CPU), RuntimeError for an index that is no vector of integers.
+    Source: torch.index_select.
+    Example:
+        >>> gradlib.index_select(gradlib.tensor([[1, 2], [3, 4]]), 0, gradlib.tensor([1]))
+        tensor([[3, 4]])
     """
     dim = wrap_dim(dim, input.ndim)
     places = vector("index_select", dim, index, IndexError)
@@ -115,7 +127,14 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 def take(input: Any, index: Any) -> Any:
     """The elements at ``index`` of the tensor read as one row; negative places count from its end.
 
-    Raises: RuntimeError for an index of another dtype than integers, IndexError (on the CPU) outside the tensor. Source: torch.take.
+    Args:
+        input: any shape and dtype.
+        index: any shape, int64: places in the flattened input.
+    Raises: RuntimeError for an index of another dtype than integers, IndexError (on the CPU) outside the tensor.
+    Source: torch.take.
+    Example:
+        >>> gradlib.take(gradlib.tensor([[1, 2], [3, 4]]), gradlib.tensor([0, 3]))
+        tensor([1, 4])
     """
     return pick(input.reshape((-1,)), [integers("take", index)])
 
@@ -124,7 +143,15 @@ def take(input: Any, index: Any) -> Any:
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``.
 
-    Raises: RuntimeError for shapes that do not fit, IndexError (on the CPU) for places outside. Source: torch.take_along_dim.
+    Args:
+        input: any shape and dtype.
+        indices: int64, broadcast with input but for dim.
+        dim: the dimension; both flattened when left out.
+    Raises: RuntimeError for shapes that do not fit, IndexError (on the CPU) for places outside.
+    Source: torch.take_along_dim.
+    Example:
+        >>> gradlib.take_along_dim(gradlib.tensor([[3, 1, 2]]), gradlib.tensor([[1, 2, 0]]), dim=1)
+        tensor([[1, 2, 3]])
     """
     integers("take_along_dim", indices)
     if dim is None:
@@ -191,6 +218,9 @@ def index_put(put: Any, input: Any, indices: Any, values: Any, accumulate: bool 
         accumulate: add instead of replace.
     Raises: RuntimeError for a dtype or shape that does not fit, IndexError (on the CPU) for places outside.
     Source: torch.Tensor.index_put_.
+    Example:
+        >>> gradlib.index_put(gradlib.zeros(3), (gradlib.tensor([0, 2]),), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put: indices must be a tuple of Tensors, got {type(indices).__name__}")
@@ -218,6 +248,9 @@ def index_add(put: Any, input: Any, dim: int, index: Any, source: Any, *, alpha:
         alpha: a factor.
     Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.index_add.
+    Example:
+        >>> gradlib.index_add(gradlib.zeros(3), 0, gradlib.tensor([0, 2, 0]), gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor([4., 0., 2.])
     """
     dim = wrap_dim(dim, input.ndim)
     places = vector("index_add", dim, index, RuntimeError)
@@ -238,6 +271,9 @@ def index_copy(put: Any, input: Any, dim: int, index: Any, source: Any) -> Any:
         dim, index, source: as for ``index_add``.
     Raises: RuntimeError for shapes and dtypes that do not fit, IndexError (on the CPU) for places outside.
     Source: torch.index_copy.
+    Example:
+        >>> gradlib.index_copy(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
     dim = wrap_dim(dim, input.ndim)
     places = vector("index_copy", dim, index, IndexError)

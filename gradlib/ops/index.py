@@ -101,7 +101,16 @@ def nonzero_op(xp: Any, input: Any) -> Any:
 
 @composite
 def argwhere(input: Any) -> Any:
-    """The positions of the elements that are not zero, one row each (int64). Source: torch.argwhere."""
+    """The positions of the elements that are not zero, one row each (int64).
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.argwhere.
+    Example:
+        >>> gradlib.argwhere(gradlib.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
+    """
     return nonzero_op(input)
 
 
@@ -113,6 +122,10 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
         as_tuple: give one vector per dimension, ready to index with, instead of one row per element.
     Returns: int64, (count, ndim); or ndim vectors. How many there are has to be copied from a CUDA device.
     Source: torch.nonzero.
+    Example:
+        >>> gradlib.nonzero(gradlib.tensor([[0, 1], [2, 0]]))
+        tensor([[0, 1],
+                [1, 0]])
     """
     places = nonzero_op(input if input.ndim or not as_tuple else input.reshape((1,)))
     return tuple(places[:, d] for d in range(places.shape[1])) if as_tuple else places

@@ -53,6 +53,9 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
         tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
     Raises: RuntimeError for sizes that do not match, or 0-d tensors.
     Source: torch.cat.
+    Example:
+        >>> gradlib.cat([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        tensor([1, 2, 3])
     """
     if not tensors:
         raise ValueError("cat expects a non-empty list of Tensors")
@@ -85,7 +88,18 @@ def _misfit(tensors: Any, dim: int) -> str:
 
 @op("linear", promote="same", sequence="tensors", method=False, complex="explicit", tensors=lambda g, dim: list(unbind(g, dim)))
 def stack(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
-    """Tensors of one shape side by side along a new dimension. Raises: RuntimeError for unequal shapes. Source: torch.stack."""
+    """Tensors of one shape side by side along a new dimension.
+
+    Args:
+        tensors: a list of tensors of one shape.
+        dim: where the new dimension comes to stand.
+    Raises: RuntimeError for unequal shapes.
+    Source: torch.stack.
+    Example:
+        >>> gradlib.stack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])], dim=1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
     for i, x in enumerate(_some("stack", tensors)):
         if x.shape != tensors[0].shape:
             raise RuntimeError(
@@ -102,26 +116,61 @@ def _some(name: str, tensors: Any) -> Sequence[Any]:
 
 @composite(method=False)
 def hstack(tensors: Sequence[Any]) -> Any:
-    """Tensors side by side: along dimension 1, or 0 for vectors. Source: torch.hstack."""
+    """Tensors side by side: along dimension 1, or 0 for vectors.
+
+    Args:
+        tensors: of sizes that differ along dimension 1 only (0 for vectors).
+    Source: torch.hstack.
+    Example:
+        >>> gradlib.hstack([gradlib.tensor([1, 2]), gradlib.tensor([3])])
+        tensor([1, 2, 3])
+    """
     parts = atleast_1d(*_some("hstack", tensors), several=True)
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @composite(method=False, aliases=("row_stack",))
 def vstack(tensors: Sequence[Any]) -> Any:
-    """Tensors one above another: along dimension 0, vectors as rows. Source: torch.vstack."""
+    """Tensors one above another: along dimension 0, vectors as rows.
+
+    Args:
+        tensors: of sizes that differ along dimension 0 only.
+    Source: torch.vstack.
+    Example:
+        >>> gradlib.vstack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[1, 2],
+                [3, 4]])
+    """
     return cat(atleast_2d(*_some("vstack", tensors), several=True), 0)
 
 
 @composite(method=False)
 def dstack(tensors: Sequence[Any]) -> Any:
-    """Tensors one behind another: along dimension 2. Source: torch.dstack."""
+    """Tensors one behind another: along dimension 2.
+
+    Args:
+        tensors: of sizes that differ along dimension 2 only.
+    Source: torch.dstack.
+    Example:
+        >>> gradlib.dstack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[[1, 3],
+                 [2, 4]]])
+    """
     return cat(atleast_3d(*_some("dstack", tensors), several=True), 2)
 
 
 @composite(method=False)
 def column_stack(tensors: Sequence[Any]) -> Any:
-    """As ``hstack``, with numbers and vectors as columns. Source: torch.column_stack."""
+    """As ``hstack``, with numbers and vectors as columns.
+
+    Args:
+        tensors: of at most 2 dimensions, with as many rows.
+    Source: torch.column_stack.
+    Example:
+        >>> gradlib.column_stack([gradlib.tensor([1, 2]), gradlib.tensor([3, 4])])
+        tensor([[1, 3],
+                [2, 4]])
+    """
     return hstack([x if x.ndim > 1 else reshape(x, (-1, 1)) for x in _some("column_stack", tensors)])
 
 
@@ -144,7 +193,13 @@ def _unbound(g: list[Any], shape: tuple[int, ...], dim: int) -> Any:
 def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
     """Every position along a dimension as a tensor of its own; views, which cannot be written in place while they are recorded.
 
+    Args:
+        input: any shape and dtype.
+        dim: the dimension that goes.
     Source: torch.unbind.
+    Example:
+        >>> gradlib.unbind(gradlib.tensor([[1, 2], [3, 4]]))
+        (tensor([1, 2]), tensor([3, 4]))
     """
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
@@ -175,7 +230,15 @@ def _joined(g: list[Any], shape: tuple[int, ...], sizes: Sequence[int], dim: int
 def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
     """Consecutive slices of the given sizes along a dimension, as views.
 
-    Raises: RuntimeError unless the sizes add up to the dimension's. Source: torch.split_with_sizes.
+    Args:
+        input: any shape and dtype.
+        split_sizes: the sizes, which add up to the dimension's.
+        dim: the dimension that is cut.
+    Raises: RuntimeError unless the sizes add up to the dimension's.
+    Source: torch.split_with_sizes.
+    Example:
+        >>> gradlib.split_with_sizes(gradlib.arange(3), (1, 2))
+        (tensor([0]), tensor([1, 2]))
     """
     if not input.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -196,6 +259,9 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     Args:
         split_size_or_sections: the size of every slice (the last one may be smaller), or a list of sizes.
     Source: torch.split.
+    Example:
+        >>> gradlib.split(gradlib.arange(5), 2)
+        (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     split_size = split_size_or_sections
     if isinstance(split_size, (tuple, list)):
@@ -222,7 +288,17 @@ publish(_split_method, "split")
 
 @composite
 def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
-    """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views. Source: torch.chunk."""
+    """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views.
+
+    Args:
+        input: any shape and dtype.
+        chunks: how many; fewer come where the size does not allow it.
+        dim: the dimension that is cut.
+    Source: torch.chunk.
+    Example:
+        >>> gradlib.chunk(gradlib.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     if not input.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
@@ -253,6 +329,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     Args:
         indices_or_sections: a list of positions, or the number of slices; an integer Tensor is read as either.
     Source: torch.tensor_split.
+    Example:
+        >>> gradlib.tensor_split(gradlib.arange(5), 2)
+        (tensor([0, 1, 2]), tensor([3, 4]))
     """
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
@@ -274,19 +353,46 @@ def _split_along(name: str, input: Any, parts: Any, dim: int, least: int) -> tup
 
 @composite
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """``tensor_split`` along dimension 1 (0 for a vector), into equal parts. Source: torch.hsplit."""
+    """``tensor_split`` along dimension 1 (0 for a vector), into equal parts.
+
+    Args:
+        input: any dtype.
+        indices_or_sections: how many equal parts, or the places where parts begin.
+    Source: torch.hsplit.
+    Example:
+        >>> gradlib.hsplit(gradlib.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
     return _split_along("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
 @composite
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """``tensor_split`` along dimension 0, into equal parts. Source: torch.vsplit."""
+    """``tensor_split`` along dimension 0, into equal parts.
+
+    Args:
+        input: any dtype.
+        indices_or_sections: how many equal parts, or the places where parts begin.
+    Source: torch.vsplit.
+    Example:
+        >>> gradlib.vsplit(gradlib.tensor([[1, 2], [3, 4]]), 2)
+        (tensor([[1, 2]]), tensor([[3, 4]]))
+    """
     return _split_along("vsplit", input, indices_or_sections, 0, 2)
 
 
 @composite
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
-    """``tensor_split`` along dimension 2, into equal parts. Source: torch.dsplit."""
+    """``tensor_split`` along dimension 2, into equal parts.
+
+    Args:
+        input: any dtype.
+        indices_or_sections: how many equal parts, or the places where parts begin.
+    Source: torch.dsplit.
+    Example:
+        >>> [part.shape for part in gradlib.dsplit(gradlib.zeros(1, 1, 4), 2)]
+        [gradlib.Size([1, 1, 2]), gradlib.Size([1, 1, 2])]
+    """
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
@@ -306,24 +412,60 @@ def _atleast(tensors: tuple[Any, ...], several: bool, grow: Any) -> Any:
 
 @composite(method=False)
 def atleast_1d(*tensors: Any, several: bool = False) -> Any:
-    """A 0-d tensor with one dimension, others as they are; several tensors give a tuple. Source: torch.atleast_1d."""
+    """A 0-d tensor with one dimension, others as they are; several tensors give a tuple.
+
+    Args:
+        tensors: one tensor, several, or a list of them.
+        several: give a tuple also for one.
+    Source: torch.atleast_1d.
+    Example:
+        >>> gradlib.atleast_1d(gradlib.tensor(3))
+        tensor([3])
+    """
     return _atleast(tensors, several, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
 @composite(method=False)
 def atleast_2d(*tensors: Any, several: bool = False) -> Any:
-    """Numbers and vectors as one row, others as they are; several tensors give a tuple. Source: torch.atleast_2d."""
+    """Numbers and vectors as one row, others as they are; several tensors give a tuple.
+
+    Args:
+        tensors: one tensor, several, or a list of them.
+        several: give a tuple also for one.
+    Source: torch.atleast_2d.
+    Example:
+        >>> gradlib.atleast_2d(gradlib.tensor([1, 2]))
+        tensor([[1, 2]])
+    """
     return _atleast(tensors, several, lambda x: x if x.ndim > 1 else reshape(x, (1, -1)))
 
 
 @composite(method=False)
 def atleast_3d(*tensors: Any, several: bool = False) -> Any:
-    """Vectors (n,) as (1, n, 1), matrices (n, m) as (n, m, 1), others as they are; several give a tuple. Source: torch.atleast_3d."""
+    """Vectors (n,) as (1, n, 1), matrices (n, m) as (n, m, 1), others as they are; several give a tuple.
+
+    Args:
+        tensors: one tensor, several, or a list of them.
+        several: give a tuple also for one.
+    Source: torch.atleast_3d.
+    Example:
+        >>> gradlib.atleast_3d(gradlib.tensor([1, 2])).shape
+        gradlib.Size([1, 2, 1])
+    """
     return _atleast(tensors, several, lambda x: x if x.ndim > 2 else unsqueeze(x, 2) if x.ndim == 2 else reshape(x, (1, -1, 1)))
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape to which all of these broadcast. Raises: RuntimeError when there is none. Source: torch.broadcast_shapes."""
+    """The shape to which all of these broadcast.
+
+    Args:
+        shapes: tuples or numbers.
+    Raises: RuntimeError when there is none.
+    Source: torch.broadcast_shapes.
+    Example:
+        >>> gradlib.broadcast_shapes((3, 1), (2,))
+        gradlib.Size([3, 2])
+    """
     try:
         return Size(np.broadcast_shapes(*shapes))
     except ValueError:
@@ -332,7 +474,16 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 @composite(method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """Every tensor expanded to their common shape, itself where it has that already. Source: torch.broadcast_tensors."""
+    """Every tensor expanded to their common shape, itself where it has that already.
+
+    Args:
+        tensors: any shapes that broadcast together, and any dtypes.
+    Source: torch.broadcast_tensors.
+    Example:
+        >>> gradlib.broadcast_tensors(gradlib.tensor([1, 2]), gradlib.tensor([[3], [4]]))[0]
+        tensor([[1, 2],
+                [1, 2]])
+    """
     parts = _listed(tensors)
     shape = tuple(broadcast_shapes(*(x.shape for x in parts)))
     return tuple(x if tuple(x.shape) == shape else expand(x, shape) for x in parts)
@@ -346,6 +497,11 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         tensors: vectors or numbers of one dtype.
         indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
     Source: torch.meshgrid.
+    Example:
+        >>> rows, columns = gradlib.meshgrid(gradlib.arange(2), gradlib.arange(3), indexing="ij")
+        >>> rows
+        tensor([[0, 0, 0],
+                [1, 1, 1]])
     """
     parts = _listed(tensors)
     if indexing not in ("ij", "xy"):

@@ -82,6 +82,9 @@ def mse_loss(
         size_average, reduce: deprecated forms of ``reduction``.
     Returns: 0-d, or the input's shape for "none".
     Source: torch.nn.functional.mse_loss.
+    Example:
+        >>> gradlib.nn.functional.mse_loss(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, 0.0]))
+        tensor(2.5000)
     """
     return _weighted(square(_difference("mse_loss", input, target)), weight, input, _reduction(size_average, reduce, reduction))
 
@@ -90,7 +93,13 @@ def mse_loss(
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Any = None
 ) -> Any:
-    """Absolute difference; its gradient at zero is zero. Arguments as for ``mse_loss``. Source: torch.nn.functional.l1_loss."""
+    """Absolute difference; its gradient at zero is zero. Arguments as for ``mse_loss``.
+
+    Source: torch.nn.functional.l1_loss.
+    Example:
+        >>> gradlib.nn.functional.l1_loss(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, 0.0]))
+        tensor(1.5000)
+    """
     return _weighted(abs(_difference("l1_loss", input, target, "bifc")), weight, input, _reduction(size_average, reduce, reduction))
 
 
@@ -115,6 +124,9 @@ def smooth_l1_loss(
         beta: where they join; 0 gives ``l1_loss``. The others as for ``mse_loss``.
     Raises: RuntimeError for a negative beta.
     Source: torch.nn.functional.smooth_l1_loss.
+    Example:
+        >>> gradlib.nn.functional.smooth_l1_loss(gradlib.tensor([0.0, 3.0]), gradlib.tensor([0.5, 0.0]))
+        tensor(1.3125)
     """
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
@@ -131,6 +143,9 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
         delta: where they join, positive. The others as for ``mse_loss``, but a weighted mean divides by the number of elements.
     Raises: RuntimeError for a delta that is not positive.
     Source: torch.nn.functional.huber_loss.
+    Example:
+        >>> gradlib.nn.functional.huber_loss(gradlib.tensor([0.0, 3.0]), gradlib.tensor([0.5, 0.0]))
+        tensor(1.3125)
     """
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
@@ -260,6 +275,9 @@ def nll_loss(
         size_average, reduce: deprecated forms of ``reduction``.
     Raises: IndexError for a class outside, ValueError and RuntimeError for shapes and dtypes that do not fit.
     Source: torch.nn.functional.nll_loss.
+    Example:
+        >>> gradlib.nn.functional.nll_loss(gradlib.tensor([[-1.0, -2.0]]), gradlib.tensor([1]))
+        tensor(2.)
     """
     reduction = _reduction(size_average, reduce, reduction)
     if input.ndim == 1 and target.shape == (1,):
@@ -288,6 +306,9 @@ def cross_entropy(
         label_smoothing: from 0 to 1, how much of each target is shared out equally among all classes.
     Raises: as ``nll_loss``; RuntimeError for a label_smoothing outside [0, 1].
     Source: torch.nn.functional.cross_entropy.
+    Example:
+        >>> gradlib.nn.functional.cross_entropy(gradlib.tensor([[1.0, 2.0, 0.0]]), gradlib.tensor([1]))
+        tensor(0.4076)
     """
     reduction = _reduction(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
@@ -397,6 +418,9 @@ def binary_cross_entropy_with_logits(
         size_average, reduce, reduction: as for ``mse_loss``.
     Raises: ValueError for different shapes, RuntimeError for weights that require a gradient.
     Source: torch.nn.functional.binary_cross_entropy_with_logits.
+    Example:
+        >>> gradlib.nn.functional.binary_cross_entropy_with_logits(gradlib.tensor([0.0, 2.0]), gradlib.tensor([0.0, 1.0]))
+        tensor(0.4100)
     """
     reduction = _reduction(size_average, reduce, reduction)
     if input.shape != target.shape:

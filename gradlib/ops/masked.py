@@ -54,6 +54,9 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
         mask: bool; broadcasts with input.
         value: a number or a 0-d tensor; it takes input's dtype.
     Source: torch.Tensor.masked_fill.
+    Example:
+        >>> gradlib.masked_fill(gradlib.tensor([1, 2, 3]), gradlib.tensor([True, False, True]), 0)
+        tensor([0, 2, 0])
     """
     if mask.dtype.kind != "b":
         raise TypeError(f"masked_fill: expected a mask of dtype bool, got {mask.dtype}")
@@ -73,7 +76,13 @@ def _together(input: Any, mask: Any) -> tuple[Any, Any]:
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device.
 
+    Args:
+        input: any shape and dtype.
+        mask: bool, broadcasts with input.
     Source: torch.masked_select.
+    Example:
+        >>> gradlib.masked_select(gradlib.tensor([1, 2, 3]), gradlib.tensor([True, False, True]))
+        tensor([1, 3])
     """
     input, mask = _together(input, _mask("masked_select", mask))
     return pick(input, [mask]) if input.ndim else pick(input.reshape((1,)), [mask.reshape((1,))])
@@ -87,7 +96,11 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         input: any tensor.
         mask: bool; broadcasts with input.
         source: of input's dtype, with at least as many elements as mask has True (checked on the CPU).
-    Raises: RuntimeError for too few elements or another dtype. Source: torch.Tensor.masked_scatter.
+    Raises: RuntimeError for too few elements or another dtype.
+    Source: torch.Tensor.masked_scatter.
+    Example:
+        >>> gradlib.masked_scatter(gradlib.zeros(3), gradlib.tensor([True, False, True]), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
     if source.dtype != input.dtype:
         raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
@@ -107,7 +120,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
     Args:
         value: a number, or a 0-d tensor.
-    Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside. Source: torch.Tensor.index_fill.
+    Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside.
+    Source: torch.Tensor.index_fill.
+    Example:
+        >>> gradlib.index_fill(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), 1)
+        tensor([1., 0., 1.])
     """
     dim = wrap_dim(dim, input.ndim)
     places = vector("index_fill", dim, index, RuntimeError)

@@ -53,6 +53,9 @@ def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
         dim, keepdim: as in ``sum``.
     Raises: RuntimeError when there is nothing to choose from.
     Source: torch.amax.
+    Example:
+        >>> gradlib.amax(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        tensor([5, 3])
     """
     if not input.size or input.dtype.kind == "c":
         _refuse("amax", input, dim)
@@ -68,6 +71,9 @@ def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
         dim, keepdim: as in ``sum``.
     Raises: RuntimeError when there is nothing to choose from.
     Source: torch.amin.
+    Example:
+        >>> gradlib.amin(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        tensor([1, 2])
     """
     if not input.size or input.dtype.kind == "c":
         _refuse("amin", input, dim)
@@ -150,6 +156,10 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     Returns: a tensor, or the named tuple (values, indices), indices of dtype int64.
     Raises: RuntimeError or IndexError when there is nothing to choose from.
     Source: torch.max.
+    Example:
+        >>> values, indices = gradlib.max(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        >>> values, indices
+        (tensor([5, 3]), tensor([1, 0]))
     """
     if other is not None or isinstance(dim, Tensor) or is_array(dim):
         return maximum(input, dim if other is None else other, out=out)
@@ -158,7 +168,17 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 @composite
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None) -> Any:
-    """Smallest element: of all, along one dimension, or of each pair. Arguments and results as in ``max``. Source: torch.min."""
+    """Smallest element: of all, along one dimension, or of each pair. Arguments and results as in ``max``.
+
+    Args:
+        input: any shape, real dtype.
+        dim, keepdim, other: as in ``max``.
+    Source: torch.min.
+    Example:
+        >>> values, indices = gradlib.min(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        >>> values, indices
+        (tensor([1, 2]), tensor([0, 1]))
+    """
     if other is not None or isinstance(dim, Tensor) or is_array(dim):
         return minimum(input, dim if other is None else other, out=out)
     return min_all(input, out=out) if dim is None else Min(*min_op(input, dim, keepdim, out=out))
@@ -166,7 +186,16 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
 @composite
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``. Source: torch.aminmax."""
+    """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``.
+
+    Args:
+        input: any shape, real dtype.
+        dim, keepdim: as in ``amax``.
+    Source: torch.aminmax.
+    Example:
+        >>> gradlib.aminmax(gradlib.tensor([3, 1, 2])).max
+        tensor(3)
+    """
     return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
 
@@ -187,11 +216,31 @@ def _place(xp: Namespace, name: str, input: Any, dim: int | None, keepdim: bool)
 
 @op("none", also=("input",))
 def argmax(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmax."""
+    """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that.
+
+    Args:
+        input: any shape, real dtype.
+        dim: one dimension; the place in the flattened tensor when left out.
+        keepdim: keep it, with size 1.
+    Source: torch.argmax.
+    Example:
+        >>> gradlib.argmax(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        tensor([1, 0])
+    """
     return _place(xp, "argmax", input, dim, keepdim)
 
 
 @op("none", also=("input",))
 def argmin(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that. Source: torch.argmin."""
+    """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that.
+
+    Args:
+        input: any shape, real dtype.
+        dim: one dimension; the place in the flattened tensor when left out.
+        keepdim: keep it, with size 1.
+    Source: torch.argmin.
+    Example:
+        >>> gradlib.argmin(gradlib.tensor([[1, 5], [3, 2]]), dim=1)
+        tensor([0, 1])
+    """
     return _place(xp, "argmin", input, dim, keepdim)

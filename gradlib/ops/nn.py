@@ -67,6 +67,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     Returns: (..., m), or (...) for a weight of one dimension.
     Raises: RuntimeError for shapes or dtypes that do not fit.
     Source: torch.nn.functional.linear.
+    Example:
+        >>> gradlib.nn.functional.linear(gradlib.tensor([1.0, 2.0]), gradlib.tensor([[1.0, 1.0]]), gradlib.tensor([0.5]))
+        tensor([3.5000])
     """
     return linear_op(input, weight, bias) if bias is not None else _unbiased(input, weight.T if weight.ndim == 2 else weight)
 
@@ -130,6 +133,10 @@ def embedding(
     Returns: (*input.shape, D).
     Raises: RuntimeError for other dtypes and ranks, IndexError for a place outside.
     Source: torch.nn.functional.embedding.
+    Example:
+        >>> gradlib.nn.functional.embedding(gradlib.tensor([1, 0]), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[3., 4.],
+                [1., 2.]])
     """
     if sparse:
         raise NotImplementedError("embedding(sparse=True): there are no sparse tensors; use sparse=False, which gives a dense gradient")
@@ -160,6 +167,10 @@ def one_hot(xp: Namespace, tensor: Any, num_classes: int = -1) -> Any:
     Returns: int64, (*tensor.shape, num_classes).
     Raises: RuntimeError for other dtypes, and for classes outside 0 to num_classes - 1.
     Source: torch.nn.functional.one_hot.
+    Example:
+        >>> gradlib.nn.functional.one_hot(gradlib.tensor([0, 2]), 3)
+        tensor([[1, 0, 0],
+                [0, 0, 1]])
     """
     if tensor.dtype != dtypes.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type int64, got {tensor.dtype}; convert it with .long()")
@@ -206,6 +217,9 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
         value: what is added; 0 unless given.
     Raises: RuntimeError for amounts that do not fit, NotImplementedError for other modes.
     Source: torch.nn.functional.pad.
+    Example:
+        >>> gradlib.nn.functional.pad(gradlib.tensor([1, 2]), (1, 2))
+        tensor([0, 1, 2, 0, 0])
     """
     if mode != "constant":
         raise NotImplementedError(f"Unrecognised padding mode {mode}; there is 'constant'")
@@ -259,6 +273,9 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, 
         eps: added to the variance.
     Raises: RuntimeError for shapes or dtypes that do not fit.
     Source: torch.nn.functional.layer_norm.
+    Example:
+        >>> gradlib.nn.functional.layer_norm(gradlib.tensor([[1.0, 2.0, 3.0]]), (3,))
+        tensor([[-1.2247,  0.0000,  1.2247]])
     """
     shape = tuple(normalized_shape)
     if not shape:

@@ -79,8 +79,13 @@ _power_kinds = takes("pow", "ifc")
 def pow(xp: Any, input: Any, exponent: Any) -> Any:
     """Each element of input to the power of that of exponent.
 
+    Args:
+        input, exponent: tensors that broadcast together, or numbers, one of them a tensor.
     Raises: RuntimeError for integers to a negative number.
     Source: torch.pow.
+    Example:
+        >>> gradlib.pow(gradlib.tensor([2.0, 3.0]), 2)
+        tensor([4., 9.])
     """
     if dtypes.are_integers(input, exponent):
         return _power_of_integers(xp, input, exponent)
@@ -108,7 +113,16 @@ def _across(leg: Any, other: Any) -> Any:
     other=lambda g, input, other: -(g * _across(input, other)),
 )  # fmt: skip
 def atan2(xp: Any, input: Any, other: Any) -> Any:
-    """The angle in radians of the point (other, input), between -pi and pi."""
+    """The angle in radians of the point (other, input), between -pi and pi.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float; bools and integers become the default float
+            dtype.
+    Source: torch.atan2.
+    Example:
+        >>> gradlib.atan2(gradlib.tensor([1.0, -1.0]), gradlib.tensor([-1.0, 1.0]))
+        tensor([ 2.3562, -0.7854])
+    """
     return xp.arctan2(input, other)
 
 
@@ -118,7 +132,16 @@ def atan2(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g, other, out: g * (other / out),
 )  # fmt: skip
 def hypot(xp: Any, input: Any, other: Any) -> Any:
-    """The length of the hypotenuse: sqrt(input^2 + other^2) without overflow on the way."""
+    """The length of the hypotenuse: sqrt(input^2 + other^2) without overflow on the way.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float; bools and integers become the default float
+            dtype.
+    Source: torch.hypot.
+    Example:
+        >>> gradlib.hypot(gradlib.tensor([3.0]), gradlib.tensor([4.0]))
+        tensor([5.])
+    """
     return xp.hypot(input, other)
 
 
@@ -128,7 +151,15 @@ def hypot(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g, input, other: g * sigmoid(other - input),
 )  # fmt: skip
 def logaddexp(xp: Any, input: Any, other: Any) -> Any:
-    """log(exp(input) + exp(other)) without overflow on the way."""
+    """log(exp(input) + exp(other)) without overflow on the way.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; float or complex; bools and integers become the default float dtype.
+    Source: torch.logaddexp.
+    Example:
+        >>> gradlib.logaddexp(gradlib.tensor([1000.0]), gradlib.tensor([1000.0]))
+        tensor([1000.6932])
+    """
     if not any(getattr(v, "dtype", None) and v.dtype.kind == "c" for v in (input, other)):
         return xp.logaddexp(input, other)
     swapped = input.real < other.real

@@ -87,6 +87,9 @@ def matmul(xp: Any, input: Any, other: Any) -> Any:
     Returns: (..., n, m), without the dimension of a vector; a 0-d tensor for two vectors.
     Raises: RuntimeError for shapes that do not meet or dtypes that differ, NotImplementedError for bools.
     Source: torch.matmul.
+    Example:
+        >>> gradlib.matmul(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
     """
     made = multiplied(xp, input, other)
     return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
@@ -123,14 +126,30 @@ _mm, _bmm, _mv, _dot = (named(matmul, name) for name in ("mm", "bmm", "mv", "dot
 
 @composite
 def mm(input: Any, mat2: Any) -> Any:
-    """Product of two matrices, without broadcasting: (n, k) by (k, m). Source: torch.mm."""
+    """Product of two matrices, without broadcasting: (n, k) by (k, m).
+
+    Args:
+        input: (n, m). mat2: (m, p), of the same dtype.
+    Source: torch.mm.
+    Example:
+        >>> gradlib.mm(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0], [4.0]]))
+        tensor([[11.]])
+    """
     _ranks("mm", input=(input, 2), mat2=(mat2, 2))
     return _mm(input, mat2)
 
 
 @composite
 def bmm(input: Any, mat2: Any) -> Any:
-    """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m). Source: torch.bmm."""
+    """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m).
+
+    Args:
+        input: (B, n, m). mat2: (B, m, p), of the same dtype.
+    Source: torch.bmm.
+    Example:
+        >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
+        gradlib.Size([2, 1, 1])
+    """
     _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
@@ -139,28 +158,63 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 @composite
 def mv(input: Any, vec: Any) -> Any:
-    """Product of a matrix (n, k) and a vector (k,). Source: torch.mv."""
+    """Product of a matrix (n, k) and a vector (k,).
+
+    Args:
+        input: (n, m). vec: (m,), of the same dtype.
+    Source: torch.mv.
+    Example:
+        >>> gradlib.mv(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
+        tensor([3., 7.])
+    """
     _ranks("mv", input=(input, 2), vec=(vec, 1))
     return _mv(input, vec)
 
 
 @composite
 def dot(input: Any, tensor: Any) -> Any:
-    """Sum of the products of two vectors; complex ones are not conjugated. Source: torch.dot."""
+    """Sum of the products of two vectors; complex ones are not conjugated.
+
+    Args:
+        input: (n,), any dtype.
+        other: (n,), of the same dtype.
+    Source: torch.dot.
+    Example:
+        >>> gradlib.dot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
+        tensor(11.)
+    """
     _ranks("dot", input=(input, 1), tensor=(tensor, 1))
     return _dot(input, tensor)
 
 
 @composite
 def vdot(input: Any, other: Any) -> Any:
-    """Sum of the products of two vectors, the first one conjugated. Source: torch.vdot."""
+    """Sum of the products of two vectors, the first one conjugated.
+
+    Args:
+        input: (n,), any dtype.
+        other: (n,), of the same dtype.
+    Source: torch.vdot.
+    Example:
+        >>> gradlib.vdot(gradlib.tensor([1j, 2 + 0j]), gradlib.tensor([1j, 1 + 0j]))
+        tensor(3.+0.j)
+    """
     _ranks("vdot", input=(input, 1), other=(other, 1))
     return matmul(conj(input) if input.dtype.kind == "c" else input, other)
 
 
 @composite
 def outer(input: Any, vec2: Any) -> Any:
-    """All products of an element of one vector (n,) with one of another (m,): (n, m). Source: torch.outer."""
+    """All products of an element of one vector (n,) with one of another (m,): (n, m).
+
+    Args:
+        input: (n,). vec2: (m,). Any dtype.
+    Source: torch.outer.
+    Example:
+        >>> gradlib.outer(gradlib.tensor([1, 2]), gradlib.tensor([3, 4]))
+        tensor([[3, 4],
+                [6, 8]])
+    """
     _ranks("outer", input=(input, 1), vec2=(vec2, 1))
     return input[:, None] * vec2
 
@@ -197,19 +251,43 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
         mat2: (k, m), of the same.
         beta, alpha: numbers.
     Source: torch.addmm.
+    Example:
+        >>> gradlib.addmm(gradlib.ones(2), gradlib.eye(2), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), alpha=10)
+        tensor([[11., 21.],
+                [31., 41.]])
     """
     return _added("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
 @composite(inplace=True)
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,). Source: torch.addmv."""
+    """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,).
+
+    Args:
+        input: broadcasts to (n,).
+        mat: (n, m). vec: (m,). All of one dtype.
+        beta, alpha: factors of input and of the product.
+    Source: torch.addmv.
+    Example:
+        >>> gradlib.addmv(gradlib.ones(2), gradlib.eye(2), gradlib.tensor([3.0, 4.0]))
+        tensor([4., 5.])
+    """
     return _added("addmv", input, mv(mat, vec), beta, alpha)
 
 
 @composite(inplace=True)
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m). Source: torch.baddbmm."""
+    """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m).
+
+    Args:
+        input: broadcasts to (B, n, p).
+        batch1: (B, n, m). batch2: (B, m, p). All of one dtype.
+        beta, alpha: factors of input and of the product.
+    Source: torch.baddbmm.
+    Example:
+        >>> gradlib.baddbmm(gradlib.ones(1, 1, 1), gradlib.ones(1, 1, 3), gradlib.ones(1, 3, 1))
+        tensor([[[4.]]])
+    """
     return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
@@ -238,7 +316,11 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     Args:
         input, other: of one dtype and rank; other dimensions broadcast.
         dim: where the three elements are; the first dimension of size 3 when None.
-    Raises: RuntimeError for other sizes. Source: torch.cross; ``gradlib.linalg.cross`` looks at the last dimension.
+    Raises: RuntimeError for other sizes.
+    Source: torch.cross; ``gradlib.linalg.cross`` looks at the last dimension.
+    Example:
+        >>> gradlib.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
     """
     if input.ndim != other.ndim:
         raise RuntimeError(f"cross: inputs must have the same number of dimensions, got {list(input.shape)} and {list(other.shape)}")

@@ -52,7 +52,17 @@ def _index(device: Any, generator: Generator | None) -> int | None:
 def rand(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
-    """Uniform numbers in [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``. Source: torch.rand."""
+    """Uniform numbers in [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.rand.
+    Example:
+        >>> gradlib.rand(2, 3).shape
+        gradlib.Size([2, 3])
+    """
     shape = _shape("rand", size_given("rand", size, ignored("rand", other)))
     return finished(stream(generator, _index(device, generator)).uniform(shape, _inexact("rand", dtype)), requires_grad)
 
@@ -61,7 +71,17 @@ def rand(
 def randn(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
-    """Normal numbers with mean 0 and variance 1: ``randn(2, 3)`` or ``randn((2, 3))``. Source: torch.randn."""
+    """Normal numbers with mean 0 and variance 1: ``randn(2, 3)`` or ``randn((2, 3))``.
+
+    Args:
+        size: the shape, as numbers or as a tuple.
+        dtype: the default float dtype when left out.
+        device, requires_grad: as in ``tensor``.
+    Source: torch.randn.
+    Example:
+        >>> gradlib.randn(2, 3).shape
+        gradlib.Size([2, 3])
+    """
     shape = _shape("randn", size_given("randn", size, ignored("randn", other)))
     return finished(stream(generator, _index(device, generator)).normal(shape, _inexact("randn", dtype)), requires_grad)
 
@@ -78,6 +98,9 @@ def randint(
         dtype: int64 when left out.
     Raises: RuntimeError unless low < high.
     Source: torch.randint.
+    Example:
+        >>> gradlib.randint(0, 10, (2, 3)).shape
+        gradlib.Size([2, 3])
     """
     ignored("randint", other)
     if isinstance(high, (tuple, list)) or high is None:
@@ -101,7 +124,18 @@ def check_range(name: str, low: Any, high: Any) -> None:
 
 @draws
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, **other: Any) -> Tensor:
-    """The integers from 0 to n - 1 in random order. Source: torch.randperm."""
+    """The integers from 0 to n - 1 in random order.
+
+    Args:
+        n: how many numbers.
+        generator: where they come from.
+        dtype: int64 when left out.
+        device: as in ``tensor``.
+    Source: torch.randperm.
+    Example:
+        >>> gradlib.randperm(3).sort().values
+        tensor([0, 1, 2])
+    """
     wants = bool(other.pop("requires_grad", False))
     ignored("randperm", other)
     _shape("randperm", (n,))
@@ -122,7 +156,17 @@ def _permutations(source: Generator, n: int) -> Array:
 def rand_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
-    """Uniform numbers in [0, 1) with the input's shape, dtype and device. Source: torch.rand_like."""
+    """Uniform numbers in [0, 1) with the input's shape, dtype and device.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        generator: where the numbers come from; the device's own when left out.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.rand_like.
+    Example:
+        >>> gradlib.rand_like(gradlib.zeros(2, 3)).shape
+        gradlib.Size([2, 3])
+    """
     ignored("rand_like", other)
     return rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
@@ -131,7 +175,17 @@ def rand_like(
 def randn_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
-    """Normal numbers with the input's shape, dtype and device. Source: torch.randn_like."""
+    """Normal numbers with the input's shape, dtype and device.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        generator: where the numbers come from; the device's own when left out.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.randn_like.
+    Example:
+        >>> gradlib.randn_like(gradlib.zeros(2, 3)).shape
+        gradlib.Size([2, 3])
+    """
     ignored("randn_like", other)
     return randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
@@ -141,7 +195,17 @@ def randint_like(
     input: Tensor, low: int, high: int | None = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, **other: Any,
 ) -> Tensor:  # fmt: skip
-    """Integers from low (0 when left out) up to high, with the input's shape, dtype and device. Source: torch.randint_like."""
+    """Integers from low (0 when left out) up to high, with the input's shape, dtype and device.
+
+    Args:
+        input: the tensor whose shape, dtype and device are taken.
+        low, high: numbers are at least low and less than high; one number is high, and low is 0.
+        dtype, device, requires_grad: what shall differ, as in ``tensor``.
+    Source: torch.randint_like.
+    Example:
+        >>> gradlib.randint_like(gradlib.zeros(2, 3), 10).shape
+        gradlib.Size([2, 3])
+    """
     ignored("randint_like", other)
     if high is None:
         low, high = 0, low
@@ -179,6 +243,9 @@ def normal(
         size: the shape, when both are numbers.
     Raises: RuntimeError for a negative standard deviation.
     Source: torch.normal.
+    Example:
+        >>> gradlib.normal(0.0, 1.0, (2, 3)).shape
+        gradlib.Size([2, 3])
     """
     wants = bool(other.pop("requires_grad", False))
     ignored("normal", other)
@@ -215,7 +282,15 @@ def check_std(std: Any) -> None:
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
 
-    Raises: RuntimeError for probabilities outside [0, 1]; not looked at on a CUDA device. Source: torch.bernoulli.
+    Args:
+        input: any shape; the chance of a 1 for each element, between 0 and 1.
+        p: one chance for all in its place.
+        generator: where the numbers come from.
+    Raises: RuntimeError for probabilities outside [0, 1]; not looked at on a CUDA device.
+    Source: torch.bernoulli.
+    Example:
+        >>> gradlib.bernoulli(gradlib.tensor([0.0, 1.0]))
+        tensor([0., 1.])
     """
     array = input._array
     if p is None and dtypes.category(array.dtype) != 2:
@@ -244,6 +319,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     Returns: int64 positions of shape (num_samples,) or (rows, num_samples).
     Raises: RuntimeError for weights (not looked at on a CUDA device) or a number of samples that make no sense.
     Source: torch.multinomial.
+    Example:
+        >>> gradlib.multinomial(gradlib.tensor([0.0, 1.0]), 3, replacement=True)
+        tensor([1, 1, 1])
     """
     weights = input._array
     if weights.ndim not in (1, 2):

@@ -52,7 +52,16 @@ publish(sized_method(repeat, "repeats"), "repeat")
 
 @composite(method=False)
 def tile(input: Any, dims: Any) -> Any:
-    """The whole tensor repeated; dimensions for which no number is given count as 1. Source: torch.tile."""
+    """The whole tensor repeated; dimensions for which no number is given count as 1.
+
+    Args:
+        input: any shape and dtype.
+        dims: how often along each dimension.
+    Source: torch.tile.
+    Example:
+        >>> gradlib.tile(gradlib.tensor([1, 2]), (2,))
+        tensor([1, 2, 1, 2])
+    """
     return repeat(input, (1,) * (input.ndim - len(dims)) + tuple(dims))
 
 
@@ -78,6 +87,9 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         output_size: the resulting size where it is known; a CUDA device then need not tell the host.
     Raises: RuntimeError for negative repeats or a wrong number of them.
     Source: torch.repeat_interleave.
+    Example:
+        >>> gradlib.repeat_interleave(gradlib.tensor([1, 2]), 2)
+        tensor([1, 1, 2, 2])
     """
     if type(input if repeats is None else repeats) is Batched:
         refuse_values()
@@ -126,7 +138,16 @@ def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> A
 
 @op("linear", method=False, complex="explicit", input=lambda g, dims: flip(g, dims))
 def flip(xp: Namespace, input: Any, dims: Any) -> Any:
-    """The order of the elements reversed along some dimensions. Source: torch.flip."""
+    """The order of the elements reversed along some dimensions.
+
+    Args:
+        input: any shape and dtype.
+        dims: the dimensions to turn round.
+    Source: torch.flip.
+    Example:
+        >>> gradlib.flip(gradlib.tensor([1, 2, 3]), (0,))
+        tensor([3, 2, 1])
+    """
     chosen = wrap_dims(dims, input.ndim)
     return xp.array(xp.flip(input, chosen) if chosen and input.ndim else input, order="K", copy=True)
 
@@ -146,6 +167,9 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
         shifts: how far, one number or one for each of dims.
         dims: along which; the flattened tensor when left out.
     Source: torch.roll.
+    Example:
+        >>> gradlib.roll(gradlib.tensor([1, 2, 3]), 1)
+        tensor([3, 1, 2])
     """
     steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
     along = () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
@@ -160,7 +184,18 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
 
 @composite
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
-    """A quarter turn, k times, in the plane of two dimensions, from the first towards the second. Source: torch.rot90."""
+    """A quarter turn, k times, in the plane of two dimensions, from the first towards the second.
+
+    Args:
+        input: at least 2 dimensions.
+        k: how many quarter turns.
+        dims: the plane, from the first dimension to the second.
+    Source: torch.rot90.
+    Example:
+        >>> gradlib.rot90(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[2, 4],
+                [1, 3]])
+    """
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:
@@ -185,14 +220,34 @@ def _is_matrix(name: str, input: Any) -> None:
 
 @op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: tril(g, diagonal))
 def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
-    """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it. Source: torch.tril."""
+    """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it.
+
+    Args:
+        input: (..., n, m), any dtype.
+        diagonal: the last diagonal that stays: 0 for the main one, positive above it, negative below.
+    Source: torch.tril.
+    Example:
+        >>> gradlib.tril(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 0],
+                [3, 4]])
+    """
     _is_matrix("tril", input)
     return xp.tril(input, diagonal)
 
 
 @op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
 def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
-    """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it. Source: torch.triu."""
+    """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it.
+
+    Args:
+        input: (..., n, m), any dtype.
+        diagonal: the last diagonal that stays: 0 for the main one, positive above it, negative below.
+    Source: torch.triu.
+    Example:
+        >>> gradlib.triu(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 2],
+                [0, 4]])
+    """
     _is_matrix("triu", input)
     return xp.triu(input, diagonal)
 
@@ -210,10 +265,34 @@ def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: An
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Rows and columns of the lower triangle of a (row, col) matrix, as a (2, n) tensor in row-major order. Source: torch.tril_indices."""
+    """Rows and columns of the lower triangle of a (row, col) matrix, as a (2, n) tensor in row-major order.
+
+    Args:
+        row, col: the numbers of rows and of columns.
+        offset: the diagonal: 0 for the main one, positive above it, negative below.
+        dtype: int64 when left out.
+        device: as in ``tensor``.
+    Source: torch.tril_indices.
+    Example:
+        >>> gradlib.tril_indices(2, 2)
+        tensor([[0, 1, 1],
+                [0, 0, 1]])
+    """
     return _triangle("tril_indices", row, col, offset, dtype, device)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Rows and columns of the upper triangle of a (row, col) matrix, as a (2, n) tensor in row-major order. Source: torch.triu_indices."""
+    """Rows and columns of the upper triangle of a (row, col) matrix, as a (2, n) tensor in row-major order.
+
+    Args:
+        row, col: the numbers of rows and of columns.
+        offset: the diagonal: 0 for the main one, positive above it, negative below.
+        dtype: int64 when left out.
+        device: as in ``tensor``.
+    Source: torch.triu_indices.
+    Example:
+        >>> gradlib.triu_indices(2, 2)
+        tensor([[0, 0, 1],
+                [0, 1, 1]])
+    """
     return _triangle("triu_indices", row, col, offset, dtype, device)

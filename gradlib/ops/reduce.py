@@ -94,6 +94,9 @@ def sum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype
         keepdim: leave them in place with size 1.
         dtype: convert the input to this dtype first; integers and bools give int64 without it.
     Source: torch.sum.
+    Example:
+        >>> gradlib.sum(gradlib.tensor([[1, 2], [3, 4]]), dim=0)
+        tensor([4, 6])
     """
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
@@ -130,6 +133,9 @@ def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtyp
         dim, keepdim, dtype: as in ``sum``.
     Raises: RuntimeError for integers and bools without ``dtype``.
     Source: torch.mean.
+    Example:
+        >>> gradlib.mean(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+        tensor([2., 3.])
     """
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
@@ -143,7 +149,16 @@ def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtyp
     jvp=lambda t_input, input, dim, keepdim, dtype: sum(where_op(input == input, t_input, 0), dim, keepdim, dtype),
 )  # fmt: skip
 def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise. Source: torch.nansum."""
+    """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise.
+
+    Args:
+        input: any shape; float (nansum: integers too).
+        dim, keepdim, dtype: as in ``sum``.
+    Source: torch.nansum.
+    Example:
+        >>> gradlib.nansum(gradlib.tensor([1.0, gradlib.nan, 3.0]))
+        tensor(4.)
+    """
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
     if input.dtype.kind == "c":
@@ -153,7 +168,16 @@ def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dt
 
 @composite
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """Mean over ``dim`` of the elements that are not NaN; NaN where there are none. Source: torch.nanmean."""
+    """Mean over ``dim`` of the elements that are not NaN; NaN where there are none.
+
+    Args:
+        input: any shape; float (nansum: integers too).
+        dim, keepdim, dtype: as in ``sum``.
+    Source: torch.nanmean.
+    Example:
+        >>> gradlib.nanmean(gradlib.tensor([1.0, gradlib.nan, 3.0]))
+        tensor(2.)
+    """
     for each in (input.dtype, dtypes.as_dtype(dtype)):
         if each is not None:
             _divisible("nanmean", each)
@@ -197,6 +221,9 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
         dim: the dimension to multiply along; None for all.
         keepdim, dtype: as in ``sum``.
     Source: torch.prod.
+    Example:
+        >>> gradlib.prod(gradlib.tensor([[1, 2], [3, 4]]), dim=1)
+        tensor([ 2, 12])
     """
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
@@ -217,25 +244,63 @@ def _asked(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
 
 @op("none", also=("input",))
 def all(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Whether every element over ``dim`` (a number, several, or all) is nonzero; True of nothing. Source: torch.all."""
+    """Whether every element over ``dim`` (a number, several, or all) is nonzero; True of nothing.
+
+    Args:
+        input: any shape and dtype.
+        dim: a number, several, or all when left out.
+        keepdim: keep them, with size 1.
+    Source: torch.all.
+    Example:
+        >>> gradlib.all(gradlib.tensor([[True, False], [True, True]]), dim=1)
+        tensor([False,  True])
+    """
     return _asked("all", input, dim, keepdim)
 
 
 @op("none", also=("input",))
 def any(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Whether some element over ``dim`` (a number, several, or all) is nonzero; False of nothing. Source: torch.any."""
+    """Whether some element over ``dim`` (a number, several, or all) is nonzero; False of nothing.
+
+    Args:
+        input: any shape and dtype.
+        dim: a number, several, or all when left out.
+        keepdim: keep them, with size 1.
+    Source: torch.any.
+    Example:
+        >>> gradlib.any(gradlib.tensor([[True, False], [False, False]]), dim=1)
+        tensor([ True, False])
+    """
     return _asked("any", input, dim, keepdim)
 
 
 @op("none", also=("input",))
 def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
-    """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64. Source: torch.count_nonzero."""
+    """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64.
+
+    Args:
+        input: any shape and dtype.
+        dim: a number, several, or all when left out.
+    Source: torch.count_nonzero.
+    Example:
+        >>> gradlib.count_nonzero(gradlib.tensor([[0, 1], [2, 3]]), dim=0)
+        tensor([1, 2])
+    """
     return total(xp, input != 0, dim, False)
 
 
 @composite
 def trace(input: Any) -> Any:
-    """Sum of the diagonal of a matrix. Raises: RuntimeError unless there are two dimensions. Source: torch.trace."""
+    """Sum of the diagonal of a matrix.
+
+    Args:
+        input: (n, m), any dtype.
+    Raises: RuntimeError unless there are two dimensions.
+    Source: torch.trace.
+    Example:
+        >>> gradlib.trace(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor(5)
+    """
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {list(input.shape)})")
     return sum(diagonal(input))

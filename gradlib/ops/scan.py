@@ -53,6 +53,9 @@ def cumsum(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         dim: the dimension to run along.
         dtype: convert the input to this dtype first; integers and bools give int64 without it.
     Source: torch.cumsum.
+    Example:
+        >>> gradlib.cumsum(gradlib.tensor([1, 2, 3]), 0)
+        tensor([1, 3, 6])
     """
     return _running(xp, "cumsum", input, dim, dtype)
 
@@ -100,7 +103,17 @@ def _cumprod_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
 
 @op("other", inplace=True, input=_cumprod_rule)
 def cumprod(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
-    """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise. Source: torch.cumprod."""
+    """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimension.
+        dtype: the dtype of input before it is multiplied; int64 for bools and integers when left out.
+    Source: torch.cumprod.
+    Example:
+        >>> gradlib.cumprod(gradlib.tensor([1, 2, 3]), 0)
+        tensor([1, 2, 6])
+    """
     return _running(xp, "cumprod", input, dim, dtype)
 
 
@@ -132,6 +145,9 @@ def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
         input: any shape, float or complex dtype.
     Raises: NotImplementedError for integers and bools.
     Source: torch.logcumsumexp.
+    Example:
+        >>> gradlib.logcumsumexp(gradlib.tensor([0.0, 0.0]), 0)
+        tensor([0.0000, 0.6931])
     """
     dim = wrap_dim(dim, input.ndim)
     if input.dtype.kind in "biu":
@@ -187,13 +203,25 @@ def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
         input: any shape, real dtype.
     Returns: the named tuple (values, indices), indices of dtype int64; NaN, once met, stays.
     Source: torch.cummax.
+    Example:
+        >>> gradlib.cummax(gradlib.tensor([1, 3, 2]), 0).values
+        tensor([1, 3, 3])
     """
     return Cummax(*cummax_op(input, dim, out=out))
 
 
 @composite
 def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
-    """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``. Source: torch.cummin."""
+    """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``.
+
+    Args:
+        input: any shape, real dtype.
+        dim: the dimension.
+    Source: torch.cummin.
+    Example:
+        >>> gradlib.cummin(gradlib.tensor([3, 1, 2]), 0).values
+        tensor([3, 1, 1])
+    """
     return Cummin(*cummin_op(input, dim, out=out))
 
 
@@ -213,6 +241,9 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         prepend, append: put before and after the input first; same number of dimensions.
     Raises: RuntimeError for a 0-d input and for a negative n.
     Source: torch.diff.
+    Example:
+        >>> gradlib.diff(gradlib.tensor([1, 4, 9]))
+        tensor([3, 5])
     """
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -243,6 +274,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
         dx: their distance, when x is not given; 1 unless said.
     Raises: RuntimeError for bools, for x and dx at once, for an x of another length.
     Source: torch.trapezoid.
+    Example:
+        >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
+        tensor(2.)
     """
     if x is not None and dx is not None:
         raise TypeError("trapezoid() takes x or dx, got both")

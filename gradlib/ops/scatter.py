@@ -52,6 +52,9 @@ def scatter_add(put: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
         src: what to add, of input's dtype.
     Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.scatter_add.
+    Example:
+        >>> gradlib.scatter_add(gradlib.zeros(3), 0, gradlib.tensor([0, 0, 2]), gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor([3., 0., 3.])
     """
     if not isinstance(src, Tensor) and not is_array(src):
         raise TypeError(f"scatter_add: src must be a Tensor, got {type(src).__name__}")
@@ -70,6 +73,9 @@ def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, valu
         reduce: "add" or "multiply" instead of replacing; torch gives these no gradient, gradlib does.
     Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.scatter.
+    Example:
+        >>> gradlib.scatter(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
+        tensor([1., 0., 2.])
     """
     src = value if src is None else src
     if reduce == "multiply":
@@ -93,6 +99,9 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         include_self: whether input's element takes part where src writes; elsewhere it stays in any case.
     Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside.
     Source: torch.scatter_reduce; the gradients of amax and amin are shared evenly among equals.
+    Example:
+        >>> gradlib.scatter_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0, 1]), gradlib.tensor([2.0, 3.0, 4.0]), "prod")
+        tensor([6., 4.])
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")

@@ -45,6 +45,9 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     Returns: the broadcast shape in the common dtype; or a tuple of int64 index tensors, one per dimension.
     Raises: RuntimeError when condition is not bool.
     Source: torch.where.
+    Example:
+        >>> gradlib.where(gradlib.tensor([True, False]), gradlib.tensor([1.0, 2.0]), 0.0)
+        tensor([1., 0.])
     """
     if input is None and other is None:
         from gradlib.ops import index
@@ -75,7 +78,15 @@ def _of_equals(g: Any, mine: Any, its: Any) -> Any:
     other=lambda g, input, other: where_op(other < input, 0, _of_equals(g, input, other)),
 )  # fmt: skip
 def maximum(xp: Any, input: Any, other: Any) -> Any:
-    """The larger of each pair of elements, NaN if either is; equal elements share the gradient."""
+    """The larger of each pair of elements, NaN if either is; equal elements share the gradient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.maximum.
+    Example:
+        >>> gradlib.maximum(gradlib.tensor([1, 5]), gradlib.tensor([3, 2]))
+        tensor([3, 5])
+    """
     return xp.maximum(input, other)
 
 
@@ -85,7 +96,15 @@ def maximum(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g, input, other: where_op(other > input, 0, _of_equals(g, input, other)),
 )  # fmt: skip
 def minimum(xp: Any, input: Any, other: Any) -> Any:
-    """The smaller of each pair of elements, NaN if either is; equal elements share the gradient."""
+    """The smaller of each pair of elements, NaN if either is; equal elements share the gradient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.minimum.
+    Example:
+        >>> gradlib.minimum(gradlib.tensor([1, 5]), gradlib.tensor([3, 2]))
+        tensor([1, 2])
+    """
     return xp.minimum(input, other)
 
 
@@ -95,7 +114,15 @@ def minimum(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g, input, other: where_op((input >= other) | (other != other), 0, g),
 )  # fmt: skip
 def fmax(xp: Any, input: Any, other: Any) -> Any:
-    """The larger of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
+    """The larger of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.fmax.
+    Example:
+        >>> gradlib.fmax(gradlib.tensor([1.0, gradlib.nan]), gradlib.tensor([2.0, 3.0]))
+        tensor([2., 3.])
+    """
     return xp.fmax(input, other)
 
 
@@ -105,7 +132,15 @@ def fmax(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g, input, other: where_op((input <= other) | (other != other), 0, g),
 )  # fmt: skip
 def fmin(xp: Any, input: Any, other: Any) -> Any:
-    """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
+    """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient.
+
+    Args:
+        input, other: tensors that broadcast together, or numbers; bool, integer or float.
+    Source: torch.fmin.
+    Example:
+        >>> gradlib.fmin(gradlib.tensor([1.0, gradlib.nan]), gradlib.tensor([2.0, 3.0]))
+        tensor([1., 3.])
+    """
     return xp.fmin(input, other)
 
 
@@ -118,7 +153,16 @@ def fmin(xp: Any, input: Any, other: Any) -> Any:
     min=lambda g, input, min: where_op(input < min, g, 0),
 )  # fmt: skip
 def clamp_min(xp: Any, input: Any, min: Any) -> Any:
-    """Each element, or min where it is smaller."""
+    """Each element, or min where it is smaller.
+
+    Args:
+        input: any shape; bool, integer or float.
+        min: a number or a tensor that broadcasts with input.
+    Source: torch.clamp_min.
+    Example:
+        >>> gradlib.clamp_min(gradlib.tensor([-1.0, 2.0]), 0)
+        tensor([0., 2.])
+    """
     return xp.maximum(input, min)
 
 
@@ -128,7 +172,16 @@ def clamp_min(xp: Any, input: Any, min: Any) -> Any:
     max=lambda g, input, max: where_op(input > max, g, 0),
 )  # fmt: skip
 def clamp_max(xp: Any, input: Any, max: Any) -> Any:
-    """Each element, or max where it is larger."""
+    """Each element, or max where it is larger.
+
+    Args:
+        input: any shape; bool, integer or float.
+        max: a number or a tensor that broadcasts with input.
+    Source: torch.clamp_max.
+    Example:
+        >>> gradlib.clamp_max(gradlib.tensor([-1.0, 2.0]), 1)
+        tensor([-1.,  1.])
+    """
     return xp.minimum(input, max)
 
 
@@ -154,6 +207,9 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> A
         min, max: numbers or tensors that broadcast with input; at least one. Where min is larger than max the result is max.
     Raises: RuntimeError without a bound.
     Source: torch.clamp.
+    Example:
+        >>> gradlib.clamp(gradlib.tensor([-1.0, 0.5, 2.0]), 0, 1)
+        tensor([0.0000, 0.5000, 1.0000])
     """
     if min is None and max is None:
         raise RuntimeError("clamp: at least one of min or max must be given")

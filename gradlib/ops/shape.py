@@ -65,6 +65,10 @@ def reshape(xp: Namespace, input: Any, shape: Any) -> Any:
         shape: sizes whose product is the number of elements; one of them may be -1, which stands for what is left.
     Raises: RuntimeError for a shape of another number of elements.
     Source: torch.reshape.
+    Example:
+        >>> gradlib.reshape(gradlib.arange(6), (2, -1))
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
     """
     return _reshaped(input, shape)
 
@@ -96,21 +100,48 @@ publish(sized_method(reshape, "shape"), "reshape")
 
 @composite
 def reshape_as(input: Any, other: Any) -> Any:
-    """``reshape`` to the shape of another tensor."""
+    """``reshape`` to the shape of another tensor.
+
+    Args:
+        input: any shape and dtype.
+        other: the tensor whose shape it takes, with as many elements.
+    Source: torch.reshape_as.
+    Example:
+        >>> gradlib.reshape_as(gradlib.arange(4), gradlib.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
     return reshape(input, tuple(other.shape))
 
 
 @composite
 def view_as(input: Any, other: Any) -> Any:
-    """``view`` with the shape of another tensor."""
+    """``view`` with the shape of another tensor.
+
+    Args:
+        input: any shape and dtype.
+        other: the tensor whose shape it takes, with as many elements.
+    Source: torch.view_as.
+    Example:
+        >>> gradlib.view_as(gradlib.arange(4), gradlib.zeros(2, 2))
+        tensor([[0, 1],
+                [2, 3]])
+    """
     return view(input, tuple(other.shape))
 
 
 @composite
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d. Source: torch.flatten.
+    """Dimensions start_dim to end_dim as one; a 0-d tensor becomes 1-d.
 
+    Args:
+        input: any shape and dtype.
+        start_dim, end_dim: the first and the last of the dimensions that become one.
     Raises: RuntimeError when start_dim comes after end_dim.
+    Source: torch.flatten.
+    Example:
+        >>> gradlib.flatten(gradlib.zeros(2, 3, 4), start_dim=1).shape
+        gradlib.Size([2, 12])
     """
     shape = input.shape
     first, last = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
@@ -123,15 +154,32 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 @composite
 def ravel(input: Any) -> Any:
-    """All elements in one dimension, row-major; a view where the memory allows it. Source: torch.ravel."""
+    """All elements in one dimension, row-major; a view where the memory allows it.
+
+    Args:
+        input: any shape and dtype.
+    Source: torch.ravel.
+    Example:
+        >>> gradlib.ravel(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 2, 3, 4])
+    """
     return reshape(input, (-1,))
 
 
 @composite
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
-    """One dimension split into several, of which one may be -1. Source: torch.unflatten.
+    """One dimension split into several, of which one may be -1.
 
+    Args:
+        input: any shape and dtype.
+        dim: the dimension to part.
+        sizes: what it becomes; one of them may be -1.
     Raises: RuntimeError when the sizes do not multiply up to the dimension's.
+    Source: torch.unflatten.
+    Example:
+        >>> gradlib.unflatten(gradlib.arange(4), 0, (2, 2))
+        tensor([[0, 1],
+                [2, 3]])
     """
     shape = tuple(input.shape)
     at, inner = wrap_dim(dim, len(shape)), sizes_of((sizes,))
@@ -152,7 +200,16 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 
 @op("linear", view=True, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
 def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:
-    """Without the dimensions of size 1: all of them, or those of ``dim`` (an int or a tuple) that have it. Source: torch.squeeze."""
+    """Without the dimensions of size 1: all of them, or those of ``dim`` (an int or a tuple) that have it.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimensions to take away where their size is 1 (a number or several); all when left out.
+    Source: torch.squeeze.
+    Example:
+        >>> gradlib.squeeze(gradlib.zeros(1, 3, 1)).shape, gradlib.squeeze(gradlib.zeros(1, 3, 1), 0).shape
+        (gradlib.Size([3]), gradlib.Size([3, 1]))
+    """
     shape = input.shape
     chosen = range(len(shape)) if dim is None else wrap_dims(dim, len(shape))
     return input.reshape(tuple(n for i, n in enumerate(shape) if n != 1 or i not in chosen))
@@ -160,7 +217,17 @@ def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:
 
 @op("linear", view=True, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
 def unsqueeze(xp: Namespace, input: Any, dim: int) -> Any:
-    """With a new dimension of size 1 at ``dim``. Source: torch.unsqueeze."""
+    """With a new dimension of size 1 at ``dim``.
+
+    Args:
+        input: any shape and dtype.
+        dim: where the dimension of size 1 comes to stand, from -(ndim + 1) to ndim.
+    Source: torch.unsqueeze.
+    Example:
+        >>> gradlib.unsqueeze(gradlib.tensor([1, 2]), 1)
+        tensor([[1],
+                [2]])
+    """
     return xp.expand_dims(input, wrap_dim(dim, input.ndim + 1))
 
 
@@ -169,7 +236,17 @@ def unsqueeze(xp: Namespace, input: Any, dim: int) -> Any:
 
 @op("linear", view=True, aliases=("swapaxes", "swapdims"), complex="explicit", input=lambda g, dim0, dim1: transpose(g, dim0, dim1))
 def transpose(xp: Namespace, input: Any, dim0: int, dim1: int) -> Any:
-    """Two dimensions exchanged. Source: torch.transpose."""
+    """Two dimensions exchanged.
+
+    Args:
+        input: any shape and dtype.
+        dim0, dim1: the dimensions that change places.
+    Source: torch.transpose.
+    Example:
+        >>> gradlib.transpose(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([[1, 3],
+                [2, 4]])
+    """
     if not input.ndim:
         wrap_dims((dim0,), 0), wrap_dims((dim1,), 0)
         return input[...]
@@ -186,11 +263,15 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g, dims: permute(g, _inverse(dims)))
 def permute(xp: Namespace, input: Any, dims: Any) -> Any:
-    """The dimensions in another order. Source: torch.permute.
+    """The dimensions in another order.
 
     Args:
         dims: for each dimension of the result, which one of the input it is.
     Raises: RuntimeError unless dims names every dimension once.
+    Source: torch.permute.
+    Example:
+        >>> gradlib.permute(gradlib.zeros(2, 3, 4), (2, 0, 1)).shape
+        gradlib.Size([4, 2, 3])
     """
     if len(dims) != input.ndim:
         raise RuntimeError(f"permute(): the tensor has {input.ndim} dimensions, but the order of {len(dims)} was given: {tuple(dims)}")
@@ -202,11 +283,15 @@ def permute(xp: Namespace, input: Any, dims: Any) -> Any:
 
 @composite(aliases=("moveaxis",))
 def movedim(input: Any, source: Any, destination: Any) -> Any:
-    """Some dimensions moved to other places, the rest in their order. Source: torch.movedim.
+    """Some dimensions moved to other places, the rest in their order.
 
     Args:
         source, destination: a dimension or a tuple of them, and where each goes.
     Raises: RuntimeError when the two differ in length or name a dimension twice.
+    Source: torch.movedim.
+    Example:
+        >>> gradlib.movedim(gradlib.zeros(2, 3, 4), 0, -1).shape
+        gradlib.Size([3, 4, 2])
     """
     ndim = input.ndim
     old, new = (tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (source, destination))
@@ -222,7 +307,17 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 @op("linear", view=True, complex="explicit", input=lambda g: t(g))
 def t(xp: Namespace, input: Any) -> Any:
-    """The transpose of a matrix; a tensor of fewer dimensions as it is. Raises: RuntimeError for more than 2. Source: torch.t."""
+    """The transpose of a matrix; a tensor of fewer dimensions as it is.
+
+    Args:
+        input: at most 2 dimensions, any dtype.
+    Raises: RuntimeError for more than 2.
+    Source: torch.t.
+    Example:
+        >>> gradlib.t(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([[1, 3],
+                [2, 4]])
+    """
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return input.T
@@ -261,7 +356,16 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
 
 @composite
 def adjoint(input: Any) -> Any:
-    """The conjugate transpose of each matrix. Source: torch.adjoint."""
+    """The conjugate transpose of each matrix.
+
+    Args:
+        input: (..., m, n), any dtype.
+    Source: torch.adjoint.
+    Example:
+        >>> gradlib.adjoint(gradlib.tensor([[1 + 2j, 3j]]))
+        tensor([[1.-2.j],
+                [0.-3.j]])
+    """
     if input.ndim == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
     turned = transpose(input, -2, -1) if input.ndim else input
@@ -283,6 +387,10 @@ def expand(xp: Namespace, input: Any, shape: Any) -> Any:
         shape: the wanted sizes; -1 keeps a size.
     Raises: RuntimeError for a size that is neither 1 nor the wanted one.
     Source: torch.Tensor.expand.
+    Example:
+        >>> gradlib.expand(gradlib.tensor([[1], [2]]), (2, 3))
+        tensor([[1, 1, 1],
+                [2, 2, 2]])
     """
     have = input.shape
     extra = len(shape) - len(have)
@@ -317,13 +425,33 @@ def _misexpanded(have: tuple[int, ...], shape: tuple[int, ...]) -> str:
 
 @composite(method=False)
 def broadcast_to(input: Any, size: Any) -> Any:
-    """As ``expand``. Source: torch.broadcast_to."""
+    """As ``expand``.
+
+    Args:
+        input: any shape and dtype.
+        size: the shape to take; a dimension of size 1 may become any size.
+    Source: torch.broadcast_to.
+    Example:
+        >>> gradlib.broadcast_to(gradlib.tensor([1, 2]), (2, 2))
+        tensor([[1, 2],
+                [1, 2]])
+    """
     return expand(input, tuple(size))
 
 
 @composite
 def expand_as(input: Any, other: Any) -> Any:
-    """``expand`` to the shape of another tensor."""
+    """``expand`` to the shape of another tensor.
+
+    Args:
+        input: any shape and dtype.
+        other: the tensor whose shape it takes.
+    Source: torch.expand_as.
+    Example:
+        >>> gradlib.expand_as(gradlib.tensor([[1], [2]]), gradlib.zeros(2, 2))
+        tensor([[1, 1],
+                [2, 2]])
+    """
     return expand(input, tuple(other.shape))
 
 

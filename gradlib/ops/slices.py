@@ -33,6 +33,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
         start: where to begin; negative numbers count from the end; a 0-d integer tensor is read.
     Raises: IndexError or RuntimeError for a slice that is not within the tensor.
     Source: torch.narrow.
+    Example:
+        >>> gradlib.narrow(gradlib.arange(5), 0, 1, 3)
+        tensor([1, 2, 3])
     """
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -50,7 +53,18 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 
 @composite
 def select(input: Any, dim: int, index: Any) -> Any:
-    """One position along a dimension, which disappears; a view. Raises: IndexError outside the tensor. Source: torch.select."""
+    """One position along a dimension, which disappears; a view.
+
+    Args:
+        input: any shape and dtype.
+        dim: the dimension that goes.
+        index: the place in it.
+    Raises: IndexError outside the tensor.
+    Source: torch.select.
+    Example:
+        >>> gradlib.select(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
+        tensor([3, 4])
+    """
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     at, number = wrap_dim(dim, input.ndim), operator.index(index)
@@ -73,6 +87,9 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
         offset: 0 for the main diagonal, positive above it, negative below.
     Raises: RuntimeError when the two dimensions are the same one.
     Source: torch.diagonal.
+    Example:
+        >>> gradlib.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
     """
     result = xp.diagonal(input, offset, *_two(dim1, dim2, input.ndim))
     if isinstance(result, np.ndarray) and input.flags.writeable:
@@ -125,7 +142,17 @@ def diagonal_backward(xp: Namespace, input: Any, shape: tuple[int, ...], offset:
 
 @composite
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """The last dimension as the diagonal of two new ones, zeros elsewhere. Source: torch.diag_embed."""
+    """The last dimension as the diagonal of two new ones, zeros elsewhere.
+
+    Args:
+        input: (..., n), any dtype.
+        offset: 0 for the main diagonal, positive above it, negative below.
+        dim1, dim2: where the two dimensions come to stand.
+    Source: torch.diag_embed.
+    Example:
+        >>> gradlib.diag_embed(gradlib.tensor([[1, 2]])).shape
+        gradlib.Size([1, 2, 2])
+    """
     ndim = input.ndim + 1
     first, second = sorted(_two(wrap_dim(dim1, ndim), wrap_dim(dim2, ndim), ndim))
     above = offset if wrap_dim(dim1, ndim) == first else -offset
@@ -138,7 +165,17 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 
 @composite
 def diag(input: Any, diagonal: int = 0) -> Any:
-    """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix. Source: torch.diag."""
+    """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
+
+    Args:
+        input: (n,) or (n, m), any dtype.
+        diagonal: 0 for the main diagonal, positive above it, negative below.
+    Source: torch.diag.
+    Example:
+        >>> gradlib.diag(gradlib.tensor([1, 2]))
+        tensor([[1, 0],
+                [0, 2]])
+    """
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
@@ -227,6 +264,11 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     Raises: RuntimeError for a view that reaches outside the storage, and where the storage is itself spaced (an array wrapped with
         gaps between its elements).
     Source: torch.as_strided.
+    Example:
+        >>> gradlib.as_strided(gradlib.arange(5), (3, 2), (1, 1))
+        tensor([[0, 1],
+                [1, 2],
+                [2, 3]])
     """
     sizes, steps = sizes_of((size,)), sizes_of((stride,))
     if len(sizes) != len(steps):

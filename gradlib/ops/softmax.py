@@ -41,6 +41,9 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         dtype: convert the input to this dtype first.
     Raises: NotImplementedError for other dtypes.
     Source: torch.softmax.
+    Example:
+        >>> gradlib.softmax(gradlib.tensor([0.0, 0.0, 1.0]), dim=0)
+        tensor([0.2119, 0.2119, 0.5761])
     """
     x, dim = _ready("softmax", input, dim, dtype)
     if not x.size:
@@ -57,7 +60,13 @@ def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
 
 @op("other", complex="explicit", input=lambda g, out, dim: g - exp(out) * sum(g, dim, True))
 def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
-    """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there. Source: torch.log_softmax."""
+    """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there.
+
+    Source: torch.log_softmax.
+    Example:
+        >>> gradlib.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)
+        tensor([-0.6931, -0.6931])
+    """
     x, dim = _ready("log_softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
@@ -74,6 +83,9 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
         input: any shape; integers become the default float dtype.
         dim, keepdim: as in ``sum``.
     Source: torch.logsumexp.
+    Example:
+        >>> gradlib.logsumexp(gradlib.tensor([0.0, 0.0]), dim=0)
+        tensor(0.6931)
     """
     dtype = dtypes.get_default_dtype() if input.dtype.kind in "biu" else input.dtype
     x = input.astype(dtypes.float32 if dtype.itemsize == 2 else dtype, copy=False)

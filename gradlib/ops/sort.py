@@ -77,13 +77,26 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
     Returns: the named tuple (values, indices), indices of dtype int64.
     Raises: NotImplementedError for complex numbers.
     Source: torch.sort.
+    Example:
+        >>> values, indices = gradlib.sort(gradlib.tensor([3, 1, 2]))
+        >>> values, indices
+        (tensor([1, 2, 3]), tensor([1, 2, 0]))
     """
     return Sort(*sort_op(input, dim, descending, out=out))
 
 
 @op("none", also=("input",))
 def argsort(xp: Namespace, input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    """The indices of ``sort``. Source: torch.argsort."""
+    """The indices of ``sort``.
+
+    Args:
+        input: any shape, real dtype.
+        dim, descending, stable: as in ``sort``.
+    Source: torch.argsort.
+    Example:
+        >>> gradlib.argsort(gradlib.tensor([3, 1, 2]))
+        tensor([1, 2, 0])
+    """
     _ordered("argsort", input)
     dim = wrap_dim(dim, input.ndim)
     return _order(xp, input, dim, descending) if input.ndim else xp.zeros((), dtypes.int64)
@@ -126,6 +139,9 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     Returns: the named tuple (values, indices), indices of dtype int64.
     Raises: RuntimeError for a k out of range, NotImplementedError for bools and complex numbers.
     Source: torch.topk.
+    Example:
+        >>> gradlib.topk(gradlib.tensor([3, 1, 2]), 2).values
+        tensor([3, 2])
     """
     return TopK(*topk_op(input, k, dim, largest, out=out))
 
@@ -177,6 +193,9 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
     Returns: the named tuple (values, indices), indices of dtype int64.
     Raises: RuntimeError for a k out of range.
     Source: torch.kthvalue.
+    Example:
+        >>> gradlib.kthvalue(gradlib.tensor([3, 1, 2]), 2).values
+        tensor(2)
     """
     return KthValue(*kthvalue_op(input, k, dim, keepdim, out=out))
 
@@ -203,6 +222,9 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
         keepdim: leave the dimension with size 1.
     Returns: a 0-d tensor (whose gradient goes in equal parts to all elements of that value), or the named tuple (values, indices).
     Source: torch.median.
+    Example:
+        >>> gradlib.median(gradlib.tensor([3.0, 1.0, 2.0]))
+        tensor(2.)
     """
     if dim is not None:
         return Median(*median_op(input, dim, keepdim, out=out))
@@ -240,6 +262,9 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
         dim: compare slices along this dimension instead of elements.
     Returns: the values, or a tuple of them with the inverse and the counts (int64) that were asked for, in this order.
     Source: torch.unique.
+    Example:
+        >>> gradlib.unique(gradlib.tensor([2, 1, 2]))
+        tensor([1, 2])
     """
     values, inverse, counts = distinct(input, dim)
     asked = [values] + [inverse] * bool(return_inverse) + [counts] * bool(return_counts)
@@ -284,6 +309,9 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         invert: whether each element is none of them.
     Returns: bool, of the shape of ``elements``.
     Source: torch.isin.
+    Example:
+        >>> gradlib.isin(gradlib.tensor([1, 2, 3]), gradlib.tensor([2, 5]))
+        tensor([False,  True, False])
     """
     if not any(isinstance(x, Tensor) or is_array(x) for x in (elements, test_elements)):
         raise TypeError("isin(): at least one argument must be a Tensor, got two numbers")
@@ -334,7 +362,11 @@ def searchsorted(
         right: behind equal elements instead of before them.
         side: "left" or "right", the same in words.
         sorter: the places that put sorted_sequence in order, when it is not.
-    Raises: RuntimeError for shapes that do not fit and for right against side. Source: torch.searchsorted.
+    Raises: RuntimeError for shapes that do not fit and for right against side.
+    Source: torch.searchsorted.
+    Example:
+        >>> gradlib.searchsorted(gradlib.tensor([1, 3, 5]), gradlib.tensor([2, 5]))
+        tensor([1, 2])
     """
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted: side can only be 'left' or 'right' but got {side}")
@@ -361,7 +393,11 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     Args:
         input: any shape, or a number.
         right: whether a value equal to a boundary falls into the interval above it.
-    Raises: RuntimeError for boundaries that are no vector. Source: torch.bucketize.
+    Raises: RuntimeError for boundaries that are no vector.
+    Source: torch.bucketize.
+    Example:
+        >>> gradlib.bucketize(gradlib.tensor([0.5, 1.5]), gradlib.tensor([0.0, 1.0, 2.0]))
+        tensor([1, 2])
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got shape {list(boundaries.shape)}")

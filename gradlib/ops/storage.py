@@ -78,7 +78,16 @@ def _larger(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """``resize_`` to the size of another tensor. Source: torch.Tensor.resize_as_."""
+    """``resize_`` to the size of another tensor.
+
+    Args:
+        self: any shape and dtype.
+        the_template: the tensor whose shape it takes.
+    Source: torch.Tensor.resize_as_.
+    Example:
+        >>> gradlib.resize_as_(gradlib.arange(4), gradlib.zeros(2)).shape
+        gradlib.Size([2])
+    """
     return resize_(self, tuple(the_template.shape), memory_format=memory_format)
 
 
@@ -141,19 +150,49 @@ publish(new, "new")
 
 @composite
 def unsafe_split(tensor: Any, split_size: int, dim: int = 0) -> Any:
-    """As ``split``, but each slice is a view of its own, which may be written in place while recording. Source: torch.unsafe_split."""
+    """As ``split``, but each slice is a view of its own, which may be written in place while recording.
+
+    Args:
+        tensor: any shape and dtype.
+        split_size: the size of a part; the last may be smaller.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_split.
+    Example:
+        >>> gradlib.unsafe_split(gradlib.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
     return _separately(tensor, [part.shape[dim] for part in split(tensor, split_size, dim)], dim)
 
 
 @composite
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
-    """As ``chunk``, with the slices of ``unsafe_split``. Source: torch.unsafe_chunk."""
+    """As ``chunk``, with the slices of ``unsafe_split``.
+
+    Args:
+        input: any shape and dtype.
+        chunks: how many; fewer come where the size does not allow it.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_chunk.
+    Example:
+        >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
+        (tensor([0, 1]), tensor([2, 3]))
+    """
     return _separately(input, [part.shape[dim] for part in chunk(input, chunks, dim)], dim)
 
 
 @composite
 def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
-    """As ``split`` with a list of sizes, with the slices of ``unsafe_split``. Source: torch.unsafe_split_with_sizes."""
+    """As ``split`` with a list of sizes, with the slices of ``unsafe_split``.
+
+    Args:
+        input: any shape and dtype.
+        split_sizes: the sizes, which add up to the dimension's.
+        dim: the dimension that is cut.
+    Source: torch.unsafe_split_with_sizes.
+    Example:
+        >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))
+        (tensor([0]), tensor([1, 2]))
+    """
     return _separately(input, [part.shape[dim] for part in split(input, list(split_sizes), dim)], dim)
 
 

@@ -80,6 +80,9 @@ def var(
         unbiased: True for a correction of 1, False for 0.
     Raises: RuntimeError for integers and bools.
     Source: torch.var.
+    Example:
+        >>> gradlib.var(gradlib.tensor([1.0, 2.0, 3.0]), correction=0)
+        tensor(0.6667)
     """
     dim, correction = _corrected("var", dim, unbiased, correction)
     return var_op(input, dim, correction, keepdim, out=out)
@@ -89,20 +92,38 @@ def var(
 def std(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, out: Any = None
 ) -> Any:
-    """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient. Source: torch.std."""
+    """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient.
+
+    Source: torch.std.
+    Example:
+        >>> gradlib.std(gradlib.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+    """
     dim, correction = _corrected("std", dim, unbiased, correction)
     return std_op(input, dim, correction, keepdim, out=out)
 
 
 @composite(method=False)
 def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
-    """The pair (``var``, ``mean``). Arguments as for ``var``. Source: torch.var_mean."""
+    """The pair (``var``, ``mean``). Arguments as for ``var``.
+
+    Source: torch.var_mean.
+    Example:
+        >>> gradlib.var_mean(gradlib.tensor([1.0, 2.0, 3.0]))
+        (tensor(1.), tensor(2.))
+    """
     dim, correction = _corrected("var_mean", dim, unbiased, correction)
     return var_op(input, dim, correction, keepdim), mean(input, dim, keepdim)
 
 
 @composite(method=False)
 def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
-    """The pair (``std``, ``mean``). Arguments as for ``var``. Source: torch.std_mean."""
+    """The pair (``std``, ``mean``). Arguments as for ``var``.
+
+    Source: torch.std_mean.
+    Example:
+        >>> gradlib.std_mean(gradlib.tensor([1.0, 2.0, 3.0]))
+        (tensor(1.), tensor(2.))
+    """
     dim, correction = _corrected("std_mean", dim, unbiased, correction)
     return std_op(input, dim, correction, keepdim), mean(input, dim, keepdim)

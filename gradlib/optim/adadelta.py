@@ -26,6 +26,13 @@ class Adadelta(Optimizer):
         maximize: climb instead.
     Raises: ValueError for a negative option, or rho above 1.
     Source: torch.optim.Adadelta; M. Zeiler, ADADELTA: an adaptive learning rate method, arXiv:1212.5701.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.Adadelta([x], lr=1.0)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.9968])
     """
 
     def __init__(

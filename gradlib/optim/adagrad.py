@@ -27,6 +27,13 @@ class Adagrad(Optimizer):
         maximize: climb instead.
     Raises: ValueError for a negative option.
     Source: torch.optim.Adagrad; J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.Adagrad([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.9000])
     """
 
     def __init__(

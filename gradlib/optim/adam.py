@@ -31,6 +31,13 @@ class Adam(Optimizer):
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient (AdamW).
     Raises: ValueError for an option out of its range.
     Source: torch.optim.Adam; D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.Adam([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.9000])
     """
 
     def __init__(
@@ -81,6 +88,13 @@ class AdamW(Adam):
         weight_decay: as above.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.AdamW; I. Loshchilov and F. Hutter, Decoupled weight decay regularization, ICLR 2019.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.AdamW([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.8990])
     """
 
     def __init__(

@@ -26,6 +26,13 @@ class Adamax(Optimizer):
         maximize: climb instead.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.Adamax; D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.Adamax([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.9000])
     """
 
     def __init__(

@@ -28,6 +28,13 @@ class ASGD(Optimizer):
         maximize: climb instead.
     Raises: ValueError for a negative lr or weight_decay.
     Source: torch.optim.ASGD; B. Polyak and A. Juditsky, Acceleration of stochastic approximation by averaging, SIAM J. Control 30 (1992).
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.ASGD([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.8000])
     """
 
     def __init__(

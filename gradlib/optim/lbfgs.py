@@ -28,6 +28,17 @@ class LBFGS(Optimizer):
         line_search_fn: None or "strong_wolfe".
     Raises: ValueError for several groups or devices, a negative lr; RuntimeError at a step for an unknown line search.
     Source: torch.optim.LBFGS; J. Nocedal and S. Wright, Numerical Optimization (2006), algorithm 7.4.
+    Example:
+        >>> x = gradlib.zeros(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.LBFGS([x])
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (x - 3).square().sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> _ = optimizer.step(closure)
+        >>> x.detach()
+        tensor([3.])
     """
 
     def __init__(

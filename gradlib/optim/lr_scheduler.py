@@ -130,6 +130,13 @@ class LambdaLR(LRScheduler):
         last_epoch: the epoch to resume after.
     Raises: ValueError for another number of functions than groups.
     Source: torch.optim.lr_scheduler.LambdaLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Multiplier | Sequence[Multiplier], last_epoch: int = -1) -> None:
@@ -149,6 +156,13 @@ class MultiplicativeLR(LRScheduler):
         last_epoch: the epoch to resume after.
     Raises: ValueError for another number of functions than groups; TypeError for what cannot be called.
     Source: torch.optim.lr_scheduler.MultiplicativeLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Multiplier | Sequence[Multiplier], last_epoch: int = -1) -> None:
@@ -174,6 +188,13 @@ class StepLR(LRScheduler):
         gamma: the factor.
         last_epoch: the epoch to resume after.
     Source: torch.optim.lr_scheduler.StepLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.StepLR(optimizer, step_size=1)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.1]
     """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -198,6 +219,13 @@ class MultiStepLR(LRScheduler):
         gamma: the factor.
         last_epoch: the epoch to resume after.
     Source: torch.optim.lr_scheduler.MultiStepLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1])
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.1]
     """
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
@@ -224,6 +252,13 @@ class ConstantLR(LRScheduler):
         last_epoch: the epoch to resume after.
     Raises: ValueError for a factor outside [0, 1].
     Source: torch.optim.lr_scheduler.ConstantLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
@@ -253,6 +288,13 @@ class LinearLR(LRScheduler):
         last_epoch: the epoch to resume after.
     Raises: ValueError for a factor out of its range.
     Source: torch.optim.lr_scheduler.LinearLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.LinearLR(optimizer, total_iters=2)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.6666666666666666]
     """
 
     def __init__(
@@ -287,6 +329,13 @@ class ExponentialLR(LRScheduler):
         gamma: the factor.
         last_epoch: the epoch to resume after.
     Source: torch.optim.lr_scheduler.ExponentialLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -309,6 +358,13 @@ class PolynomialLR(LRScheduler):
         power: of the polynomial.
         last_epoch: the epoch to resume after.
     Source: torch.optim.lr_scheduler.PolynomialLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
@@ -335,6 +391,13 @@ class CosineAnnealingLR(LRScheduler):
         eta_min: the lowest rate.
         last_epoch: the epoch to resume after.
     Source: torch.optim.lr_scheduler.CosineAnnealingLR; I. Loshchilov and F. Hutter, SGDR, ICLR 2017.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -368,6 +431,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: the epoch to resume after.
     Raises: ValueError for lengths that are no positive integers.
     Source: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts; I. Loshchilov and F. Hutter, SGDR, ICLR 2017.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -442,6 +512,13 @@ class CyclicLR(LRScheduler):
         last_epoch: the step to resume after.
     Raises: ValueError for an unknown mode, or an optimiser without momentum.
     Source: torch.optim.lr_scheduler.CyclicLR; L. Smith, Cyclical learning rates for training neural networks, WACV 2017.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=1.0, cycle_momentum=False)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.10045000000000015]
     """
 
     def __init__(
@@ -512,6 +589,13 @@ class OneCycleLR(LRScheduler):
         last_epoch: the step to resume after.
     Raises: ValueError for an option out of its range, a step after the last, or an optimiser without momentum.
     Source: torch.optim.lr_scheduler.OneCycleLR; L. Smith and N. Topin, Super-convergence, arXiv:1708.07120.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=4)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.811745653949763]
     """
 
     def __init__(
@@ -579,6 +663,14 @@ class SequentialLR(LRScheduler):
         last_epoch: the epoch to resume after.
     Raises: ValueError or TypeError for schedules of another optimiser, of the plateau, or another number of milestones.
     Source: torch.optim.lr_scheduler.SequentialLR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> parts = [gradlib.optim.lr_scheduler.ExponentialLR(optimizer, gamma=gamma) for gamma in (1.0, 0.5)]
+        >>> schedule = gradlib.optim.lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [1.0]
     """
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
@@ -628,6 +720,14 @@ class ChainedScheduler(LRScheduler):
         optimizer: that optimiser.
     Raises: ValueError or TypeError for schedules of another optimiser, or of the plateau.
     Source: torch.optim.lr_scheduler.ChainedScheduler.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> halved = gradlib.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> schedule = gradlib.optim.lr_scheduler.ChainedScheduler([halved])
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
@@ -670,6 +770,13 @@ class ReduceLROnPlateau(LRScheduler):
         eps: smaller changes of the rate are not made.
     Raises: ValueError for a factor or mode out of its range, or another number of rates than groups.
     Source: torch.optim.lr_scheduler.ReduceLROnPlateau.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        >>> schedule.step(1.0)
+        >>> schedule.step(2.0)
+        >>> schedule.get_last_lr()
+        [0.1]
     """
 
     def __init__(

@@ -31,6 +31,13 @@ class NAdam(Optimizer):
         maximize: climb instead.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.NAdam; T. Dozat, Incorporating Nesterov momentum into Adam, ICLR 2016 workshop.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.NAdam([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.8944])
     """
 
     def __init__(

@@ -31,6 +31,13 @@ class RAdam(Optimizer):
         maximize: climb instead.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.RAdam; L. Liu et al., On the variance of the adaptive learning rate and beyond, ICLR 2020.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.RAdam([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.8000])
     """
 
     def __init__(

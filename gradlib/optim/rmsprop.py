@@ -29,6 +29,13 @@ class RMSprop(Optimizer):
         maximize: climb instead.
     Raises: ValueError for a negative option.
     Source: torch.optim.RMSprop; G. Hinton, Neural networks for machine learning, lecture 6 (2012); A. Graves, arXiv:1308.0850.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.RMSprop([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([5.9605e-08])
     """
 
     def __init__(

@@ -26,6 +26,13 @@ class Rprop(Optimizer):
         maximize: climb instead.
     Raises: ValueError for a negative lr, or etas that do not shrink and grow.
     Source: torch.optim.Rprop; M. Riedmiller and H. Braun, A direct adaptive method for faster backpropagation learning, ICNN 1993.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.Rprop([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.9000])
     """
 
     def __init__(

@@ -28,6 +28,13 @@ class SGD(Optimizer):
         maximize: climb instead.
     Raises: ValueError for a negative option, or Nesterov without momentum or with dampening.
     Source: torch.optim.SGD.
+    Example:
+        >>> x = gradlib.ones(1, requires_grad=True)
+        >>> optimizer = gradlib.optim.SGD([x], lr=0.1)
+        >>> x.square().sum().backward()
+        >>> optimizer.step()
+        >>> x.detach()
+        tensor([0.8000])
     """
 
     def __init__(

@@ -17,7 +17,14 @@ Average = Callable[[Tensor, Tensor, int], Tensor]
 
 
 def get_swa_avg_fn() -> Average:
-    """The mean of all that were averaged: ``average + (value - average) / (n + 1)``. Source: torch.optim.swa_utils.get_swa_avg_fn."""
+    """The mean of all that were averaged: ``average + (value - average) / (n + 1)``.
+
+    Source: torch.optim.swa_utils.get_swa_avg_fn.
+    Example:
+        >>> average = gradlib.optim.swa_utils.get_swa_avg_fn()
+        >>> average(gradlib.tensor([1.0]), gradlib.tensor([3.0]), 1)
+        tensor([2.])
+    """
 
     def swa_update(averaged: Tensor, current: Tensor, num_averaged: int) -> Tensor:
         return averaged + (current - averaged) / (num_averaged + 1)
@@ -32,6 +39,10 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
         decay: between 0 and 1.
     Raises: ValueError for a decay outside [0, 1].
     Source: torch.optim.swa_utils.get_ema_avg_fn.
+    Example:
+        >>> average = gradlib.optim.swa_utils.get_ema_avg_fn(0.5)
+        >>> average(gradlib.tensor([1.0]), gradlib.tensor([3.0]), 1)
+        tensor([2.])
     """
     if not 0.0 <= decay <= 1.0:
         raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
@@ -51,6 +62,11 @@ class AveragedParameters:
         params: the tensors; copies of them are the first average.
         avg_fn: (average, value, number averaged so far) -> new average; the mean by default.
     Raises: ValueError at an update with another number of tensors or other shapes.
+    Source: torch.AveragedParameters.
+    Example:
+        >>> x = gradlib.zeros(1)
+        >>> average = gradlib.optim.swa_utils.AveragedParameters([x])
+        >>> average.update_parameters([x])
     """
 
     def __init__(self, params: Iterable[Tensor], avg_fn: Average | None = None) -> None:
@@ -102,6 +118,13 @@ class SWALR(LRScheduler):
         last_epoch: the epoch to resume after.
     Raises: ValueError for an unknown strategy or a negative number of epochs.
     Source: torch.optim.swa_utils.SWALR.
+    Example:
+        >>> optimizer = gradlib.optim.SGD([gradlib.ones(1, requires_grad=True)], lr=1.0)
+        >>> schedule = gradlib.optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=1)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.5]
     """
 
     def __init__(

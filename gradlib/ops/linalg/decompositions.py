@@ -56,6 +56,10 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
         upper: give L^H instead, from the upper triangle.
     Raises: LinAlgError when A is not positive-definite (for which the host waits), RuntimeError for other shapes and dtypes.
     Source: torch.linalg.cholesky.
+    Example:
+        >>> gradlib.linalg.cholesky(gradlib.tensor([[4.0, 2.0], [2.0, 5.0]]))
+        tensor([[2., 0.],
+                [1., 2.]])
     """
     return adjoint(cholesky_op(adjoint(A))) if upper else cholesky_op(A)
 
@@ -116,13 +120,22 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
     Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
         with inf has eigenvalues and eigenvectors NaN.
     Source: torch.linalg.eigh.
+    Example:
+        >>> gradlib.linalg.eigh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+        tensor([1., 2.])
     """
     return Eigh(*eigh_op(A, _triangle_named(UPLO)))
 
 
 @composite(method=False)
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
-    """The eigenvalues of Hermitian matrices, ascending. Arguments as for ``eigh``. Source: torch.linalg.eigvalsh."""
+    """The eigenvalues of Hermitian matrices, ascending. Arguments as for ``eigh``.
+
+    Source: torch.linalg.eigvalsh.
+    Example:
+        >>> gradlib.linalg.eigvalsh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]]))
+        tensor([1., 2.])
+    """
     return eigh_op(A, _triangle_named(UPLO))[0] if records(A) else eigvalsh_op(A, _triangle_named(UPLO))
 
 
@@ -189,13 +202,24 @@ def svd(A: Any, full_matrices: bool = True) -> Any:
     Raises: LinAlgError (on the CPU) for NaN and when the iteration does not converge, RuntimeError for other shapes and dtypes. A matrix
         with inf gives NaN throughout.
     Source: torch.linalg.svd.
+    Example:
+        >>> gradlib.linalg.svd(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+        tensor([4., 3.])
     """
     return SVD(*svd_op(A, full_matrices))
 
 
 @composite(method=False)
 def svdvals(A: Any) -> Any:
-    """The singular values of matrices, descending. Source: torch.linalg.svdvals."""
+    """The singular values of matrices, descending.
+
+    Args:
+        A: (..., m, n), float or complex.
+    Source: torch.linalg.svdvals.
+    Example:
+        >>> gradlib.linalg.svdvals(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]]))
+        tensor([4., 3.])
+    """
     return svd_op(A, False)[1] if records(A) else svdvals_op(A)
 
 
@@ -241,7 +265,12 @@ def qr(A: Any, mode: str = "reduced") -> Any:
         mode: "reduced": Q (..., m, k) and R (..., k, n) with k the smaller of m and n; "complete": Q (..., m, m) and R (..., m, n), without
             a derivative where m > n; "r": R alone, and an empty Q.
     Returns: the named tuple (Q, R).
-    Raises: RuntimeError for another mode and for other shapes and dtypes. Source: torch.linalg.qr.
+    Raises: RuntimeError for another mode and for other shapes and dtypes.
+    Source: torch.linalg.qr.
+    Example:
+        >>> gradlib.linalg.qr(gradlib.tensor([[3.0, 0.0], [4.0, 5.0]])).R.abs()
+        tensor([[5., 4.],
+                [0., 3.]])
     """
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"qr received unrecognized mode {mode!r} but expected one of 'reduced' (default), 'r', or 'complete'")

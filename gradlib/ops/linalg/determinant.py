@@ -91,7 +91,11 @@ def det(xp: Any, A: Any) -> Any:
     Args:
         A: (..., n, n), float or complex.
     Returns: (...). Its derivative exists everywhere, at singular matrices too.
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.det.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.det.
+    Example:
+        >>> gradlib.linalg.det(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor(-2.)
     """
     made = xp.linalg.det(A)
     return made if xp is not np or np.all(made) else xp.where((made == 0) & ~np.isfinite(A).all((-2, -1)), nan_of(made.dtype), made)
@@ -134,6 +138,10 @@ def slogdet(A: Any) -> Any:
     Args:
         A: (..., n, n), float or complex.
     Returns: the named tuple (sign, of modulus 1 or zero; logabsdet, real, -inf for a singular matrix, where there is no derivative).
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.slogdet.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.slogdet.
+    Example:
+        >>> gradlib.linalg.slogdet(2 * gradlib.eye(2)).logabsdet
+        tensor(1.3863)
     """
     return Slogdet(*slogdet_op(A))

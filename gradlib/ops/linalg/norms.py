@@ -56,6 +56,9 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
         dim, keepdim, dtype: as in ``sum``.
     Raises: RuntimeError for integers, and for a negative or infinite ord of nothing.
     Source: torch.linalg.vector_norm.
+    Example:
+        >>> gradlib.linalg.vector_norm(gradlib.tensor([3.0, -4.0]), ord=1)
+        tensor(7.)
     """
     if input.dtype.kind in "biu":
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}")
@@ -122,7 +125,11 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
         keepdim: leave them with size 1.
         dtype: convert to this dtype first.
     Returns: real; at a zero matrix the gradient of "fro" is zero.
-    Raises: RuntimeError for another ord and for other shapes and dtypes. Source: torch.linalg.matrix_norm.
+    Raises: RuntimeError for another ord and for other shapes and dtypes.
+    Source: torch.linalg.matrix_norm.
+    Example:
+        >>> gradlib.linalg.matrix_norm(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]]), ord=2)
+        tensor(4.)
     """
     if ord not in ("fro", "nuc", 1, 2, math.inf, -1, -2, -math.inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported; there are 'fro', 'nuc', 1, 2, inf, -1, -2 and -inf")
@@ -159,7 +166,11 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
             squares.
         dim: one dimension or two; all when None, for which ord must be None or A a vector or a matrix.
         keepdim, dtype: as for both.
-    Raises: RuntimeError for another number of dimensions. Source: torch.linalg.norm.
+    Raises: RuntimeError for another number of dimensions.
+    Source: torch.linalg.norm.
+    Example:
+        >>> gradlib.linalg.norm(gradlib.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if isinstance(dim, Sequence) and len(dim) > 2:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
@@ -183,6 +194,9 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
         dim, keepdim, dtype: as in ``sum``.
     Raises: RuntimeError for integers and for a p that is none of these.
     Source: torch.norm.
+    Example:
+        >>> gradlib.norm(gradlib.tensor([3.0, 4.0]))
+        tensor(5.)
     """
     if p == "nuc":
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)

@@ -30,7 +30,12 @@ def matrix_power(A: Any, n: int) -> Any:
     Args:
         A: (..., m, m).
         n: any integer; 0 gives identities.
-    Raises: RuntimeError for other shapes, LinAlgError (on the CPU) when there is no inverse. Source: torch.linalg.matrix_power.
+    Raises: RuntimeError for other shapes, LinAlgError (on the CPU) when there is no inverse.
+    Source: torch.linalg.matrix_power.
+    Example:
+        >>> gradlib.linalg.matrix_power(2 * gradlib.eye(2), 3)
+        tensor([[8., 0.],
+                [0., 8.]])
     """
     exponent = operator.index(n)
     matrices("matrix_power", square=True, low_precision=True, integers=True)([A])
@@ -56,7 +61,12 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
 
     Args:
         tensors: at least two matrices of one dtype; the first may be a vector (a row), and so may the last (a column).
-    Raises: RuntimeError for shapes that do not meet. Source: torch.linalg.multi_dot.
+    Raises: RuntimeError for shapes that do not meet.
+    Source: torch.linalg.multi_dot.
+    Example:
+        >>> gradlib.linalg.multi_dot([gradlib.ones(2, 3), gradlib.ones(3, 4), gradlib.ones(4, 1)])
+        tensor([[12.],
+                [12.]])
     """
     parts = list(tensors)
     if len(parts) < 2:
@@ -103,7 +113,11 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     Args:
         x, y: float or complex, of one dtype; they broadcast.
         dim: the dimension, of the same size in both.
-    Raises: RuntimeError for other dtypes and sizes. Source: torch.linalg.vecdot.
+    Raises: RuntimeError for other dtypes and sizes.
+    Source: torch.linalg.vecdot.
+    Example:
+        >>> gradlib.linalg.vecdot(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0, 4.0]]))
+        tensor([11.])
     """
     one_dtype("linalg.vecdot", [x, y])
     if not dtypes.is_differentiable(x.dtype):
@@ -115,11 +129,29 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
 
 @composite(method=False)
 def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
-    """The cross products of vectors of three elements along ``dim``; other dimensions broadcast. Source: torch.linalg.cross."""
+    """The cross products of vectors of three elements along ``dim``; other dimensions broadcast.
+
+    Args:
+        input, other: any shapes that broadcast together, of size 3 along dim.
+        dim: the dimension.
+    Source: torch.linalg.cross.
+    Example:
+        >>> gradlib.linalg.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
+        tensor([0., 0., 1.])
+    """
     return cross(input, other, dim)
 
 
 @composite(method=False)
 def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """The diagonals of matrices, as a view; ``offset`` above the main one. Source: torch.linalg.diagonal."""
+    """The diagonals of matrices, as a view; ``offset`` above the main one.
+
+    Args:
+        A: (..., m, n).
+        offset, dim1, dim2: as in ``diagonal``.
+    Source: torch.linalg.diagonal.
+    Example:
+        >>> gradlib.linalg.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
+        tensor([1, 4])
+    """
     return diagonal(A, offset, dim1, dim2)

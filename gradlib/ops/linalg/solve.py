@@ -92,7 +92,12 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
         left: whether A stands on the left.
         unitriangular: take A's diagonal as ones.
     Returns: X; inf or NaN where A's diagonal is zero.
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.solve_triangular.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.solve_triangular.
+    Example:
+        >>> gradlib.linalg.solve_triangular(gradlib.tensor([[2.0, 0.0], [1.0, 1.0]]), gradlib.tensor([[2.0], [3.0]]), upper=False)
+        tensor([[1.],
+                [2.]])
     """
     matrices("solve_triangular", square=True)([A, B])
     A, B = _fit_together("solve_triangular", A, B, left)
@@ -127,14 +132,28 @@ def inv(xp: Any, A: Any) -> Any:
 
     Args:
         A: (..., n, n), float or complex.
-    Raises: LinAlgError (on the CPU) for a singular matrix, RuntimeError for other shapes and dtypes. Source: torch.linalg.inv.
+    Raises: LinAlgError (on the CPU) for a singular matrix, RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.inv.
+    Example:
+        >>> gradlib.linalg.inv(2 * gradlib.eye(2))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.5000]])
     """
     return _attempt_regular("inv", "Use linalg.pinv for matrices that have no inverse.", xp.linalg.inv, A)
 
 
 @composite
 def inverse(input: Any) -> Any:
-    """Another name of ``linalg.inv``."""
+    """Another name of ``linalg.inv``.
+
+    Args:
+        input: (..., n, n), or (..., m, n) for ``pinverse``; float or complex.
+    Source: torch.inverse.
+    Example:
+        >>> gradlib.inverse(2 * gradlib.eye(2))
+        tensor([[0.5000, 0.0000],
+                [0.0000, 0.5000]])
+    """
     return inv(input)
 
 
@@ -196,7 +215,11 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
         atol, rtol: singular values up to max(atol, rtol * the largest) count as zero; numbers, or tensors (...). Without them, the dtype's
             epsilon times max(m, n) is rtol.
     Returns: (..., n, m). Its derivative exists where the rank does not change.
-    Raises: RuntimeError for other shapes and dtypes. Source: torch.linalg.pinv.
+    Raises: RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.pinv.
+    Example:
+        >>> gradlib.linalg.pinv(gradlib.tensor([[2.0], [0.0]]))
+        tensor([[0.5000, 0.0000]])
     """
     matrices("pinv", square=hermitian)([A])
     return pinv_op(A, *_tolerances(A, atol, rtol if rcond is None else rcond), hermitian)[0]
@@ -204,7 +227,15 @@ def pinv(A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None
 
 @composite
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
-    """``linalg.pinv`` with an rtol of 1e-15. Source: torch.pinverse."""
+    """``linalg.pinv`` with an rtol of 1e-15.
+
+    Args:
+        input: (..., n, n), or (..., m, n) for ``pinverse``; float or complex.
+    Source: torch.pinverse.
+    Example:
+        >>> gradlib.pinverse(gradlib.tensor([[2.0], [0.0]]))
+        tensor([[0.5000, 0.0000]])
+    """
     return pinv(input, rcond)
 
 
@@ -232,7 +263,11 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
             vectors (..., n), as many as matrices.
         left: whether A stands on the left.
     Returns: X, of B's kind.
-    Raises: LinAlgError (on the CPU) when A is singular, RuntimeError for other shapes and dtypes. Source: torch.linalg.solve.
+    Raises: LinAlgError (on the CPU) when A is singular, RuntimeError for other shapes and dtypes.
+    Source: torch.linalg.solve.
+    Example:
+        >>> gradlib.linalg.solve(2 * gradlib.eye(2), gradlib.tensor([2.0, 4.0]))
+        tensor([1., 2.])
     """
     matrices("solve", square=True)([A])
     vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
@@ -255,7 +290,11 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     Returns: the named tuple (solution (..., n, k) or (..., n); residuals (..., k), the squared norms of A X - B, where m > n, every A has
         full rank and the driver is not "gelsy", else empty; rank (...), empty for "gels"; singular_values (..., min(m, n)) for "gelsd" and
         "gelss", else empty).
-    Raises: RuntimeError for another driver and for other shapes and dtypes. Source: torch.linalg.lstsq.
+    Raises: RuntimeError for another driver and for other shapes and dtypes.
+    Source: torch.linalg.lstsq.
+    Example:
+        >>> gradlib.linalg.lstsq(gradlib.tensor([[1.0], [1.0]]), gradlib.tensor([[1.0], [3.0]])).solution
+        tensor([[2.0000]])
     """
     matrices("lstsq")([A])
     driver = "gelsy" if driver is None else driver
