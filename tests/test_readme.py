@@ -44,7 +44,7 @@ def test_scripts_and_extras_it_names_exist() -> None:
     assert "plot" in extras
 
 
-def test_its_rooms_are_those_of_the_house() -> None:
+def test_its_packages_are_those_that_exist() -> None:
     named = set(re.findall(r"`gradlib/(\w+)`", README))
     assert named == {p.parent.name for p in ROOT.glob("gradlib/*/__init__.py")}
 

@@ -54,6 +54,15 @@ def test_nvrtc_compiles_every_source(architecture):
             check_asynchronous_copies(ptx, {"float": {"4", "16"}, "double": {"8", "16"}}.get(storage, {"16"}))
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
+@pytest.mark.parametrize("source", SOURCES)
+def test_nvrtc_compiles_every_set_of_options(source):
+    for options in VARIANTS[source]:
+        ptx = nvrtc.ptx(source, options, min(90, ARCHITECTURES[-1]))
+        assert all(re.search(rf"\.entry {kernel}\b", ptx) for kernel in shim.kernel_names(source))
+
+
 def check_asynchronous_copies(ptx: str, sizes: set[str]) -> None:
     """They are of these sizes, and awaited before the threads meet; no processor but a GPU's runs these lines."""
     found, under_way = set(), False
