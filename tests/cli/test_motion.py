@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.cli.trajopt import motion
+from gradlib.cli.trajopt import motion, sines
 from gradlib.cli.trajopt.sines import sine_transform
 from tests.cli.robots import PANDA, arm, pairs
+from tests.values import host
 
 
 @pytest.mark.parametrize("horizon", [4, 5, 16, 65])
@@ -23,6 +24,16 @@ def test_sums_of_sines_are_their_own_inverse(horizon):
     assert gradlib.autograd.gradcheck(sine_transform, (x,))
     assert gradlib.autograd.gradgradcheck(sine_transform, (x,))
     assert sine_transform(given.astype(np.float32)).dtype == np.float32
+
+
+def test_sums_of_sines_are_the_same_on_a_device(device):
+    """Where the matrix of a length is made once."""
+    given = np.random.default_rng(0).standard_normal((2, 13, 3))
+    x = gradlib.tensor(given, device=device)
+    np.testing.assert_allclose(host(sine_transform(x)), sine_transform(given), atol=1e-12)
+    made = sines._matrix.cache_info().misses
+    np.testing.assert_allclose(host(sine_transform(sine_transform(x))), given, atol=1e-12)
+    assert sines._matrix.cache_info().misses == made
 
 
 @pytest.mark.parametrize("horizon", [16, 61])

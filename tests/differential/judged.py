@@ -326,6 +326,24 @@ JUDGED: list[Judged] = [
         line=r"\((a|v)\d+, -?\d(\.\d)?[,)]|__\(-?\d",
         message="backward through the graph a second time",
     ),
+    Judged(
+        ("value",),
+        "torch's gelsy gives zeros for a wide matrix whose first column is zero, though another matrix solves it",
+        line=r"WHERE = lib\.linalg\.lstsq",
+        message=r"torch: +\[[\[\]0., -]*\] ",
+    ),
+    Judged(("accepts",), "a matrix of inf has singular values NaN; torch gives them or raises, by its shape", message="failed to converge"),
+    Judged(("raises",), "torch fills by a mask from one element of any dtype", line=r"\[a\d+\] = ", message="needs one dtype"),
+    Judged(
+        ("value",),
+        "where two numbers are far apart, or infinite, torch multiplies an exponential that overflowed by one that is zero",
+        line=r"logaddexp",
+        message=r"torch: .*nan",
+        modes=("again",),
+    ),
+    Judged(
+        ("value",), "the sign of the zero that relu gives", line=r"(?s)relu.*(atan2|arctan2|/|div|reciprocal|angle|copysign)", message="-"
+    ),
 ]
 
 

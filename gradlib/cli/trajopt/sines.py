@@ -1,15 +1,17 @@
 """The sums of sines that the planner searches, as a differentiable operation.
 
-On the host its cost grows like H log H. On a device it is a product with a matrix, which needs no cuFFT beside CuPy.
+On the host its cost grows like H log H. On a device it is a product with a matrix, which needs no cuFFT beside CuPy: it grows like H^2, but
+as one product of matrices, and the matrix is made once for each H.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
-from gradlib.backend.array import Array, Namespace
+from gradlib.backend.array import Array, Namespace, device_index, move
 from gradlib.core.op import op
 
 
@@ -23,7 +25,7 @@ def sine_transform(xp: Namespace, input: Array) -> Array:
     """
     size = input.shape[1]
     if xp is not np:
-        return xp.matmul(xp.asarray(_matrix(size), input.dtype), input)
+        return xp.matmul(_matrix(size, input.dtype, device_index(input)), input)
     odd = xp.zeros((len(input), 2 * size + 2, input.shape[2]), input.dtype)
     odd[:, 1 : size + 1] = input
     odd[:, size + 2 :] = -input[:, ::-1]
@@ -31,7 +33,8 @@ def sine_transform(xp: Namespace, input: Array) -> Array:
     return made.astype(input.dtype, copy=False)
 
 
-def _matrix(size: int) -> Array:
-    """The same as a matrix (M, M)."""
+@functools.lru_cache(maxsize=2)
+def _matrix(size: int, dtype: np.dtype, device: int | None) -> Array:
+    """The same as a matrix (M, M) on a device. Two are kept: that of a stage of the planner, and that of the next."""
     k = np.arange(1, size + 1)
-    return np.sin(np.pi * k[:, None] * k / (size + 1)) * math.sqrt(2 / (size + 1))
+    return move((np.sin(np.pi * k[:, None] * k / (size + 1)) * math.sqrt(2 / (size + 1))).astype(dtype), device)
