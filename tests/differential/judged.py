@@ -45,6 +45,12 @@ def tangent_is_numeric(program: Program, found: Disagreement) -> bool:
     return close(ours[found.where][0], quotient, "float32") and not close(its[found.where][0], quotient, "float32")
 
 
+def dtype_is_that_of_one_row(program: Program, found: Disagreement) -> bool:
+    """Whether gradlib's rows have the dtype that torch's result has without vmap."""
+    alone = facts(libraries()[0], program, "values")
+    return not isinstance(alone, Raised) and alone[found.where][1] == found.gradlib
+
+
 @dataclass(frozen=True)
 class Judged:
     """A difference that is meant.
@@ -232,7 +238,7 @@ JUDGED: list[Judged] = [
     Judged(
         ("value",),
         "at a tie, or beside NaN, torch's tangent is not what its gradient says",
-        line=r"fmax|fmin|maximum|minimum|logcumsumexp",
+        line=r"fmax|fmin|maximum|minimum|\b(max|min)\(|logcumsumexp",
         modes=("forward",),
     ),
     Judged(("accepts",), "torch has no 0-d form of it", line=r"repeat_interleave|logcumsumexp", message="Dimension out of range|Index"),
@@ -343,6 +349,12 @@ JUDGED: list[Judged] = [
     ),
     Judged(
         ("value",), "the sign of the zero that relu gives", line=r"(?s)relu.*(atan2|arctan2|/|div|reciprocal|angle|copysign)", message="-"
+    ),
+    Judged(
+        ("dtype",),
+        "torch counts the batch's dimension in promotion, so that rows of no dimensions are none to it",
+        modes=("vmap",),
+        asks=dtype_is_that_of_one_row,
     ),
 ]
 
