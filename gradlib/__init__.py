@@ -104,7 +104,6 @@ from gradlib.ops.minmax import *  # noqa: F403
 from gradlib.ops.powers import *  # noqa: F403
 from gradlib.ops.product import *  # noqa: F403
 from gradlib.ops.random import *  # noqa: F403
-from gradlib.ops.random_fill import *  # noqa: F403
 from gradlib.ops.rearrange import *  # noqa: F403
 from gradlib.ops.reduce import *  # noqa: F403
 from gradlib.ops.scan import *  # noqa: F403

@@ -20,7 +20,7 @@ from gradlib.ops.from_data import as_tensor
 
 
 @rule("slice")
-def slice_view(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+def slice_rows(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, index = args
     return perform(op, (input.value, (slice(None), *index)))
 

@@ -63,7 +63,7 @@ def _matrix(level: Level, value: Any, as_row: bool) -> Any:
 
 
 @rule("linear")
-def affine(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+def linear(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """``input @ weight.T + bias``; in one go where weight and bias are the same for all rows."""
     input, weight, bias = args
     if op.promote is not None:

@@ -46,7 +46,7 @@ def slice_op(xp: Any, input: Any, index: tuple[Any, ...]) -> Any:
 
 @op("linear", method=False, complex="explicit", input=lambda g, index: slice_op(g, index))
 def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-    """Zeros of that shape with input at ``[index]``: the adjoint of ``slice_view``."""
+    """Zeros of that shape with input at ``[index]``: the adjoint of ``slice_op``."""
     result = xp.zeros(shape, input.dtype)
     result[index] = input
     return result
