@@ -1,7 +1,7 @@
 """Trajectory integration: on the CPU against torch on one thread, on a GPU against the device's own copy bandwidth.
 
-The CPU part takes B = 1024 and 8192, H = 32, D = 7, float32: forward and backward of the summed squares of velocity, acceleration and
-jerk by differences along the horizon. The GPU part, B = 16384, H = 32 and 128, D = 7, runs where CuPy finds a GPU.
+The CPU part takes H = 32, D = 7, float32: at B = 1 and 64 each integrator, at B = 1024 and 8192 the summed squares of velocity,
+acceleration and jerk by differences along the horizon. The GPU part, B = 16384, H = 32 and 128, D = 7, runs where CuPy finds a GPU.
 """
 
 from __future__ import annotations
@@ -45,6 +45,71 @@ def torch_cost(torch: Any, batch: int) -> Run:
         return u.grad
 
     return run
+
+
+def torch_steps(torch: Any) -> dict[str, Callable[..., tuple[Any, ...]]]:
+    """Each integrator as one writes it with torch's operations: from controls and start parts to p, v, a, j."""
+
+    def behind(first: Any, rest: Any) -> Any:
+        return torch.cat([first[:, None], rest], 1)
+
+    def rate(x: Any, first: Any) -> Any:
+        return behind(first, torch.diff(x, dim=1) / DT)
+
+    def total(x: Any, first: Any) -> Any:
+        return torch.cumsum(behind(first, x[:, 1:] * DT), 1)
+
+    def position(u: Any, p0: Any, v0: Any, a0: Any) -> tuple[Any, ...]:
+        p = behind(p0, u[:, :-1])
+        v = rate(p, v0)
+        a = rate(v, a0)
+        return p, v, a, rate(a, torch.zeros_like(a0))
+
+    def velocity(u: Any, p0: Any, v0: Any, a0: Any) -> tuple[Any, ...]:
+        v = behind(v0, u[:, :-1])
+        a = rate(v, a0)
+        return total(v, p0), v, a, rate(a, torch.zeros_like(a0))
+
+    def acceleration(u: Any, p0: Any, v0: Any, a0: Any) -> tuple[Any, ...]:
+        a = behind(a0, u[:, :-1])
+        v = total(a, v0)
+        return total(v, p0), v, a, rate(a, torch.zeros_like(a0))
+
+    def jerk(u: Any, p0: Any, v0: Any, a0: Any) -> tuple[Any, ...]:
+        j = behind(torch.zeros_like(a0), u[:, :-1])
+        a = total(j, a0)
+        v = total(a, v0)
+        return total(v, p0), v, a, j
+
+    return {"position": position, "velocity": velocity, "acceleration": acceleration, "jerk": jerk}
+
+
+def small_rows(torch: Any) -> list[Row]:
+    """Each integrator over torch's operations at the sizes of model predictive control, where what a call costs counts."""
+    made = []
+    peers = torch_steps(torch)
+    for batch in (1, 64):
+        arrays = data(batch)
+        for name, step in STEPS.items():
+            ours, theirs = ([make(x) for x in arrays] for make in (gradlib.tensor, torch.tensor))
+            for found, expected in zip(step(ours[0], ours[1:], DT), peers[name](*theirs), strict=True):
+                np.testing.assert_allclose(found._array, expected.numpy(), rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+            runs = {"gradlib": lambda s=step, x=ours: s(x[0], x[1:], DT), "torch": lambda s=peers[name], x=theirs: s(*x)}
+            size = f"(B {batch}, H {HORIZON}, D {JOINTS})"
+            made.append(compare(f"step_{name} forward over torch {size}", interleaved(runs, rounds=11), "gradlib", "torch", 1.0))
+            ours[0], theirs[0] = (x[0].clone().requires_grad_() for x in (ours, theirs))
+            both = {k: lambda r=r, x=x: _backward(r(), x[0]) for (k, r), x in zip(runs.items(), (ours, theirs), strict=True)}
+            made.append(
+                compare(f"step_{name} forward and backward over torch {size}", interleaved(both, rounds=11), "gradlib", "torch", 1.0)
+            )
+    return made
+
+
+def _backward(states: Any, u: Any) -> None:
+    """The gradient of the sum of all states by the controls."""
+    u.grad = None
+    p, v, a, j = (x.sum() for x in states)
+    (p + v + a + j).backward()
 
 
 def composed_cost(batch: int) -> Run:
@@ -100,6 +165,9 @@ def rows() -> list[Row]:
 def cpu_rows() -> list[Row]:
     torch = optional("torch")
     made = []
+    if torch is not None:
+        torch.set_num_threads(1)
+        made += small_rows(torch)
     for batch in (1024, 8192):
         size = f"B {batch}, H {HORIZON}, D {JOINTS}"
         if torch is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -346,3 +347,25 @@ def test_gradcheck_catches_a_wrong_rule(monkeypatch, make, device):
     monkeypatch.setattr(module, "adjoint", lambda *args: tuple(None if x is None else 1.001 * x for x in right(*args)))
     with pytest.raises(gradlib.autograd.GradcheckError):
         gradcheck(lambda u: tuple(step_velocity(u, None, 0.5)), (make(B, H, D),))
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("step", [step_position, step_velocity, step_acceleration, step_jerk])
+def test_a_step_is_few_calls(make, step, recorded):
+    """Of functions of gradlib: what a step of one trajectory costs is Python's calls."""
+    u, start = make(1, 32, 7, grad=recorded), [make(1, 7, grad=False) for _ in range(3)]
+    ours = (str(Path(gradlib.__file__).parent), "gradlib, written for")
+    step(u, start, 0.02)  # what is written at the first call
+    calls = []
+
+    def note(frame, event, arg):
+        if event == "call" and frame.f_code.co_filename.startswith(ours):
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        step(u, start, 0.02)
+    finally:
+        sys.setprofile(None)
+    assert step.__name__ in calls
+    assert len(calls) <= 80
