@@ -342,6 +342,11 @@ def _may_be_complex(op: Op) -> bool:
     return op.complex == "explicit" or not op.rules
 
 
+def _is_dtype_known(op: Op) -> bool:
+    """Whether the result has the dtype in which operands meet; of complex operands it may be real."""
+    return bool(op.promote) and bool(op.rules) and not _asks(op) and not _may_be_complex(op)
+
+
 def _fast_path(op: Op, variant: Variant) -> list[str]:
     """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
 
@@ -386,7 +391,7 @@ def _entered(op: Op, variant: Variant) -> list[str]:
 
 
 def _read(op: Op, place: int, variant: Variant) -> list[str]:
-    """An operand: a Tensor, a number, a raw array or None.
+    """An operand: a Tensor, a number, a raw array, or None where it has no derivative.
 
     Where the array and the first one are not floats of one dtype, and operands meet in one, ``_dtype`` becomes None.
     """
@@ -398,7 +403,7 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant)),
         *([f"    n_{name} = {name}._node"] if op.rules else []),
         *(["    _some = True"] if _is_loose(op) else []),
-        f"elif _kind is float or _kind is int or {name} is None:",
+        f"elif _kind is float or _kind is int{f' or {name} is None' if op.rules and name not in op.rules else ''}:",
         f"    a_{name} = {name}",
         *([f"    n_{name} = None"] if op.rules else []),
         *(["    _made = Lasting"] if place in op.without_tensors else []),
@@ -412,7 +417,7 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
 
 
 def _read_list(op: Op, variant: Variant) -> list[str]:
-    """The operands of a list: Tensors, raw arrays and None."""
+    """The operands of a list: Tensors, raw arrays, and None where nothing brings them to one dtype."""
     name = op.sequence
     by_first = op.tensors[0] == name and op.promote and not _asks(op)
     return [
@@ -432,8 +437,7 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
         f"    if {variant.plain('_array')}:",
         f"        a_{name}.append(_array)",
         *(f"        {line}" for line in _checked_array(op, "_array", variant, plain=True)),
-        "    elif _array is None:",
-        f"        a_{name}.append(None)",
+        *([] if op.promote else ["    elif _array is None:", f"        a_{name}.append(None)"]),
         "    else:",
         f"        {variant.leave(op)}",
         *(["if _dtype is not F32 and _dtype is not F64:", "    _dtype = None"] if by_first else []),
@@ -464,7 +468,7 @@ def _met(op: Op, variant: Variant) -> list[str]:
     if _asks(op):
         return lines
     first = f"a_{op.tensors[0]}[0]" if op.tensors[0] == op.sequence else f"a_{op.tensors[0]}"
-    return ["if _dtype is None:", *(f"    {line}" for line in lines), *([f"    _dtype = {first}.dtype"] if op.rules else [])]
+    return ["if _dtype is None:", *(f"    {line}" for line in lines), *([f"    _dtype = {first}.dtype"] if _is_dtype_known(op) else [])]
 
 
 def _run(op: Op, variant: Variant, made: str) -> list[str]:
@@ -480,7 +484,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     edges = ", ".join(f"*n_{name}" if name == op.sequence else f"n_{name}" for name in op.tensors)
     if op.saving and len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
         made = f"({made} if {_live(op, op.saving)} else Lasting)"
-    known = op.promote and not _asks(op)
+    known = _is_dtype_known(op)
     kept = [f"    _node.edges = ({edges},)", f"    _node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})"]
     lines = [
         "try:",
@@ -503,7 +507,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         f"        _node.dtype = {'_dtype' if known else 'out.dtype'}",
         "        _node._meta = None",
         *(_keep_stream("    ", "out") if variant is ON_DEVICE else ()),
-        *([] if op.promote else _unless_integer(op)),
+        *([] if op.promote and not _asks(op) else _unless_integer(op)),
         "except Exception:",
         "    pass",
         "else:",
@@ -531,7 +535,7 @@ def _keep_stream(indent: str, array: str) -> list[str]:
 
 
 def _unless_integer(op: Op) -> list[str]:
-    another = "" if _is_loose(op) else "out.dtype is not _dtype and "
+    another = "out.dtype is not _dtype and " if not _is_loose(op) and not _asks(op) else ""
     return [f"        if {another}not is_differentiable(out.dtype):", "            _node = None"]
 
 

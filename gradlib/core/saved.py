@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gradlib.backend.array import Array, is_array
+from gradlib.backend.dtype import is_differentiable
 from gradlib.core.declaration import Op
 from gradlib.core.modes import no_grad, thread_state
 from gradlib.core.node import Node, Output, check_outputs, freed, stale
@@ -252,7 +253,8 @@ def output_tensor(node: Node, array: Array, index: int) -> Any:
     if array is None:
         return None
     result = wrap(array)
-    result._node = node if len(node.output_names) == 1 else Output(node, index, array)
+    if is_differentiable(array.dtype):  # integers, such as the places of maxima, have no part in the graph
+        result._node = node if len(node.output_names) == 1 else Output(node, index, array)
     if node._meta is not None and index in node._meta.output_tangents:
         result.meta.tangents = node._meta.output_tangents[index]
     return result

@@ -1,0 +1,237 @@
+"""The fast path that `core/compile.py` writes does what the slow path in `core/dispatch.py` does, whatever the operands are."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.core import modes
+from gradlib.core.tensor import Tensor
+from tests.values import host
+
+pytestmark = pytest.mark.nonfinite
+
+SHAPES = {"matrix": (2, 3), "row": (3,), "0-d": (), "empty": (0, 3)}
+NUMBERS: dict[str, Any] = {
+    "float": 2.5, "int": 3, "bool": True, "complex": 1 + 2j, "None": None, "str": "a",
+    "np.float32": np.float32(1.5), "np.float64": np.float64(1.5), "np.int64": np.int64(2), "np.bool": np.bool_(True),
+}  # fmt: skip
+TENSORS = [
+    "float32 matrix", "float64 matrix", "float64 row", "float32 0-d", "float64 0-d", "float32 empty", "float16 matrix", "bfloat16 matrix",
+    "int64 matrix", "int64 0-d", "uint8 matrix", "bool matrix", "complex64 matrix",
+]  # fmt: skip
+LEAVES = [f"{kind} leaf" for kind in TENSORS if kind[:2] not in ("in", "ui", "bo")]
+ARRAYS = ["float32 matrix array", "float64 row array", "int64 matrix array"]
+KINDS = [*TENSORS, *LEAVES, *ARRAYS, "float32 matrix inference", *NUMBERS]
+
+
+def operand(kind: str) -> Any:
+    """A new operand of that kind, its elements 1, 2, 3, ..."""
+    if kind in NUMBERS:
+        return NUMBERS[kind]
+    dtype, shape, *more = kind.split()
+    elements = np.arange(1, 1 + int(np.prod(SHAPES[shape]))).reshape(SHAPES[shape]) % 5
+    if "inference" in more:
+        with gradlib.inference_mode():
+            return gradlib.tensor(elements, dtype=dtype)
+    made = gradlib.tensor(elements, dtype=dtype)
+    if "array" in more:
+        return made._array
+    return made.requires_grad_() if "leaf" in more else made
+
+
+@contextmanager
+def slow_path(wanted: bool) -> Iterator[None]:
+    """Every operation takes the slow path, as if something unusual were active."""
+    modes.activate(wanted)
+    try:
+        yield
+    finally:
+        modes.activate(-wanted)
+
+
+def told(made: Any, leaves: list[Tensor]) -> Any:
+    """Everything that a result shows: its class, values, place in the graph, what its node keeps, and the gradients."""
+    if isinstance(made, (tuple, list)):
+        return [type(made).__name__, *[told(each, leaves) for each in made]]
+    if not isinstance(made, Tensor):
+        return type(made).__name__, str(getattr(made, "dtype", "")), repr(host(made)) if hasattr(made, "dtype") else repr(made)
+    node = made._node
+    shown: list[Any] = [type(made).__name__, made.dtype, made.device, made.tolist(), made.requires_grad, made.output_nr]
+    shown += [made._base is not None, made._version]
+    if node is not None and made.grad_fn is not None:
+        named = made.grad_fn
+        shown += [named.name(), named.frees, named.shape, named.dtype, [type(edge).__name__ for edge in named.edges]]
+        shown += [kept(value) for value in named.saved]
+        grads = gradlib.autograd.grad(made, leaves, gradlib.ones_like(made), allow_unused=True, retain_graph=True)
+        shown += [None if g is None else (g.dtype, g.tolist()) for g in grads]
+    return shown
+
+
+def kept(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [kept(each) for each in value]
+    return (type(value).__name__, str(getattr(value, "dtype", "")), getattr(value, "shape", None) or repr(value))
+
+
+def outcome(call: Callable[..., Any], operands: list[Any], around: Callable[[], Any]) -> Any:
+    """What a call gives, or the error that it ends in."""
+    leaves = [x for x in operands if isinstance(x, Tensor) and x.requires_grad]
+    try:
+        with warnings.catch_warnings(), around():
+            warnings.simplefilter("ignore")
+            return told(call(*operands), leaves)
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def compared(call: Callable[..., Any], kinds: tuple[str, ...], around: Callable[[], Any] = nullcontext) -> None:
+    """The same call on new operands of these kinds, on either path."""
+    found = []
+    for slow in (False, True):
+        operands = [operand(kind) for kind in kinds]
+        with slow_path(slow):
+            found.append(outcome(call, operands, around))
+    assert repr(found[0]) == repr(found[1]), kinds
+
+
+class Watching(modes.observer):
+    def begin(self, name: str, seq: int | None, args: tuple[Any, ...]) -> None: ...
+
+
+MODES = {"recording": nullcontext, "no_grad": gradlib.no_grad, "observed": Watching}
+BINARY = {
+    "mul": lambda a, b: a * b, "sub": lambda a, b: a - b, "div": lambda a, b: a / b, "add": gradlib.add, "lt": lambda a, b: a < b,
+    "eq": gradlib.eq, "pow": gradlib.pow, "maximum": gradlib.maximum, "bitwise_and": gradlib.bitwise_and,
+    "logical_and": gradlib.logical_and, "where": lambda a, b: gradlib.where(operand("bool matrix"), a, b),
+    "cat": lambda a, b: gradlib.cat([a, b]),
+    "stack": lambda a, b: gradlib.stack((a, b), -1), "masked_fill": lambda a, b: gradlib.masked_fill(a, operand("bool matrix"), b),
+}  # fmt: skip
+SOME = [
+    "float32 matrix", "float64 matrix leaf", "float32 matrix leaf", "float16 matrix leaf", "int64 matrix", "uint8 matrix", "float32 0-d",
+    "float64 0-d leaf", "bool matrix", "complex64 matrix leaf", "float32 empty", "float64 row array", "float32 matrix inference",
+    "float", "int", "bool", "complex", "np.float32", "np.int64", "None", "str",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", BINARY)
+def test_two_operands(name: str, mode: str) -> None:
+    for first, second in product(SOME if mode == "recording" else SOME[:5], SOME):
+        compared(BINARY[name], (first, second), MODES[mode])
+
+
+INDEX = [[1, 0], [True, False]]
+UNARY: dict[str, Callable[..., Any]] = {
+    "sin": gradlib.sin, "square": gradlib.square, "sum": gradlib.sum, "mean": gradlib.mean, "reshape": lambda x: gradlib.reshape(x, (-1,)),
+    "transpose": lambda x: x.T, "slice": lambda x: x[1:], "number": lambda x: x[0], "places": lambda x: x[gradlib.tensor(INDEX[0])],
+    "second places": lambda x: x[:, gradlib.tensor(INDEX[0])], "mask": lambda x: x[gradlib.tensor(INDEX[1])], "list": lambda x: x[[1, 0]],
+    "max": lambda x: x.max(-1), "min": lambda x: gradlib.min(x, 0, True), "sort": gradlib.sort, "topk": lambda x: x.topk(1),
+    "median": lambda x: x.median(-1), "cummax": lambda x: x.cummax(0), "unbind": gradlib.unbind, "split": lambda x: gradlib.split(x, 2, -1),
+    "svd": lambda x: gradlib.linalg.svd(x, full_matrices=False).S, "eigh": lambda x: gradlib.linalg.eigvalsh(x @ x.T),
+    "inv": lambda x: gradlib.linalg.inv(x @ x.T), "layer_norm": lambda x: gradlib.nn.functional.layer_norm(x, (3,)),
+    "gather": lambda x: gradlib.gather(x, 0, gradlib.tensor([[0, 1, 0]])), "clamp": lambda x: gradlib.clamp(x, 1, 2),
+    "softmax": lambda x: gradlib.softmax(x, -1), "abs": abs, "isnan": gradlib.isnan, "real": gradlib.real, "unique": gradlib.unique,
+    "index_put": lambda x: gradlib.index_put(x, (gradlib.tensor(INDEX[0]),), x[0]),
+    "embedding": lambda x: gradlib.nn.functional.embedding(gradlib.tensor(INDEX[0]), x), "cumsum": lambda x: gradlib.cumsum(x, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", UNARY)
+def test_one_operand(name: str, mode: str) -> None:
+    for kind in KINDS:
+        if "matrix" in kind or name not in ("places", "second places", "gather"):  # a device does not refuse what lies outside
+            compared(UNARY[name], (kind,), MODES[mode])
+
+
+LISTS = [
+    ("float32 matrix", "float32 matrix leaf", "float32 matrix"), ("float32 matrix leaf", "float64 matrix", "int64 matrix"),
+    ("float32 matrix array", "float32 matrix leaf", "float32 matrix array"), ("float32 matrix array",) * 3, ("bool matrix",) * 3,
+    ("bfloat16 matrix leaf", "bfloat16 matrix", "float32 0-d"), ("float32 matrix leaf", "None", "float32 matrix"), (), ("str",),
+    ("float32 empty", "float32 matrix leaf", "float32 empty leaf"), ("float32 matrix inference", "float32 matrix leaf", "float"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kinds", LISTS, ids=range(len(LISTS)))
+@pytest.mark.parametrize("join", [gradlib.cat, gradlib.stack])
+@pytest.mark.parametrize("several", [list, tuple])
+def test_lists(join: Callable[..., Any], several: Callable[..., Any], kinds: tuple[str, ...]) -> None:
+    for mode in MODES.values():
+        compared(lambda *x: join(several(x)), kinds, mode)
+    if len(kinds) == 3:
+        compared(lambda *x: gradlib.where(*x), kinds)
+        compared(lambda *x: gradlib.where(x[0] > 1, *x[1:]), kinds)
+        compared(lambda *x: gradlib.addcmul(*x), kinds)
+        compared(lambda *x: gradlib.lerp(*x), kinds)
+
+
+TRANSFORMED: dict[str, Callable[..., Any]] = {
+    "vmap": lambda f, x: gradlib.func.vmap(f)(x),
+    "jvp": lambda f, x: gradlib.func.jvp(f, (x,), (gradlib.ones_like(x),)),
+    "grad": lambda f, x: gradlib.func.grad(lambda y: gradlib.sum(f(y)))(x),
+    "out": lambda f, x: gradlib.add(f(x), 1.0, out=gradlib.empty_like(f(x))),
+    "in place": lambda f, x: f(x).mul_(2.0).add_(x.sum()),
+    "saved hooks": lambda f, x: hooked(f, x),
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "cat": lambda x: gradlib.cat([x, x * 2]), "stack": lambda x: gradlib.stack([x, x * 2]), "where": lambda x: gradlib.where(x > 2, x, 0.0),
+    "max": lambda x: x.max(-1).values, "sort": lambda x: x.sort(-1).values, "index": lambda x: x[gradlib.tensor([1, 0])],
+    "mixed": lambda x: x * gradlib.tensor([2.0], dtype="float64"), "integers": lambda x: x * gradlib.tensor([2]), "slice": lambda x: x[1:],
+    "unbind": lambda x: x.unbind()[0] * x.unbind()[1],
+}  # fmt: skip
+
+
+def hooked(f: Callable[..., Any], x: Any) -> Any:
+    with gradlib.autograd.graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t):
+        made = f(x)
+    return gradlib.autograd.grad(made.sum(), x) if made.requires_grad else made
+
+
+@pytest.mark.parametrize("transform", TRANSFORMED)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_within_transforms(name: str, transform: str) -> None:
+    for kind in ("float32 matrix", "float64 matrix leaf", "float16 matrix", "int64 matrix", "complex64 matrix leaf", "bool matrix"):
+        compared(lambda x: TRANSFORMED[transform](FUNCTIONS[name], x), (kind,))
+
+
+FAST: dict[str, Callable[..., Any]] = {
+    "int64 * float": lambda x, y: y * 2.5, "int64 + int": lambda x, y: y + 1, "int64 / int64": lambda x, y: y / y,
+    "float32 * int64": lambda x, y: x * y, "float32 * float64": lambda x, y: x * x.double(), "float16": lambda x, y: x.half() * x.half(),
+    "array": lambda x, y: x + x._array, "cat": lambda x, y: gradlib.cat([x, x]), "stack": lambda x, y: gradlib.stack((x, x)),
+    "mixed list": lambda x, y: gradlib.cat([x, y]), "where": lambda x, y: gradlib.where(y > 2, x, 0.0), "index": lambda x, y: x[y[0] % 2],
+    "mask": lambda x, y: x[y > 1], "max": lambda x, y: x.max(-1), "sort": lambda x, y: x.sort(), "unbind": lambda x, y: x.unbind(),
+    "view of integers": lambda x, y: y.reshape((3, 2))[1:], "svd": lambda x, y: gradlib.linalg.svd(x, full_matrices=False),
+    "gather": lambda x, y: gradlib.gather(x, 0, y % 2), "split": lambda x, y: gradlib.split(x, 1), "topk": lambda x, y: x.topk(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_what_stays_on_the_fast_path(name: str) -> None:
+    """Forward and backward."""
+    x, y = operand("float32 matrix leaf"), operand("int64 matrix")
+    seen: list[str] = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.endswith("dispatch.py"):
+            seen.append(frame.f_code.co_name)
+
+    for _ in range(2):
+        seen.clear()
+        sys.setprofile(note)
+        try:
+            made = FAST[name](x, y)
+            first = made[0] if isinstance(made, tuple) else made
+            if first.requires_grad:
+                first.backward(gradlib.ones_like(first))
+        finally:
+            sys.setprofile(None)
+    assert "general" not in seen
