@@ -1,4 +1,7 @@
-"""The fast path that `core/compile.py` writes does what the slow path in `core/dispatch.py` does, whatever the operands are."""
+"""The fast path that `core/compile.py` writes does what the slow path in `core/dispatch.py` does, whatever the operands are.
+
+On a device, where every dtype of every operation is a kernel to compile, `tests/ops/test_table.py` compares the two.
+"""
 
 from __future__ import annotations
 
@@ -122,6 +125,7 @@ SOME = [
 ]  # fmt: skip
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", BINARY)
 def test_two_operands(name: str, mode: str) -> None:
@@ -145,6 +149,7 @@ UNARY: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", UNARY)
 def test_one_operand(name: str, mode: str) -> None:
@@ -161,6 +166,7 @@ LISTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("kinds", LISTS, ids=range(len(LISTS)))
 @pytest.mark.parametrize("join", [gradlib.cat, gradlib.stack])
 @pytest.mark.parametrize("several", [list, tuple])
@@ -196,6 +202,7 @@ def hooked(f: Callable[..., Any], x: Any) -> Any:
     return gradlib.autograd.grad(made.sum(), x) if made.requires_grad else made
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("transform", TRANSFORMED)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_within_transforms(name: str, transform: str) -> None:
