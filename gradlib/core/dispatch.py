@@ -311,6 +311,10 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
+_COMPUTED_IN_OUT = frozenset(("sum", "prod", "cumsum", "cumprod"))
+"""What is computed in the dtype of ``out=`` unless another is named, as in torch: an integer sum may be written as a bool."""
+
+
 def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """A call with NumPy's argument names or with ``out=``, brought back to the plain call."""
     full = list(args)
@@ -325,6 +329,8 @@ def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             raise TypeError(f"{op.name}() got an unexpected keyword argument {name!r}; it takes {', '.join(op.params)}")
     if out is not None and global_state.active and thread_state.interpreters:
         refuse_transformed(op.name, (*full, out))
+    if op.name in _COMPUTED_IN_OUT and isinstance(out, Tensor) and full[op.params.index("dtype")] is None:
+        full[op.params.index("dtype")] = out._array.dtype
     result = dispatch(op, tuple(full))
     return result if out is None else write_out(op.name, out, result)
 

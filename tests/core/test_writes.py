@@ -404,6 +404,16 @@ def test_out_outside_the_graph() -> None:
         y.sum().backward()
 
 
+def test_sums_are_computed_in_the_dtype_of_out() -> None:
+    for call in (gradlib.sum, gradlib.prod):
+        assert call(gradlib.tensor([0.5, 2.5]), out=gradlib.tensor(7)).item() == (2 if call is gradlib.sum else 0)
+        assert call(gradlib.tensor([1, 2]), out=gradlib.tensor(False)).item() is True
+        assert call(gradlib.tensor([1, 2]), dtype=gradlib.float32, out=gradlib.tensor(0.0)).dtype == gradlib.float32
+    for call in (gradlib.cumsum, gradlib.cumprod):
+        out = gradlib.zeros(2, dtype=gradlib.int64)
+        assert call(gradlib.tensor([1.5, 2.5]), 0, out=out).tolist() == ([1, 3] if call is gradlib.cumsum else [1, 2])
+
+
 def test_out_of_another_number_of_results() -> None:
     x = two()
     with pytest.raises(TypeError, match="tuple of 2 Tensors"):
