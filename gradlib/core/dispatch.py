@@ -130,7 +130,7 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     if len(op.outputs) == 1:
         result = _wrapped(op, args, made)
         outputs = [result._array]
-        if node is not None and dtypes.is_differentiable(result._array.dtype):
+        if node is not None and dtypes.is_differentiable(result._array.dtype) and type(result) is not InferenceTensor:
             node.shape, node.dtype = result._array.shape, result._array.dtype
             result._node = node
     else:

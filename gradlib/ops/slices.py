@@ -13,6 +13,7 @@ from gradlib.backend.array import Array, Namespace, address, is_dense, strided
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import ask
+from gradlib.core.modes import local
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import to
@@ -292,12 +293,26 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         _refuse_neighbours(input.shape, layout, here, sizes, steps, first)
     elif 0 not in sizes and not 0 <= first <= last < base.size:
         raise _outside(sizes, steps, first, array.itemsize)
+    if local.layers and isinstance(input, Tensor) and 0 not in sizes:
+        _refuse_unknown_tangents(input, layout, sizes, steps, first - here)
     return as_strided_op(input, sizes, steps, first - here, layout)
 
 
 def _reach(size: Sequence[int], stride: Sequence[int]) -> int:
     """How far the last element lies behind the first one."""
     return sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+
+
+def _refuse_unknown_tangents(input: Tensor, layout: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int) -> None:
+    """Refuse in forward mode to read beyond a view of a dual tensor: the tangents there are known to the dual tensor alone."""
+    view = None if input._meta is None else input._meta.view
+    if view is None or all(level.tangent(input) is None or level in (view.duals or ()) for level in local.layers):
+        return
+    if (_sources(np, tuple(input.shape), size, stride, start, layout) == input.numel()).any():
+        raise RuntimeError(
+            f"as_strided: sizes {list(size)} and strides {list(stride)} reach beyond this view of shape {list(input.shape)}, whose tangent "
+            "ends with it. In forward mode, call as_strided on the dual tensor of which it is a view."
+        )
 
 
 def _refuse_neighbours(

@@ -130,6 +130,21 @@ class TestWrites:
         assert tangent(window) == [2, 4]
         assert tangent(d) == [[0, 0], [2, 3], [4, 5]]
 
+    def test_a_window_beyond_a_view_is_refused(self) -> None:
+        """The view's tangent ends with it; within, and beyond a dual tensor that is itself a part, nothing is unknown."""
+        d = make_dual(gradlib.arange(6.0), gradlib.arange(6.0) * 10)
+        part = d[2:4]
+        assert tangent(part.as_strided((2,), (1,), 2)) == [20, 30]
+        for window in (((3,), (1,), 0), ((4,), (1,), 2), ((2,), (3,), 2)):
+            with pytest.raises(RuntimeError, match="reach beyond this view"):
+                part.as_strided(*window)
+            assert tangent(d.as_strided(*window)) == [10 * place for place in host(d.as_strided(*window)).tolist()]
+        with pytest.raises(RuntimeError, match="reach beyond this view"):
+            d[::2].as_strided((3,), (1,))
+        whole = gradlib.arange(6.0)
+        assert tangent(make_dual(whole[2:4], gradlib.ones(2)).as_strided((3,), (1,), 0)) == [0, 0, 1]
+        assert unpack_dual(whole[2:4].as_strided((3,), (1,), 0)).tangent is None
+
     def test_shapes_that_change_in_place(self) -> None:
         d = dual()
         d.unsqueeze_(0)

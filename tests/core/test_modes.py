@@ -316,6 +316,9 @@ class TestInference:
             assert not x.detach().is_inference()
             c = gradlib.ones(3)
         assert c[:2].is_inference()
+        with gradlib.inference_mode():
+            wanting = gradlib.ones(3, requires_grad=True)
+        assert (wanting.view(3, 1).requires_grad, wanting.view(3, 1).is_leaf) == (False, True)
         assert c.detach().is_inference()
         assert not (c * 2).is_inference()
 
