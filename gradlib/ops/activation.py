@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import device_index, on_device_of
+from gradlib.backend.array import device_index, on_device_of, row_major
 from gradlib.core.inplace import ask, write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
@@ -231,7 +231,7 @@ def logsigmoid(xp: Any, input: Any) -> Any:
         >>> gradlib.nn.functional.logsigmoid(gradlib.tensor([0.0, 2.0]))
         tensor([-0.6931, -0.1269])
     """
-    return xp.minimum(input, 0) - xp.log1p(xp.exp(-xp.absolute(input)))
+    return row_major(xp.minimum(input, 0) - xp.log1p(xp.exp(-xp.absolute(input))))
 
 
 # ---- dropout --------------------------------------------------------------------------------------------------------------------

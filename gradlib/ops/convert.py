@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, assign, broadcast_to, device_index, is_array, move
+from gradlib.backend.array import Namespace, assign, broadcast_to, copy as array_copy, device_index, is_array, move
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -32,11 +32,11 @@ def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None
     """A copy of another dtype (None: the same) on CUDA device ``place`` (None: the host); ``source`` is where the input lies."""
     if dtype is None or dtype == input.dtype:
         moved = move(input, place)
-        return moved.copy(order="K") if moved is input else moved
+        return array_copy(moved) if moved is input else moved
     if input.dtype.kind == "c" and dtype.kind not in "cb":
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
         input = input.real
-    return move(input.astype(dtype), place)
+    return move(input.astype(dtype, order="C" if 0 in input.strides else "K"), place)
 
 
 def to(

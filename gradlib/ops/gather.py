@@ -18,6 +18,7 @@ from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, publish, with_numpy_names
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.convert import contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.index import array_index, gathered_ndim, index as pick, put, put_into, trimmed
@@ -232,7 +233,7 @@ def index_put(put: Any, input: Any, indices: Any, values: Any, accumulate: bool 
 def put_shaped(put: Any, input: Any, values: Any, places: list[Any], accumulate: bool) -> Any:
     """``put``, where a 0-d tensor counts as a row of one element."""
     if input.ndim:
-        return put(input, values, places, accumulate)
+        return put(input if put is put_into else contiguous(input), values, places, accumulate)  # in row-major order, as torch's
     return put(input.reshape((1,)), values, places, accumulate).reshape(())
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of
+from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, row_major
 from gradlib.backend.device import device_of
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import write
@@ -70,7 +70,8 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     if len(arrays) == 1 and arrays[0].dtype.kind != "b" and input.flags.c_contiguous:
         return input.take(arrays[0], axis=len(indices) - 1)  # the same, twice as fast
     try:
-        return input[key_of(indices)]
+        made = input[key_of(indices)]
+        return row_major(made) if indices and indices[0] is None else made  # NumPy puts what arrays picked first in memory
     except ValueError as error:  # CuPy's; NumPy raises an IndexError
         shapes = " ".join(str(list(a.shape)) for a in arrays)
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from error
@@ -281,7 +282,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 )  # fmt: skip
 def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input whose elements at ``indices`` are replaced by values; ``into`` writes input itself."""
-    result = input if into else xp.array(input, copy=True)
+    result = input if into else copy(input)
     _store(result, key_of(indices), values)
     return result
 
@@ -289,7 +290,7 @@ def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into:
 @op("linear", sequence="indices", complex="explicit", input=lambda g: g, values=lambda g, indices: index(g, indices))
 def index_add_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input to whose elements at ``indices`` values are added, where repeats count; ``into`` writes input itself."""
-    result = input if into else xp.array(input, copy=True)
+    result = input if into else xp.array(input, order="C", copy=True)
     add_at(result, indices, values)
     return result
 

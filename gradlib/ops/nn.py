@@ -179,7 +179,7 @@ def one_hot(xp: Namespace, tensor: Any, num_classes: int = -1) -> Any:
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
     inside("one_hot: class values must be non-negative and smaller than num_classes", tensor, num_classes)
-    return (xp.expand_dims(tensor, -1) == xp.arange(num_classes)).astype(dtypes.int64)
+    return (xp.expand_dims(row_major(tensor), -1) == xp.arange(num_classes)).astype(dtypes.int64)
 
 
 # ---- padding ------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, device_index, is_array, move, namespace, on_device_of, row_major
+from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -149,7 +149,7 @@ def flip(xp: Namespace, input: Any, dims: Any) -> Any:
         tensor([3, 2, 1])
     """
     chosen = wrap_dims(dims, input.ndim)
-    return xp.array(xp.flip(input, chosen) if chosen and input.ndim else input, order="K", copy=True)
+    return copy(xp.flip(input, chosen) if chosen and input.ndim else input)
 
 
 publish(sized_method(flip, "dims"), "flip")
@@ -232,7 +232,7 @@ def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
                 [3, 4]])
     """
     _is_matrix("tril", input)
-    return xp.tril(input, diagonal)
+    return row_major(xp.tril(input, diagonal))
 
 
 @op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
@@ -249,7 +249,7 @@ def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
                 [0, 4]])
     """
     _is_matrix("triu", input)
-    return xp.triu(input, diagonal)
+    return row_major(xp.triu(input, diagonal))
 
 
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:

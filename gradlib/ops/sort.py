@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, is_array
+from gradlib.backend.array import Array, Namespace, is_array, row_major
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
@@ -124,7 +124,7 @@ def topk_op(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = Tr
     else:
         indices = _order(xp, lines, -1, largest)[..., :k]
     values = xp.take_along_axis(lines, indices, axis=-1)
-    return xp.moveaxis(values, -1, dim), xp.moveaxis(indices, -1, dim)
+    return row_major(xp.moveaxis(values, -1, dim)), row_major(xp.moveaxis(indices, -1, dim))
 
 
 @composite
@@ -161,7 +161,8 @@ def _kth(xp: Namespace, input: Array, place: Any, dim: int, keepdim: bool) -> tu
         place = xp.full(kept(input.shape, dim), place)
     indices = xp.take_along_axis(order, place, axis=dim)
     values = xp.take_along_axis(input, indices, axis=dim)
-    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+    found = (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+    return row_major(found[0]), row_major(found[1])
 
 
 def _along_one(name: str, input: Array, dim: int) -> int:

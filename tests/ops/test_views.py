@@ -368,6 +368,18 @@ ROW_MAJOR: dict[str, Callable[[Any], Any]] = {
     "stack": lambda x: gradlib.stack([x, x]),
     "roll": lambda x: gradlib.roll(x, 1, 0),
     "masked_fill": lambda x: x.masked_fill(x > 0, 0.0),
+    "median": lambda x: x.median(1)[0],
+    "topk": lambda x: x.topk(2, 1)[0],
+    "index_select": lambda x: x.index_select(1, gradlib.tensor([1, 0])),
+    "index": lambda x: x[:, gradlib.tensor([1, 0])],
+    "index by a mask": lambda x: x[:, gradlib.arange(x.shape[1]) > 0],
+    "index_add": lambda x: x.index_add(0, gradlib.tensor([1, 0]), x[:2]),
+    "index_copy": lambda x: x.index_copy(0, gradlib.tensor([1, 0]), x[:2]),
+    "scatter": lambda x: x.scatter(0, gradlib.zeros(x.shape, dtype=gradlib.int64), 1.0),
+    "tril": lambda x: x.tril(),
+    "triu": lambda x: x.triu(),
+    "one_hot": lambda x: gradlib.nn.functional.one_hot((x * 2).long()),
+    "logsigmoid": lambda x: gradlib.nn.functional.logsigmoid(x),
     "layer_norm": lambda x: gradlib.nn.functional.layer_norm(x, x.shape[-1:]),
 }
 
@@ -389,6 +401,14 @@ def test_a_copy_of_what_is_expanded_lies_in_rows() -> None:
     x = gradlib.rand(3, 1).expand(3, 4)
     assert x.clone().is_contiguous()
     assert x.clone().view(12).shape == (12,)
+    across = gradlib.rand(1, 4, 2).expand(3, 4, 2)
+    for made in (
+        across.to("float64"),
+        across.to(across.dtype, copy=True),
+        across.flip(1),
+        across.index_put((gradlib.tensor([0]),), across[0]),
+    ):
+        assert made.is_contiguous()
     assert gradlib.rand(4, 3).T.clone().stride() == (1, 3)
 
 
