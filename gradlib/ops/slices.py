@@ -13,7 +13,7 @@ from gradlib.backend.array import Array, Namespace, address, is_dense, strided
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import ask
-from gradlib.core.modes import local
+from gradlib.core.modes import thread_state
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import to
@@ -293,7 +293,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         _refuse_neighbours(input.shape, layout, here, sizes, steps, first)
     elif 0 not in sizes and not 0 <= first <= last < base.size:
         raise _outside(sizes, steps, first, array.itemsize)
-    if local.layers and isinstance(input, Tensor) and 0 not in sizes:
+    if thread_state.interpreters and isinstance(input, Tensor) and 0 not in sizes:
         _refuse_unknown_tangents(input, layout, sizes, steps, first - here)
     return as_strided_op(input, sizes, steps, first - here, layout)
 
@@ -306,7 +306,7 @@ def _reach(size: Sequence[int], stride: Sequence[int]) -> int:
 def _refuse_unknown_tangents(input: Tensor, layout: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int) -> None:
     """Refuse in forward mode to read beyond a view of a dual tensor: the tangents there are known to the dual tensor alone."""
     view = None if input._meta is None else input._meta.view
-    if view is None or all(level.tangent(input) is None or level in (view.duals or ()) for level in local.layers):
+    if view is None or all(level.tangent(input) is None or level in (view.duals or ()) for level in thread_state.interpreters):
         return
     if (_sources(np, tuple(input.shape), size, stride, start, layout) == input.numel()).any():
         raise RuntimeError(
