@@ -21,6 +21,7 @@ LAYERS = (
     ("core",),
     ("ops",),
     ("cuda", "func", "linalg", "nn", "optim", "return_types"),
+    ("interop",),
     ("autograd",),
     ("utils",),
     ("trajectory",),
@@ -30,7 +31,7 @@ LAYERS = (
 )
 """The packages from the lowest layer up; `gradlib` is `gradlib/__init__.py`."""
 
-HEAVY = ("cupy", "cupyx", "scipy", "matplotlib", "ml_dtypes", "torch", "yaml")
+HEAVY = ("cupy", "cupyx", "scipy", "matplotlib", "ml_dtypes", "safetensors", "torch", "yaml")
 
 
 def modules() -> dict[str, Path]:

@@ -10,6 +10,7 @@ from numpy import dtype as dtype, newaxis as newaxis
 from gradlib import (
     autograd as autograd,
     func as func,
+    interop as interop,
     linalg as linalg,
     nn as nn,
     optim as optim,
@@ -81,6 +82,7 @@ from gradlib.core.random import (
 from gradlib.core.repr import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
 from gradlib.func import vmap as vmap
+from gradlib.interop.serialization import DamagedFile as DamagedFile, load as load, save as save
 from gradlib.ops.activation import *  # noqa: F403
 from gradlib.ops.arithmetic import *  # noqa: F403
 from gradlib.ops.compare import *  # noqa: F403

@@ -17,6 +17,7 @@ from numpy import dtype as dtype
 from numpy import newaxis as newaxis
 from gradlib import autograd as autograd
 from gradlib import func as func
+from gradlib import interop as interop
 from gradlib import linalg as linalg
 from gradlib import nn as nn
 from gradlib import optim as optim
@@ -59,6 +60,9 @@ from gradlib.core.repr import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size
 from gradlib.core.tensor import Tensor as Tensor
 from gradlib.func import vmap as vmap
+from gradlib.interop.serialization import DamagedFile as DamagedFile
+from gradlib.interop.serialization import load as load
+from gradlib.interop.serialization import save as save
 bool: np.dtype[Any]
 bool_: np.dtype[Any]
 cfloat: np.dtype[Any]
@@ -1599,6 +1603,23 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def frac_(input: Tensor) -> Tensor:
     """``frac`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
+def from_dlpack(ext_tensor: Any, *, device: _Device | None = None, copy: _bool | None = None) -> Tensor:
+    """A tensor that shares another library's memory by DLPack: writing one writes the other, which the version counter does not see.
+
+    Args:
+        ext_tensor: an array of NumPy, CuPy, PyTorch, JAX or any object with ``__dlpack__``; or a capsule, which can be taken once.
+        device: where the tensor is wanted; where the memory lies by default.
+        copy: True for memory of its own, False to refuse where that would be needed.
+    Returns: a tensor, read-only where the other side says that its memory is, or, by an old form of the protocol, cannot say.
+    Raises: BufferError for what cannot be shared; ValueError when ``copy=False`` and another device is asked for.
+    Source: torch.from_dlpack.
+    Example:
+        >>> array = numpy.zeros(2)
+        >>> gradlib.from_dlpack(array)[0] = 1
+        >>> array
+        array([1., 0.])
+    """
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A CPU tensor that shares the NumPy array's memory: writing one writes the other.

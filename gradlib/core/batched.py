@@ -201,6 +201,9 @@ class Batched(Tensor):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         refuse_values()
 
+    def __dlpack__(self, **options: Any) -> Any:
+        refuse_values()
+
     def numpy(self, *, force: bool = False) -> np.ndarray:
         raise RuntimeError("vmap: .numpy() on a Tensor that is batched over; its values are known only outside vmap")
 

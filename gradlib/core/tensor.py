@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradlib.backend import array as arrays, dtype as dtypes, limits
+from gradlib.backend import array as arrays, dlpack, dtype as dtypes, limits
 from gradlib.backend.array import Array
 from gradlib.backend.device import device, device_of, resolve
 from gradlib.backend.names import missing_attribute
@@ -552,6 +552,29 @@ class Tensor(Methods):
         if self._node is not None:
             raise RuntimeError("Can't get __cuda_array_interface__ of a Tensor that requires grad. Use tensor.detach() first.")
         return self._array.__cuda_array_interface__
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+        """A capsule of this memory for other libraries: ``torch.from_dlpack(tensor)`` copies nothing.
+
+        What they write there is not seen by the version counter.
+
+        Args:
+            stream: the consumer's CUDA stream, which waits for the current one; None or -1 for host memory.
+            max_version: the newest version of DLPack that the consumer knows; from (1, 0) on, read-only memory says so.
+            dl_device: where the consumer wants it.
+            copy: True for a copy, False never to copy, which memory with negative strides needs.
+        Raises: BufferError for a tensor that requires a gradient, and for read-only memory where that cannot be said.
+        Source: torch.Tensor.__dlpack__.
+        """
+        if self._node is not None:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if stream is not None and not isinstance(stream, int):
+            raise TypeError(f"stream must be ``int`` or ``none``; got {type(stream).__name__}")
+        return dlpack.exported(self._array, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's (kind of device, index) of this memory. Source: torch.Tensor.__dlpack_device__."""
+        return dlpack.device_of(self._array)
 
     def item(self) -> Any:
         """The only element as a Python number. Raises: RuntimeError when there is not exactly one."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dlpack, dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, is_cupy, move, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.create import finished
 
-__all__ = ["as_tensor", "asarray", "from_numpy", "tensor"]
+__all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "tensor"]
 
 _NUMBERS = {bool, int, float, complex}
 
@@ -81,6 +81,32 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     return wrap(_plain(ndarray))
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor that shares another library's memory by DLPack: writing one writes the other, which the version counter does not see.
+
+    Args:
+        ext_tensor: an array of NumPy, CuPy, PyTorch, JAX or any object with ``__dlpack__``; or a capsule, which can be taken once.
+        device: where the tensor is wanted; where the memory lies by default.
+        copy: True for memory of its own, False to refuse where that would be needed.
+    Returns: a tensor, read-only where the other side says that its memory is, or, by an old form of the protocol, cannot say.
+    Raises: BufferError for what cannot be shared; ValueError when ``copy=False`` and another device is asked for.
+    Source: torch.from_dlpack.
+    Example:
+        >>> array = numpy.zeros(2)
+        >>> gradlib.from_dlpack(array)[0] = 1
+        >>> array
+        array([1., 0.])
+    """
+    array = dlpack.imported(ext_tensor)
+    wanted = device_index(array) if device is None else resolve(device)
+    if wanted != device_index(array):
+        if copy is False:
+            raise ValueError(f"memory on {wrap(array).device} cannot be shared with {device}; leave copy unset")
+        array, copy = move(array, wanted), None
+    result = wrap(_plain(array))
+    return result.clone() if copy else result
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:

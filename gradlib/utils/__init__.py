@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from gradlib.utils import checkpoint as checkpoint
+from gradlib.utils import checkpoint as checkpoint, dlpack as dlpack
 from gradlib.utils.picture import graphviz as graphviz, print_graph as print_graph

@@ -1,0 +1,1 @@
+"""Doors to other libraries and to files."""
