@@ -15,7 +15,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import Function, grad
-from gradlib.core import modes, node
+from gradlib.core import modes, node, tensor
 from gradlib.core.tensor import Tensor
 from tests.values import host
 
@@ -77,7 +77,7 @@ def test_graphs_of_their_own() -> None:
 def test_a_fork_while_other_threads_hold_locks() -> None:
     """What a child inherits locked by a thread that it has not would never be released."""
     generator = gradlib.Generator()
-    for lock in (node._accumulating, node.making, modes._lock, generator._lock):
+    for lock in (tensor._accumulating, node.making, modes._lock, generator._lock):
         held, forked = threading.Event(), threading.Event()
 
         def hold(lock: Any = lock, held: threading.Event = held, forked: threading.Event = forked) -> None:
