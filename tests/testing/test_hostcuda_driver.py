@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -416,6 +418,73 @@ def test_what_is_read_lies_in_the_memory_that_is_written_through_indices(x: Any)
     x[:, :-1] = x[:, 1:]  # CuPy copies first
     row[::2] = row[1::2]
     row[:3] += 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # CuPy frees where nothing can be raised
+def test_memory_in_the_order_of_a_stream() -> None:
+    pool = cupy.cuda.MemoryAsyncPool()
+    with cupy.cuda.using_allocator(pool.malloc):
+        with cupy.cuda.Stream(non_blocking=True) as one:
+            x = cupy.ones(1000)
+            assert pool.used_bytes() == 8192
+            other = cupy.cuda.Stream(non_blocking=True)
+        with other, hostcuda.expected("memory that stream"):
+            x + 1
+        other.wait_event(one.record())
+        with other:
+            y = x + 1
+        with one, hostcuda.expected(r"may still be using \(cudaFreeAsync\)"):
+            del x
+        cupy.cuda.Device().synchronize()
+        assert (y.get() == 2).all()
+        del y
+
+
+def test_the_legacy_stream_and_those_of_threads_wait_for_each_other() -> None:
+    x = cupy.zeros(4)
+    with cupy.cuda.Stream.ptds:
+        x += 1
+    x += 1
+    with cupy.cuda.Stream.ptds:
+        x += 1
+    with cupy.cuda.Stream(non_blocking=True), hostcuda.expected("memory that stream"):
+        x += 1
+    assert (x.get() == 3).all()
+
+
+def test_a_function_of_the_host_runs_behind_its_streams_work() -> None:
+    seen: list[Any] = []
+    x, host = cupy.arange(3.0), cupyx.empty_pinned((3,))
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.wait_event(cupy.cuda.Stream.null.record())
+        x.get(out=host, blocking=False)
+        stream.launch_host_func(lambda given: seen.append((given, host.tolist())), "a")
+        stream.add_callback(lambda stream, status, given: seen.append((given, status)), "b")
+        stream.synchronize()
+    assert seen == [("a", [0.0, 1.0, 2.0]), ("b", 0)]
+
+
+def test_how_many_blocks_a_multiprocessor_holds() -> None:
+    scale = kernel(SCALE, "scale").kernel
+    blocks = [cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(scale.ptr, threads, shared)
+              for threads, shared in ((32, 0), (256, 0), (1024, 0), (256, 40000))]  # fmt: skip
+    assert blocks == [32, 8, 2, 5]
+
+
+def test_devices_that_reach_each_others_memory() -> None:
+    code = """
+    from gradlib.testing import hostcuda
+    hostcuda.activate(peers=True)
+    import cupy
+    with cupy.cuda.Device(1):
+        far = cupy.ones(3)
+    cupy.cuda.Device(1).synchronize()
+    assert cupy.cuda.runtime.deviceCanAccessPeer(0, 1)
+    with hostcuda.checked():
+        print((cupy.arange(3.0) + far).get().tolist())
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("[1.0, 2.0, 3.0]\n", 0), done.stderr
 
 
 # ---- graphs ---------------------------------------------------------------------------------------------------------------------

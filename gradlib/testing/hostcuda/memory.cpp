@@ -37,6 +37,7 @@ struct Chunk {
     std::size_t size;
     int device;  // -1: page-locked memory of the host
     bool cut;    // by a pool
+    bool asynchronous;  // of cudaMallocAsync
     std::map<char*, Piece> pieces;
     std::map<char*, Piece> freed;  // pieces that went back to the pool, until their memory is handed out again
 };
@@ -59,6 +60,7 @@ std::map<char*, Chunk> chunks;
 std::vector<LateCopy> late;
 std::vector<WatchedSource> watched;
 std::uint64_t pieces_made = 0;
+std::uint64_t used_by_pool[DEVICES], kept_by_pool[DEVICES];
 
 Chunk* chunk_of(const void* pointer) {
     char* const at = static_cast<char*>(const_cast<void*>(pointer));
@@ -97,7 +99,7 @@ int allocate(void** made, std::size_t bytes, int device) {
     std::memset(block, GUARD_BYTE, GUARD);
     std::memset(at, POISON, bytes);
     std::memset(at + bytes, GUARD_BYTE, size - bytes + GUARD);
-    Chunk chunk{at, size, device, false, {}, {}};
+    Chunk chunk{at, size, device, false, false, {}, {}};
     chunk.pieces[at] = {at, bytes, size, ++pieces_made, false, {}};
     chunks[at] = std::move(chunk);
     *made = at;
@@ -110,23 +112,27 @@ void settle_copies_in(const Chunk& chunk) {
     watched.erase(std::remove_if(watched.begin(), watched.end(), [&](const WatchedSource& w) { return within(w.source); }), watched.end());
 }
 
-int release(void* pointer) {
-    if (!pointer) return SUCCESS;
-    if (const int error = refuse_while_capturing()) return error;
-    const auto found = chunks.find(static_cast<char*>(pointer));
-    if (found == chunks.end()) return fail(INVALID_VALUE);
-    Chunk& chunk = found->second;
+int give_back(Chunk& chunk) {
     int error = SUCCESS;
-    for (int device = 0; device < DEVICES; ++device)
-        if (chunk.device < 0 || chunk.device == device) host_waits_for_all(device);  // freeing waits for the device
     settle_copies_in(chunk);
     for (const auto& [at, piece] : chunk.pieces)
         if (!guards_hold(piece)) error = wrote_outside(piece, "something");
     if (!error && !guards_hold(chunk)) error = hazard(text_of("something wrote outside an allocation of %zu bytes", chunk.size));
     std::memset(chunk.at, POISON, chunk.size);
     std::free(chunk.at - GUARD);
-    chunks.erase(found);
+    chunks.erase(chunk.at);
     return fail(error);
+}
+
+int release(void* pointer) {
+    if (!pointer) return SUCCESS;
+    if (const int error = refuse_while_capturing()) return error;
+    const auto found = chunks.find(static_cast<char*>(pointer));
+    if (found == chunks.end()) return fail(INVALID_VALUE);
+    Chunk& chunk = found->second;
+    for (int device = 0; device < DEVICES; ++device)
+        if (chunk.device < 0 || chunk.device == device) host_waits_for_all(device);  // freeing waits for the device
+    return give_back(chunk);
 }
 
 // Where a range lies; null with an error when nothing should touch it there, null without when nobody told of it.
@@ -392,6 +398,64 @@ int cudaMalloc(void** made, std::size_t bytes) {
 }
 
 int cudaMallocManaged(void** made, std::size_t bytes, unsigned) { return cudaMalloc(made, bytes); }
+
+// In the order of a stream: whoever uses the memory before that, or after it was given back, must be ordered with the stream.
+int cudaMallocAsync(void** made, std::size_t bytes, void* handle) {
+    FIND(stream, handle);
+    if (stream->capture) return fail(CAPTURE_UNSUPPORTED);
+    if (const int error = allocate(made, bytes, stream->device)) return error;
+    Chunk& chunk = chunks.at(static_cast<char*>(*made));
+    chunk.asynchronous = true;
+    used_by_pool[stream->device] += chunk.size;
+    return submit(*stream, {"cudaMallocAsync", {{chunk.at, bytes, true}}, [](Stream&, Stamp) { return SUCCESS; }});
+}
+
+int cudaMallocFromPoolAsync(void** made, std::size_t bytes, void*, void* handle) { return cudaMallocAsync(made, bytes, handle); }
+
+int cudaFreeAsync(void* pointer, void* handle) {
+    FIND(stream, handle);
+    if (stream->capture) return fail(CAPTURE_UNSUPPORTED);
+    const auto found = chunks.find(static_cast<char*>(pointer));
+    if (found == chunks.end() || !found->second.asynchronous) return fail(INVALID_VALUE);
+    Chunk& chunk = found->second;
+    used_by_pool[chunk.device] -= chunk.size;
+    const std::size_t bytes = chunk.pieces.begin()->second.asked;
+    return submit(*stream, {"cudaFreeAsync", {{chunk.at, bytes, true}}, [&chunk](Stream&, Stamp) { return give_back(chunk); }});
+}
+
+// Each device has one memory pool, its default one; its handle is the device's number plus one.
+int cudaDeviceGetDefaultMemPool(void** pool, int device) {
+    if (device < 0 || device >= DEVICES) return fail(INVALID_DEVICE);
+    return *pool = reinterpret_cast<void*>(std::intptr_t(device) + 1), SUCCESS;
+}
+
+int cudaDeviceGetMemPool(void** pool, int device) { return cudaDeviceGetDefaultMemPool(pool, device); }
+int cudaDeviceSetMemPool(int device, void* pool) {
+    return reinterpret_cast<std::intptr_t>(pool) - 1 == device && 0 <= device && device < DEVICES ? SUCCESS : fail(INVALID_VALUE);
+}
+
+int cudaMemPoolTrimTo(void*, std::size_t) { return SUCCESS; }
+
+static bool is_pool(void* pool) { return 1 <= reinterpret_cast<std::intptr_t>(pool) && reinterpret_cast<std::intptr_t>(pool) <= DEVICES; }
+
+int cudaMemPoolSetAttribute(void* pool, int attribute, void* value) {
+    Hold hold(gate);
+    if (!is_pool(pool) || attribute < 1 || attribute > 8) return fail(INVALID_VALUE);
+    if (attribute == 4) kept_by_pool[reinterpret_cast<std::intptr_t>(pool) - 1] = *static_cast<std::uint64_t*>(value);
+    return SUCCESS;
+}
+
+// 1 to 3 say how memory is used again (int), 4 how much is kept, 5 to 8 the bytes reserved and used, now and at most (64 bits).
+int cudaMemPoolGetAttribute(void* pool, int attribute, void* value) {
+    Hold hold(gate);
+    const auto device = reinterpret_cast<std::intptr_t>(pool) - 1;
+    if (!is_pool(pool) || attribute < 1 || attribute > 8) return fail(INVALID_VALUE);
+    if (attribute < 4)
+        *static_cast<int*>(value) = 0;
+    else
+        *static_cast<std::uint64_t*>(value) = attribute == 4 ? kept_by_pool[device] : used_by_pool[device];
+    return SUCCESS;
+}
 
 int cudaHostAlloc(void** made, std::size_t bytes, unsigned) {
     Hold hold(gate);
