@@ -30,7 +30,8 @@ class Plan:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.seconds: dict[str, float] = config.cache.get(KEPT, {}) if config.cache else {}
+        self.cache: pytest.Cache | None = getattr(config, "cache", None)  # -p no:cacheprovider leaves it out
+        self.seconds: dict[str, float] = self.cache.get(KEPT, {}) if self.cache else {}
         self.spent: dict[str, list[float]] = defaultdict(list)
         self.said = False
 
@@ -67,12 +68,12 @@ class Plan:
         spent.append(report.duration)
 
     def pytest_sessionfinish(self) -> None:
-        if self.config.cache is None or hasattr(self.config, "workerinput") or not self.spent:
+        if self.cache is None or hasattr(self.config, "workerinput") or not self.spent:
             return
         means: dict[str, list[float]] = defaultdict(list)
         for name, parts in self.spent.items():
             means[function(name)].append(sum(parts))
-        self.config.cache.set(KEPT, {**self.seconds, **{name: round(sum(each) / len(each), 4) for name, each in means.items()}})
+        self.cache.set(KEPT, {**self.seconds, **{name: round(sum(each) / len(each), 4) for name, each in means.items()}})
 
 
 def function(name: str) -> str:

@@ -54,6 +54,7 @@ def test_a_run_says_how_long_it_will_take(tmp_path: Path) -> None:
 
     assert said("-k", "0 or 1") == "2 tests on 1 at once will take about 0 s (2 of them run here for the first time)"
     assert said() == "4 tests on 1 at once will take about 2 s (from the last run)"
+    assert said("-p", "no:cacheprovider").endswith("(4 of them run here for the first time)")
 
 
 @pytest.fixture
