@@ -125,7 +125,7 @@ def _fit(parts: tuple[Any, ...], u: Any, sizes: Sizes) -> bool:
             continue
         if type(array) is not kind or array.dtype is not dtype or array.shape != shape:
             return False
-        if place is not None and device_index(array) != place:
+        if place is not None and array.data.device_id != place:
             return False
     return True
 

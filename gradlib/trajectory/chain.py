@@ -161,7 +161,7 @@ def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, buffers: An
     _, order, exact, shape, time_last = options
     u, *rows = parts[:4]
     extra = parts[4:] if sources and any(x is not None for x in parts[4:]) else None
-    batch, joints = batch_and_joints(shape, time_last)
+    batch, joints = shape[0], shape[1 if time_last else 2]
     if u is None:
         u = xp.zeros(shape, next(x for x in parts if x is not None).dtype)
     start = each(xp, rows, batch, joints)
@@ -172,7 +172,8 @@ def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, buffers: An
     if xp is np:
         made = host.forward(u, start, host_times(dt, time_last, joints), order, exact, extra, into)
     else:
-        made = device.forward(xp, u, start, launch_times(xp, dt), order, exact, extra, into, joints if time_last else 1)
+        seconds = dt if type(dt) is float else launch_times(xp, dt)
+        made = device.forward(xp, u, start, seconds, order, exact, extra, into, joints if time_last else 1)
     if buffers is not None:
         return tuple(buffers)
     return tuple(x.reshape(shape) for x in made) if time_last else made

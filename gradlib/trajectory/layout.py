@@ -29,8 +29,10 @@ def batch_and_joints(shape: tuple[int, ...], time_last: bool) -> tuple[int, int]
 
 def each(xp: Any, rows: list[Array | None], batch: int, joints: int) -> list[Array | None]:
     """Start or goal parts with one row for each trajectory."""
-    size = (batch, joints)
-    return [x if x is None or x.shape == size else xp.broadcast_to(x, size) for x in rows]
+    size, made = (batch, joints), []
+    for x in rows:
+        made.append(x if x is None or x.shape == size else xp.broadcast_to(x, size))
+    return made
 
 
 def series(array: Array | None, time_last: bool) -> Array | None:
