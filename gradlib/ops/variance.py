@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace
 from gradlib.core.op import composite, op
@@ -15,15 +17,26 @@ __all__ = ["std", "std_mean", "var", "var_mean"]
 
 
 def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    """The variance in real numbers, those of real dtypes in float64: the squares of float32 numbers overflow at half of the exponent."""
+    """The variance in real numbers; on the CPU, where squares of float32 numbers leave its range, in float64, as torch adds them up."""
     dtype = input.dtype
     if dtype.kind in "biu":
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {dtype}; convert it, as with .float()")
-    if dtype.kind != "c":
-        input = input.astype(dtypes.float64, copy=False)
+    if xp is not np or dtype.kind == "c" or dtype.itemsize > 4:
+        return _mean_square(xp, input, dim, correction, keepdim)
+    with np.errstate(over="ignore"):
+        made = _mean_square(np, input, dim, correction, keepdim)
+    inside = ((made > _SMALLEST) & (made < math.inf)).all()
+    return made if inside else _mean_square(np, input.astype(dtypes.float64), dim, correction, keepdim)
+
+
+_SMALLEST = 1e-30  # of the variances in float32 beside which squares that vanished count for nothing
+
+
+def _mean_square(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """Of the distances from the mean."""
     number = count(input.shape, dim)
     away = input - total(xp, input, dim, True) / max(number, 1)
-    squares = away.real**2 + away.imag**2 if dtype.kind == "c" else away * away
+    squares = away.real**2 + away.imag**2 if input.dtype.kind == "c" else away * away
     freedom = max(number - correction, 0)
     return total(xp, squares, dim, keepdim) / (freedom if number else math.nan)
 
