@@ -5,6 +5,9 @@ What is not ordered is a hazard on hostcuda; where there is a GPU, the streams t
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +18,7 @@ import gradlib
 from gradlib.autograd import Function, grad
 from gradlib.core.modes import node_hook
 from gradlib.core.tensor import Tensor
+from gradlib.testing import hostcuda
 from tests.autograd.test_function import Cube
 from tests.device import cupy, skip_module_without_cuda, two_devices
 from tests.values import host
@@ -255,6 +259,19 @@ def test_a_function_with_results_on_two_devices() -> None:
     np.testing.assert_array_equal(host(y.grad), [2, 2, 2])
 
 
+@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(cupy.cuda, "ExternalStream"), reason="the stand-in has no streams of other libraries")
+def test_backward_runs_on_the_stream_of_another_library() -> None:
+    """Which says that its device is -1."""
+    x, made = leaf(), stream_behind()
+    there = cupy.cuda.ExternalStream(made.ptr)
+    assert there.device_id == -1
+    with there:
+        loss = x.sin().exp().sum()
+    assert streams_of_nodes(loss.backward) == {made.ptr}
+    assert host(x.grad).shape == (3,)
+
+
 def test_backward_waits_for_other_threads_where_each_has_a_default_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = []
     monkeypatch.setattr(cupy.cuda.runtime, "deviceSynchronize", lambda: waits.append(1))
@@ -264,3 +281,31 @@ def test_backward_waits_for_other_threads_where_each_has_a_default_stream(monkey
     monkeypatch.setenv("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "1")
     loss.backward()
     assert waits
+
+
+BY_TWO_THREADS = """
+import threading
+from gradlib.testing import hostcuda
+hostcuda.activate()
+import cupy
+import gradlib
+
+x = gradlib.ones(1000, device="cuda", requires_grad=True)
+cupy.cuda.runtime.deviceSynchronize()
+found = []
+thread = threading.Thread(target=lambda: found.append((x.exp() * x.sin()).sum()))
+thread.start()
+thread.join()
+found[0].backward()
+hostcuda.checked()
+print(x.grad[0].item())
+"""
+
+
+@pytest.mark.skipif(hostcuda.reason_against() is not None, reason=str(hostcuda.reason_against()))
+def test_what_another_thread_queued_on_its_default_stream_is_no_hazard_in_backward() -> None:
+    """On the real CuPy over the host driver, which calls it one where backward does not wait."""
+    environment = {**os.environ, "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM": "1"}
+    done = subprocess.run([sys.executable, "-c", BY_TWO_THREADS], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(float(done.stdout), np.e * (np.sin(1) + np.cos(1)), rtol=1e-6)
