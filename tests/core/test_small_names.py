@@ -11,7 +11,7 @@ import pytest
 
 import gradlib
 from gradlib import autograd
-from gradlib.core import show
+from gradlib.core.repr import options
 from gradlib.core.tensor import Tensor
 from tests.values import host, shares_memory
 
@@ -265,9 +265,9 @@ def test_in_place_functions() -> None:
 
 @pytest.fixture
 def printing() -> Iterator[None]:
-    before = dict(show.options)
+    before = dict(options)
     yield
-    show.options.update(before)
+    options.update(before)
 
 
 @pytest.mark.host
