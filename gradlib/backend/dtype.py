@@ -313,8 +313,18 @@ def in_single(given: list[Any], met: list[Any]) -> list[Any]:
         given: the operands as they were; met: in the dtype in which they meet.
     Returns: met, or all operands in float32.
     """
-    half = next((v.dtype for v in met if is_array(v) and is_half(v.dtype)), None)
-    if half is None or all(is_array(v) and (v.ndim or v.dtype == half) for v in given):
+    half = None
+    for value in met:
+        dtype = getattr(value, "dtype", None)
+        if dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV" and not isinstance(value, np.generic):
+            half = dtype
+            break
+    if half is None:
+        return met
+    for value in given:
+        if isinstance(value, (np.generic, int, float, complex)) or value is None or not (value.ndim or value.dtype == half):
+            break
+    else:
         return met
     return [v.astype(np.float32) if is_array(v) else np.float32(v) for v in given]
 

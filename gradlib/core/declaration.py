@@ -139,8 +139,8 @@ class Op:
     def inputs(self, args: tuple[Any, ...]) -> list[Any]:
         """The tensors among the arguments, those of a list one by one at the end."""
         if self.sequence is None:
-            return [args[i] for i in self.positions]
-        return [*[args[i] for i in self.positions[:-1]], *args[self.positions[-1]]]
+            return list(map(args.__getitem__, self.positions))
+        return [*map(args.__getitem__, self.positions[:-1]), *args[self.positions[-1]]]
 
     def with_inputs(self, args: tuple[Any, ...], inputs: list[Any]) -> list[Any]:
         """The arguments with others in the places of ``inputs``."""

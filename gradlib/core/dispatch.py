@@ -117,11 +117,12 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         with on_device_of(given.array):
             if op.meet is not None:
                 values = op.meet(values)
+            met = values
             if op.numbers_in_single:
-                values = dtypes.in_single(given.values, values)
+                values = dtypes.in_single(given.values, met)
             node = _new_node(op, given, values, seq)
             made = op.value(np if on_host else namespace(given.array), *op.with_inputs(args, values))
-            if op.numbers_in_single or not on_host:
+            if values is not met or not on_host:
                 made = narrowed(op, made, given.values)
     except ValueError as error:
         if not any(word in str(error) for word in ("broadcast", "core dimension", "not aligned")):
@@ -233,7 +234,10 @@ def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> No
         return None
     if given.complex and op.complex == "none":
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
-    if any(not is_array(values[i]) for i in op.without_tensors) or not any(map(given.live.__getitem__, op.saving)):
+    lasting = not any(map(given.live.__getitem__, op.saving))
+    for i in op.without_tensors:
+        lasting = lasting or not is_array(values[i])
+    if lasting:
         node = op.lasting_complex_node() if given.complex else op.lasting_node()
     else:
         node = op.complex_node() if given.complex else op.node()
