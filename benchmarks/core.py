@@ -150,6 +150,7 @@ def memory_row(blocks: int = 100, size: int = 1_000_000) -> Row:
     """What the graph of `chain` on large arrays keeps alive, against the buffers that its rules name."""
     x, w, b = (gradlib.tensor(a) for a in chain_data(size))
     x.requires_grad_(True)
+    chain(gradlib, x, w, b, 1)  # the texts of its operations are compiled at their first call, and kept
     gc.collect()
     tracemalloc.start()
     y = chain(gradlib, x, w, b, blocks)
