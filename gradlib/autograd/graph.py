@@ -110,11 +110,14 @@ class saved_tensors_hooks:
 
     def __enter__(self) -> None:
         check_hooks(self.pack_hook, self.unpack_hook)
-        self._entered = saving(self.pack_hook, self.unpack_hook)
-        self._entered.__enter__()
+        self._saving().__enter__()
 
     def __exit__(self, *exc: object) -> None:
-        self._entered.__exit__()
+        self._saving().__exit__()
+
+    def _saving(self) -> saving:
+        """Made anew, as it holds no state: one that was kept would, with a hook that is a method, hold this object in a cycle."""
+        return saving(self.pack_hook, self.unpack_hook)
 
 
 class save_on_cpu(saved_tensors_hooks):
