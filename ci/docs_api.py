@@ -198,6 +198,8 @@ class Reference:
                 names = ", ".join(f"`{each.strip()}`" for each in name.split(","))
                 shown.append(f"  - {names}: " + " ".join(self.escaped(said.strip(), module).split()))
             return f":{title}:\n" + "\n".join(shown)
+        if ">>> " in text:  # a session of the interpreter
+            return f":{title}:\n\n  ```pycon\n" + "".join(f"  {line}\n" for line in text.split("\n")) + "  ```"
         return f":{title}: " + " ".join(self.escaped(text, module).split())
 
     def escaped(self, text: str, module: str) -> str:

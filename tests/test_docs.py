@@ -103,7 +103,8 @@ def modules(api: Any) -> dict[str, ModuleType]:
 
 def test_operations_show_their_types_and_sections(pages: dict[str, str]) -> None:
     signature = "tanh(input: Tensor, *, out: Tensor | None=None) -> Tensor"
-    assert f":::{{py:function}} {signature}\nHyperbolic tangent of each element.\n:::" in pages["gradlib"]
+    assert f"py:function}} {signature}\nHyperbolic tangent of each element.\n" in pages["gradlib"]
+    assert ":Example:\n\n  ```pycon\n  >>> gradlib.tanh(gradlib.tensor([0.0, 1.0]))\n  tensor([0.0000, 0.7616])\n  ```" in pages["gradlib"]
     assert "max(input: Tensor, dim: int, keepdim: bool=False" in pages["gradlib"]
     assert ":Raises: RuntimeError for integers and bools without `dtype`." in pages["gradlib"]
     assert ":::{py:method} gradlib.Tensor.cumsum(dim: int" in pages["tensor"]

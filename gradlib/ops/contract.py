@@ -257,7 +257,8 @@ def inner(input: Any, other: Any) -> Any:
     """The sum over the last dimension of both of the products of their elements; a product where one has no dimension.
 
     Args:
-        input: (..., n). other: (..., n), of the same dtype.
+        input: (..., n).
+        other: (..., n), of the same dtype.
     Raises: RuntimeError for last dimensions of different sizes or for two dtypes.
     Source: torch.inner.
     Example:

@@ -129,7 +129,8 @@ def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices, without broadcasting: (n, k) by (k, m).
 
     Args:
-        input: (n, m). mat2: (m, p), of the same dtype.
+        input: (n, m).
+        mat2: (m, p), of the same dtype.
     Source: torch.mm.
     Example:
         >>> gradlib.mm(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0], [4.0]]))
@@ -144,7 +145,8 @@ def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m).
 
     Args:
-        input: (B, n, m). mat2: (B, m, p), of the same dtype.
+        input: (B, n, m).
+        mat2: (B, m, p), of the same dtype.
     Source: torch.bmm.
     Example:
         >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
@@ -161,7 +163,8 @@ def mv(input: Any, vec: Any) -> Any:
     """Product of a matrix (n, k) and a vector (k,).
 
     Args:
-        input: (n, m). vec: (m,), of the same dtype.
+        input: (n, m).
+        vec: (m,), of the same dtype.
     Source: torch.mv.
     Example:
         >>> gradlib.mv(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
@@ -208,7 +211,8 @@ def outer(input: Any, vec2: Any) -> Any:
     """All products of an element of one vector (n,) with one of another (m,): (n, m).
 
     Args:
-        input: (n,). vec2: (m,). Any dtype.
+        input: (n,).
+        vec2: (m,). Any dtype.
     Source: torch.outer.
     Example:
         >>> gradlib.outer(gradlib.tensor([1, 2]), gradlib.tensor([3, 4]))
@@ -265,7 +269,8 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 
     Args:
         input: broadcasts to (n,).
-        mat: (n, m). vec: (m,). All of one dtype.
+        mat: (n, m).
+        vec: (m,). All of one dtype.
         beta, alpha: factors of input and of the product.
     Source: torch.addmv.
     Example:
@@ -281,7 +286,8 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 
     Args:
         input: broadcasts to (B, n, p).
-        batch1: (B, n, m). batch2: (B, m, p). All of one dtype.
+        batch1: (B, n, m).
+        batch2: (B, m, p). All of one dtype.
         beta, alpha: factors of input and of the product.
     Source: torch.baddbmm.
     Example:
