@@ -1,8 +1,8 @@
 """What ``ci/test.sh`` adds to pytest: how long a run will take, short files first, and ``--quick``.
 
 Durations of the last run are kept in pytest's cache, a mean for each test function. The quick choice is of each test function the first
-parametrisations in which every value of every parameter has occurred: each row of a table, each dtype and each device, but not each of
-one with each of another. Tests marked ``slow`` are left out of it.
+parametrisations in which every value of every parameter has occurred: each dtype and each device, but not each of one with each of
+another; of these at most `MOST`, spread evenly, so of a long table every so many rows. Tests marked ``slow`` are left out of it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 KEPT = "gradlib/seconds"  # in pytest's cache
+MOST = 24  # parametrisations of one test function in a quick run
 UNKNOWN = 0.02  # seconds of a test that has not run here yet
 
 
@@ -97,13 +98,17 @@ def in_order(items: list[pytest.Item], seconds: dict[str, float]) -> list[pytest
 
 
 def quick(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of each test function the parametrisations with a value that none before had."""
-    seen: set[tuple[str, str, int]] = set()
-    for item in items:
-        if item.get_closest_marker("slow"):
-            continue
-        call = getattr(item, "callspec", None)
-        values = {(function(item.nodeid), name, id(value)) for name, value in call.params.items()} if call else {(item.nodeid, "", 0)}
-        if not values <= seen:
-            seen |= values
-            yield item
+    """Of each test function the parametrisations with a value that none before had, or `MOST` of them."""
+    seen: set[tuple[str, int]] = set()
+    for _, group in itertools.groupby(items, key=lambda item: function(item.nodeid)):
+        chosen = []
+        for item in group:
+            if item.get_closest_marker("slow"):
+                continue
+            call = getattr(item, "callspec", None)
+            values = {(f"{function(item.nodeid)} {name}", id(value)) for name, value in call.params.items()} if call else {(item.nodeid, 0)}
+            if not values <= seen:
+                seen |= values
+                chosen.append(item)
+        step = max(1.0, len(chosen) / MOST)
+        yield from (chosen[int(i * step)] for i in range(min(MOST, len(chosen))))

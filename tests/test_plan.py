@@ -31,6 +31,14 @@ def test_quick_takes_every_value_of_every_parameter_once() -> None:
     assert names(plan.quick(product)) == ["f.py::t[cpu-sin]", "f.py::t[cpu-cos]", "f.py::t[cpu-tan]", "f.py::t[cuda-sin]"]
 
 
+def test_quick_takes_some_rows_of_a_long_table() -> None:
+    rows = [item("f.py::t", device=device, row=row) for device in ("cpu", "cuda") for row in range(1000)]
+    chosen = names(plan.quick(rows))
+    assert len(chosen) == plan.MOST
+    assert chosen[0] == "f.py::t[cpu-0]"
+    assert any("cpu-9" in name for name in chosen)
+
+
 def test_quick_keeps_tests_without_parameters_and_leaves_out_slow_ones() -> None:
     assert names(plan.quick([item("f.py::a"), item("f.py::b", marks=("slow",)), item("g.py::a")])) == ["f.py::a", "g.py::a"]
 
