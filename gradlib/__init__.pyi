@@ -215,7 +215,8 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: 
 
     Args:
         input: broadcasts to (n,).
-        mat: (n, m). vec: (m,). All of one dtype.
+        mat: (n, m).
+        vec: (m,). All of one dtype.
         beta, alpha: factors of input and of the product.
     Source: torch.addmv.
     Example:
@@ -675,7 +676,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1,
 
     Args:
         input: broadcasts to (B, n, p).
-        batch1: (B, n, m). batch2: (B, m, p). All of one dtype.
+        batch1: (B, n, m).
+        batch2: (B, m, p). All of one dtype.
         beta, alpha: factors of input and of the product.
     Source: torch.baddbmm.
     Example:
@@ -769,7 +771,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m).
 
     Args:
-        input: (B, n, m). mat2: (B, m, p), of the same dtype.
+        input: (B, n, m).
+        mat2: (B, m, p), of the same dtype.
     Source: torch.bmm.
     Example:
         >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
@@ -1854,7 +1857,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     """The sum over the last dimension of both of the products of their elements; a product where one has no dimension.
 
     Args:
-        input: (..., n). other: (..., n), of the same dtype.
+        input: (..., n).
+        other: (..., n), of the same dtype.
     Raises: RuntimeError for last dimensions of different sizes or for two dtypes.
     Source: torch.inner.
     Example:
@@ -2483,7 +2487,8 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices, without broadcasting: (n, k) by (k, m).
 
     Args:
-        input: (n, m). mat2: (m, p), of the same dtype.
+        input: (n, m).
+        mat2: (m, p), of the same dtype.
     Source: torch.mm.
     Example:
         >>> gradlib.mm(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0], [4.0]]))
@@ -2557,7 +2562,8 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix (n, k) and a vector (k,).
 
     Args:
-        input: (n, m). vec: (m,), of the same dtype.
+        input: (n, m).
+        vec: (m,), of the same dtype.
     Source: torch.mv.
     Example:
         >>> gradlib.mv(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
@@ -2761,7 +2767,8 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of one vector (n,) with one of another (m,): (n, m).
 
     Args:
-        input: (n,). vec2: (m,). Any dtype.
+        input: (n,).
+        vec2: (m,). Any dtype.
     Source: torch.outer.
     Example:
         >>> gradlib.outer(gradlib.tensor([1, 2]), gradlib.tensor([3, 4]))

@@ -508,10 +508,10 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
         self._node.array, self._node.shape = self._array, self._array.shape
         self.version.bump()
         return None
-    before = wrap(self._array)
-    before._node, before._version_slot = self._node, self.version
-    before.meta.view, before.meta.tangents = self.meta.view, self.meta.tangents
     with inference_mode(self.is_inference()), enable_grad():  # the tensor keeps its history in every mode
+        before = wrap(self._array)
+        before._node, before._version_slot = self._node, self.version
+        before.meta.view, before.meta.tangents = self.meta.view, self.meta.tangents
         after = function(before)
     others = [each for ref in self.version.views if (each := ref()) is not None and each is not self and each.meta.view.base is self]
     self._array, self._node = after._array, after._node

@@ -21,7 +21,7 @@ from tests.cli.robots import ARM
 
 LIMITS = {"lower": -1.0, "upper": 2.0, "velocity": 1.0, "acceleration": 1.0, "jerk": 1.0}
 PAIR = [Joint("a", **LIMITS), Joint("b", **LIMITS)]
-SOON = 5.0  # seconds of this process; what is wrong here takes minutes, or for ever
+SOON = 20.0  # seconds of this process; what is wrong here takes minutes, or for ever
 SHORT = 2000  # letters of an error
 ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 

@@ -237,7 +237,7 @@ class TestPeak:
     def test_linear_operations_save_nothing(self) -> None:
         held, peak = self.measure(lambda y: y * 0.5 + 1.0)
         assert held < 1.5  # the last value
-        assert peak < 5
+        assert peak < 5.5
 
     def test_one_array_for_each_saved_value(self) -> None:
         held, peak = self.measure(lambda y: y.sin())

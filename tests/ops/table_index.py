@@ -128,7 +128,7 @@ CASES = [
          lambda x, i: np.take_along_axis(x, np.tile(i, (3, 1)), 1), complex=True),
     Case("take_along_dim", gradlib.take_along_dim, with_places((3, 4), places=[[0, 7]]), lambda x, i: x.ravel()[i.ravel()], label="flat"),
     Case("index_add", lambda x, s, i: gradlib.index_add(x, 0, i, s, alpha=-2), with_places((3, 4), (3, 4), places=ROWS),
-         lambda x, s, i: x - 2 * np.stack([s[1], 0 * s[0], s[0] + s[2]]), complex=True),
+         lambda x, s, i: x - 2 * np.stack([s[1], 0 * s[0], s[0] + s[2]]), complex=True, label="rows"),
     Case("index_copy", lambda x, s, i: gradlib.index_copy(x, 1, i, s), with_places((3, 4), (3, 2), places=[3, 1]),
          lambda x, s, i: wrote(slice(None), i)(x, s), complex=True, dtypes=ALL),
     Case("index_fill", lambda x, v, i: gradlib.index_fill(x, 1, i, v), with_places((3, 4), (), places=[3, 1, 3]),

@@ -16,6 +16,7 @@ OPTIONAL = {
     "ml_dtypes": "bfloat16",
     "pyyaml": "limits of a robot from a YAML file",
     "matplotlib": "pictures of trajectories",
+    "safetensors": "files of tensors that other programs read",
     "ittapi": "ranges in Intel VTune",
     "example-robot-data": "robots as URDF files, for tests",
     "pybullet": "robots as URDF files, for tests",

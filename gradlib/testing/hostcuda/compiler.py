@@ -149,7 +149,7 @@ def shared_object(source: str, options: Iterable[str], name_expressions: Sequenc
     own = [option for option in include if option not in cupys]
     headers = [path for option in own for path in sorted(Path(option[2:]).glob("*.*h")) if Path(option[2:]) != INCLUDE]
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in headers]
-    key = digest("kernel", text, *FLAGS, *_BEHIND, *given, gxx_version(), header_texts(), *texts)
+    key = digest("kernel", text, *FLAGS, *_BEHIND, *map(_placeless, given), gxx_version(), header_texts(), *texts)
     folder = cache_folder() / "kernels"
     target = folder / f"{key}.so"
     if target.exists():
@@ -163,6 +163,17 @@ def shared_object(source: str, options: Iterable[str], name_expressions: Sequenc
         words = ["-include", str(header), *cupys_own, f"-I{INCLUDE}", *cupys, *own, *defines]
         run_compiler([gxx(), *FLAGS, *words, written.name, *_BEHIND], target)
     return target
+
+
+def _placeless(option: str) -> str:
+    """An option as it counts for what is kept: a folder of headers by what is in it, not by where it lies.
+
+    The texts of our headers and of a project's own are part of the key; CuPy's are known by its version.
+    """
+    if not option.startswith("-I"):
+        return option
+    root, of_cupy, inner = option[2:].partition("/cupy/_core/include")
+    return f"{inner} of {(Path(root) / 'cupy' / '_version.py').read_text(encoding='utf-8')}" if of_cupy else "-I"
 
 
 def program_class(compile_exception: type[Exception]) -> type:
