@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests, on every core, short files first; says beforehand how long it will take. `ci/test.sh --quick` runs a choice of them that
-# answers within two minutes on two cores. Further arguments go to pytest: ci/test.sh -k trajectory
+# The tests, on every core, short files first; says beforehand how long it will take. `ci/test.sh --quick` runs a choice of them.
+# Further arguments go to pytest: ci/test.sh -k trajectory
 set -euo pipefail
 source "$(dirname "$0")/venv.sh" test
 python ci/imports.py

@@ -19,7 +19,7 @@ UNKNOWN = 0.02  # seconds of a test that has not run here yet
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="a choice of the tests, which answers within two minutes on two cores")
+    parser.addoption("--quick", action="store_true", help="a choice of the tests: some of each function")
 
 
 def pytest_configure(config: pytest.Config) -> None:
