@@ -18,7 +18,7 @@ SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 LEAST_NUMPY = {"3.10": "2.0", "3.11": "2.0", "3.12": "2.0", "3.13": "2.1", "3.14": "2.3"}
 """The oldest NumPy from 2.0 that has a wheel for a Python."""
 
-PACKAGES = ("pytest", "pytest-xdist", "hypothesis", "scipy", "ml_dtypes", "pyyaml")
+PACKAGES = ("pytest", "pytest-xdist", "hypothesis", "scipy", "ml_dtypes", "pyyaml", "matplotlib", "ruckig", "safetensors")
 ASK = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
 
 

@@ -146,8 +146,8 @@ def copy(array: Array) -> Array:
 def assign(target: Array, key: Any, values: Any) -> None:
     """``target[key] = values`` for a tuple or Ellipsis as key, right also where the values or index arrays lie in the memory written.
 
-    NumPy sees to that itself. CuPy does not: where layouts agree it queues one copy of memory, whose two ends may not overlap (in
-    ``u[:-1] = u[1:]``), and through index arrays it writes while it reads.
+    NumPy sees to that itself, but for index arrays, which before 2.3 it reads while it writes. CuPy does not: where layouts agree it
+    queues one copy of memory, whose two ends may not overlap (in ``u[:-1] = u[1:]``), and through index arrays it writes while it reads.
     """
     if not isinstance(target, np.ndarray):
         if (key is ... or key == ()) and is_array(values) and _is_same_view(target, values):
@@ -155,6 +155,11 @@ def assign(target: Array, key: Any, values: Any) -> None:
         values, key = apart(values, target), key if key is ... else tuple(apart(part, target) for part in key)
         if _is_signed_zero(values):
             values = cupy().asarray(np.full(1, values, target.dtype))
+    elif key is not ...:
+        for part in key:
+            if type(part) is np.ndarray and np.may_share_memory(part, target):
+                key = tuple(each.copy() if type(each) is np.ndarray else each for each in key)
+                break
     target[key] = values
 
 

@@ -62,6 +62,10 @@ def exported(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: 
             raise BufferError(f"stream should be None on cpu; got {stream}")
         stream = None
     options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    if isinstance(array, np.ndarray) and np.lib.NumpyVersion(np.__version__) < "2.1.0":  # knows the old form of the protocol only
+        if dl_device is not None and next(iter(dl_device)) not in HOST:
+            raise BufferError(f"memory of the host cannot be exported to the device {tuple(dl_device)}")
+        array, options = array.copy() if copy else array, {"stream": stream}
     if not is_bfloat16(array.dtype):
         return array.__dlpack__(**options)
     capsule = array.view(np.uint16).__dlpack__(**options)

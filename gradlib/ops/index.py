@@ -308,10 +308,7 @@ def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool =
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
     """``target[key] = values`` on raw arrays."""
     try:
-        if type(target) is np.ndarray:  # all that assign does there
-            target[key] = values
-        else:
-            assign(target, key, values)
+        assign(target, key, values)
     except (TypeError, ValueError) as error:
         given, room = getattr(values, "shape", ()), target[key].shape
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(room)}") from error

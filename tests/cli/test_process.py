@@ -69,7 +69,7 @@ def start(
     if event:
         (site / "sitecustomize.py").write_text(AT_EVENT)
     given = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path]), "PYTHONDONTWRITEBYTECODE": "1"}
-    given |= {"EVENT": event, "SIGNAL": str(number), "LATER": "1" if later else "", **(environment or {})}
+    given |= {"EVENT": event, "SIGNAL": str(int(number or 0)), "LATER": "1" if later else "", **(environment or {})}
     given.pop("PYTHONUNBUFFERED", None)
     command = [sys.executable, "-c", START, *arguments]
     if shell:

@@ -12,7 +12,6 @@ import pytest
 import gradlib
 from gradlib import vmap
 from gradlib.func import grad
-from tests.device import cupy
 from tests.values import host
 
 Pair = namedtuple("Pair", ["first", "second"])
@@ -146,6 +145,7 @@ class TestRefused:
                 vmap(read)(x)
 
     def test_reading_values_through_cupy(self) -> None:
+        cupy = pytest.importorskip("cupy")
         with pytest.raises(RuntimeError, match="values of a Tensor"):
             vmap(lambda r: gradlib.as_tensor(cupy.asarray(r)))(drawn(4).cuda())
 
