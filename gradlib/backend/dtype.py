@@ -252,6 +252,7 @@ def meeting(rule: Any) -> Callable[[list[Any]], list[Any]] | None:
 _WEAK = {int, float}
 _INEXACT = {"f", "c"}
 _EXACT = {"b", "i", "u"}
+_FEW = 4  # operands whose plan is kept
 _plans: dict[tuple[Any, ...], tuple[np.dtype, bool] | None] = {}
 """What ``promote`` found, by the dtypes of arrays, whether they have dimensions, and the types of numbers."""
 
@@ -270,10 +271,12 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
         dtype = getattr(value, "dtype", None)
         seen += (type(value),) if dtype is None or isinstance(value, np.generic) else (dtype, value.ndim > 0)
     key = tuple(seen)
-    try:
+    if key in _plans:
         plan = _plans[key]
-    except KeyError:
-        plan = _plans[key] = _plan(values, to_float)
+    else:
+        plan = _plan(values, to_float)
+        if len(values) <= _FEW:  # long lists come in any length
+            _plans[key] = plan
     if plan is None:
         return values
     common, weak = plan
@@ -316,7 +319,7 @@ def in_single(given: list[Any], met: list[Any]) -> list[Any]:
     half = None
     for value in met:
         dtype = getattr(value, "dtype", None)
-        if dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV" and not isinstance(value, np.generic):
+        if dtype is not None and is_half(dtype) and not isinstance(value, np.generic):
             half = dtype
             break
     if half is None:

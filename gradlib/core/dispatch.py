@@ -25,7 +25,7 @@ from gradlib.core.views import mark_view
 
 
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
-    """What the fast path on NumPy arrays leaves over: on CuPy arrays it has a fast path of its own, else the general one."""
+    """What the fast path on NumPy arrays leaves over: on CuPy arrays it has a fast path of its own, else the slow one."""
     on_device = device_array()
     if on_device is not None and seq is None:
         first = args[op.positions[-1 if op.joint else 0]]

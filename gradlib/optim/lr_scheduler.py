@@ -538,8 +538,8 @@ class CyclicLR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         checked_optimizer(optimizer)
-        base_lrs = _for_groups("base_lr", optimizer, base_lr)
-        self.max_lrs = _for_groups("max_lr", optimizer, max_lr)
+        base_lrs = for_groups("base_lr", optimizer, base_lr)
+        self.max_lrs = for_groups("max_lr", optimizer, max_lr)
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError(f"mode is invalid and scale_fn is None; mode is one of triangular, triangular2, exp_range, got {mode!r}")
         rise, fall = float(step_size_up), float(step_size_up if step_size_down is None else step_size_down)
@@ -624,7 +624,7 @@ class OneCycleLR(LRScheduler):
             raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
-        self.anneal_strategy = _checked_strategy(anneal_strategy)
+        self.anneal_strategy = checked_strategy(anneal_strategy)
         end = pct_start * self.total_steps - 1
         # of each phase: its last step, and the rates and momentum factors (0: highest, 1: lowest momentum) that it goes between
         self.phases = [(end, "initial_lr", "max_lr", 0.0, 1.0)]
@@ -633,7 +633,7 @@ class OneCycleLR(LRScheduler):
             self.phases.append((self.total_steps - 1, "initial_lr", "min_lr", 0.0, 0.0))
         else:
             self.phases.append((self.total_steps - 1, "max_lr", "min_lr", 1.0, 0.0))
-        tops = _for_groups("max_lr", optimizer, max_lr)
+        tops = for_groups("max_lr", optimizer, max_lr)
         self.momentum = _Momentum(optimizer, base_momentum, max_momentum, last_epoch == -1) if cycle_momentum else None
         if last_epoch == -1:
             for group, top in zip(optimizer.param_groups, tops, strict=True):
@@ -799,7 +799,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"threshold mode {threshold_mode} is unknown! It is rel or abs")
         self.optimizer = checked_optimizer(optimizer)
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
-        self.min_lrs = _for_groups("min_lr", optimizer, min_lr)
+        self.min_lrs = for_groups("min_lr", optimizer, min_lr)
         self.mode, self.factor, self.patience, self.cooldown, self.eps = mode, factor, patience, cooldown, eps
         self.threshold, self.threshold_mode = threshold, threshold_mode
         self.best = math.inf if mode == "min" else -math.inf
@@ -862,7 +862,7 @@ class _Momentum:
     def __init__(self, optimizer: Optimizer, base: float | Sequence[float], top: float | Sequence[float], begin: bool) -> None:
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        self.bases, self.tops = _for_groups("base_momentum", optimizer, base), _for_groups("max_momentum", optimizer, top)
+        self.bases, self.tops = for_groups("base_momentum", optimizer, base), for_groups("max_momentum", optimizer, top)
         if begin:
             for group, low, high in zip(optimizer.param_groups, self.bases, self.tops, strict=True):
                 group.update(base_momentum=low, max_momentum=high)
@@ -900,7 +900,8 @@ def checked_optimizer(optimizer: Any) -> Optimizer:
     return optimizer
 
 
-def _checked_strategy(strategy: str) -> str:
+def checked_strategy(strategy: str) -> str:
+    """The name of an annealing itself, once it is seen to be one."""
     if strategy not in ("cos", "linear"):
         raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {strategy}")
     return strategy
@@ -912,7 +913,7 @@ def _positive_integer(name: str, value: Any) -> int:
     return value
 
 
-def _for_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
+def for_groups(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """One value for each group, from one for all or a list of them."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):

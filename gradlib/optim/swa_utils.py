@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.core.modes import no_grad
 from gradlib.core.tensor import Tensor
-from gradlib.optim.lr_scheduler import LRScheduler, Rate, _checked_strategy, _for_groups
+from gradlib.optim.lr_scheduler import LRScheduler, Rate, checked_strategy, for_groups
 from gradlib.optim.optimizer import Optimizer, write
 
 __all__ = ["SWALR", "AveragedParameters", "get_ema_avg_fn", "get_swa_avg_fn"]
@@ -135,8 +135,8 @@ class SWALR(LRScheduler):
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:
-        rates = _for_groups("swa_lr", optimizer, swa_lr)
-        self.anneal_strategy = _checked_strategy(anneal_strategy)
+        rates = for_groups("swa_lr", optimizer, swa_lr)
+        self.anneal_strategy = checked_strategy(anneal_strategy)
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         self.anneal_epochs = anneal_epochs
