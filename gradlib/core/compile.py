@@ -507,7 +507,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         f"        _node.dtype = {'_dtype' if known else 'out.dtype'}",
         "        _node._meta = None",
         *(_keep_stream("    ", "out") if variant is ON_DEVICE else ()),
-        *([] if op.promote and not _asks(op) else _unless_integer(op)),
+        *([] if op.promote and not _asks(op) and "dtype" not in op.params else _unless_integer(op)),
         "except Exception:",
         "    pass",
         "else:",

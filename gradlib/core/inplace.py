@@ -151,7 +151,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     try:
         result = compute(shadow)
         refuse_rows(result, name)
-        recorded = recording and isinstance(result, Tensor) and result._node is not None and dtypes.is_differentiable(target.dtype)
+        recorded = recording and isinstance(result, Tensor) and result._node is not None
         if recorded and view is not None:
             refuse_view(view, name)
         values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
