@@ -7,6 +7,7 @@ question answered beforehand.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from gradlib.core.out import refuse_transformed, write_out
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap
-from gradlib.core.views import mark_view
+from gradlib.core.views import mark_view, views_of
 
 
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
@@ -280,27 +281,25 @@ def _unsavable(op: Op) -> RuntimeError:
     )
 
 
-def _wrapped(op: Op, args: tuple[Any, ...], made: Any, index: int | None = None) -> Tensor:
-    """A Tensor around a result; a view belongs to inference mode when its source does, anything else when it is made there.
-
-    ``index``: which of several results it is.
-    """
+def _wrapped(op: Op, args: tuple[Any, ...], made: Any) -> Tensor:
+    """A Tensor around a result; a view belongs to inference mode when its source does, anything else when it is made there."""
     source = args[0]
     if not op.view or not isinstance(source, Tensor):
         return wrap(made)
     array = as_array(made)
     result = alias(source, array) if is_view_of(array, source._array) else wrap(array)
-    mark_view(op, source, result, args[1:], index)
+    mark_view(op, source, result, args[1:])
     return result
 
 
 def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -> tuple[Any, list[Any]]:
     """Tensors for several results; each that carries a gradient gets a place of its own at the node."""
-    results = [_wrapped(op, args, each, i) for i, each in enumerate(made)]
-    outputs = [result._array for result in results]
+    source = args[0]
+    results = views_of(op, source, made, args[1:]) if op.view and isinstance(source, Tensor) else list(map(wrap, made))
+    outputs = list(map(_ARRAY, results))
     if node is not None:
-        node.shape = tuple([a.shape for a in outputs])
-        node.dtype = tuple([a.dtype for a in outputs])
+        node.shape = tuple(map(_SHAPE, outputs))
+        node.dtype = tuple(map(_DTYPE, outputs))
         declared = len(op.outputs) == len(outputs)
         for i, result in enumerate(results):
             if not declared or i in op.differentiable:
@@ -308,6 +307,9 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
             elif op.outputs[i] in op.needs:
                 result._version_slot = node.meta.output_versions[i] = Version()
     return tuple(results), outputs
+
+
+_ARRAY, _SHAPE, _DTYPE = map(attrgetter, ("_array", "shape", "dtype"))
 
 
 # ---- small things the compiled calls need -------------------------------------------------------------------------------------

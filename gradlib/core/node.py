@@ -68,11 +68,11 @@ class Version:
         self.count += 1
         self.changed = next_seq() if seq is None else seq
 
-    def add_view(self, view: Any) -> None:
+    def add_views(self, *views: Any) -> None:
         if len(self.views) >= self.limit:
             self.views = [ref for ref in self.views if ref() is not None]
             self.limit = 16 + 2 * len(self.views)
-        self.views.append(weakref.ref(view))
+        self.views += map(weakref.ref, views)
 
     @property
     def storage(self) -> Version:
@@ -115,8 +115,8 @@ class Detached(Version):
     def bump(self, seq: int | None = None) -> None:
         self._storage.bump(seq)
 
-    def add_view(self, view: Any) -> None:
-        self._storage.add_view(view)
+    def add_views(self, *views: Any) -> None:
+        self._storage.add_views(*views)
 
 
 class NodeMeta:
@@ -291,11 +291,23 @@ class Output(Node):
         self.saved = None
         self.shape = array.shape
         self.dtype = array.dtype
-        self._meta = NodeMeta()  # never None, so that the walk takes the branch that knows about outputs
+        self._meta = _NOTHING_YET  # never None, so that the walk takes the branch that knows about outputs
+
+    @property
+    def meta(self) -> NodeMeta:
+        if self._meta is _NOTHING_YET:
+            with making:
+                if self._meta is _NOTHING_YET:
+                    self._meta = NodeMeta()
+        return self._meta  # type: ignore[return-value]
 
     @property
     def parent(self) -> Node:
         return self.edges[0]  # type: ignore[return-value]
+
+
+_NOTHING_YET = NodeMeta()
+"""The metadata of every ``Output`` that has none of its own."""
 
 
 def freed(node: Node) -> RuntimeError:

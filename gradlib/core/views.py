@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from gradlib.backend.array import is_view_of
+import numpy as np
+
+from gradlib.backend.array import Array, is_view_of
 from gradlib.core.modes import global_state, thread_state
-from gradlib.core.tensor import Tensor
+from gradlib.core.node import TensorMeta
+from gradlib.core.tensor import InferenceTensor, Tensor, as_array, born, wrap
 
 
 class View:
@@ -48,14 +52,46 @@ def replay(path: tuple[tuple[Any, ...], ...], base: Any) -> Any:
     return base
 
 
-def mark_view(op: Any, source: Any, result: Tensor, rest: tuple[Any, ...], index: int | None = None) -> None:
+def mark_view(op: Any, source: Any, result: Tensor, rest: tuple[Any, ...]) -> None:
     """Let a result that shares its source's memory share its version counter too, and know its base."""
-    if not isinstance(source, Tensor) or not is_view_of(result._array, source._array):
-        return
+    if isinstance(source, Tensor) and is_view_of(result._array, source._array):
+        base, parent, recorded, several, custom = _found_at(source)
+        result.meta.view = View(base, parent, (op, rest, None), recorded, several, custom)
+        counter = result._version_slot = source.version
+        counter.add_views(result)
+
+
+def views_of(op: Any, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, ...]) -> list[Tensor]:
+    """Tensors around several results that may share their source's memory, outside any graph; each that does is known as a view of it."""
+    array, counter = source._array, source.version
+    owner = getattr(array, "base", None)
+    since = born(source) if global_state.born is not None else 0
+    cls = InferenceTensor if isinstance(source, InferenceTensor) else Tensor
+    base, parent, recorded, _, custom = _found_at(source)
+    results = []
+    for index, each in enumerate(arrays):
+        if type(each) is not np.ndarray or (each.base is not array and (owner is None or each.base is not owner)):
+            each = as_array(each)
+            if not is_view_of(each, array):
+                results.append(wrap(each))
+                continue
+        result = object.__new__(cls)
+        result._array = each
+        result._node = None
+        result._meta = meta = TensorMeta()
+        meta.view = View(base, parent, (op, rest, index), recorded, True, custom)
+        if since:
+            meta.born = since
+        result._version_slot = counter
+        results.append(result)
+    counter.add_views(*results)
+    return results
+
+
+def _found_at(source: Tensor) -> tuple[Tensor, View | None, bool, bool, bool]:
+    """Of a new view of this tensor: ``base``, ``parent``, ``recorded``, ``several`` and ``custom``, as ``View`` has them."""
     parent = source._meta.view if source._meta is not None else None
-    recorded = (thread_state.grad_enabled or not global_state.no_grad) and (parent is None or parent.recorded)
-    several = index is not None or (parent is not None and parent.several)
-    base, custom = (source, False) if parent is None else (parent.base, parent.custom)
-    result.meta.view = View(base, parent, (op, rest, index), recorded, several, custom)
-    counter = result._version_slot = source.version
-    counter.add_view(result)
+    recorded = thread_state.grad_enabled or not global_state.no_grad
+    if parent is None:
+        return source, None, recorded, False, False
+    return parent.base, parent, recorded and parent.recorded, parent.several, parent.custom

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gradlib.backend.array import Namespace, row_major
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor
 from gradlib.ops.create import zeros_of
-from gradlib.ops.dims import part_at, wrap_dim
+from gradlib.ops.dims import wrap_dim
 from gradlib.ops.shape import expand, reshape, unsqueeze
 from gradlib.ops.slices import narrow
 
@@ -205,7 +206,7 @@ def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     at = wrap_dim(dim, input.ndim)
     before = (slice(None),) * at
-    return tuple(input[(*before, i, ...)] for i in range(input.shape[at]))
+    return tuple([input[(*before, i, ...)] for i in range(input.shape[at])])
 
 
 def _iterate(self: Tensor) -> Any:
@@ -248,8 +249,9 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
             f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {input.shape[at]} (input tensor's size at "
             f"dimension {at}), but got split_sizes={list(split_sizes)}"
         )
-    ends = [sum(split_sizes[: i + 1]) for i in range(len(split_sizes))]
-    return tuple(input[part_at(at, input.ndim, slice(end - size, end))] for end, size in zip(ends, split_sizes, strict=True))
+    before = (slice(None),) * at
+    ends = [0, *accumulate(split_sizes)]
+    return tuple([input[(*before, slice(*pair))] for pair in pairwise(ends)])
 
 
 @composite(method=False)

@@ -518,7 +518,7 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
     self.meta.tangents = after.meta.tangents
     if others or self._is_view():  # their base keeps the shape in which they know it, and this tensor becomes one of them
         self.meta.view = after.meta.view
-        self.version.add_view(self)
+        self.version.add_views(self)
         for each in others:
             each.meta.view.base = before
     self.version.bump()
