@@ -26,7 +26,8 @@ from gradlib import cli
 ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = (
-    "gradlib.linalg", "gradlib.nn.functional", "gradlib.autograd", "gradlib.autograd.forward_ad", "gradlib.autograd.functional",
+    "gradlib.fft", "gradlib.linalg", "gradlib.nn.functional", "gradlib.autograd", "gradlib.autograd.forward_ad",
+    "gradlib.autograd.functional",
     "gradlib.autograd.graph", "gradlib.autograd.profiler", "gradlib.func", "gradlib.optim", "gradlib.trajectory", "gradlib.utils",
     "gradlib.testing.hostcuda",
 )  # fmt: skip
@@ -57,6 +58,7 @@ class Reference:
         self.modules = {name: importlib.import_module(name) for name in MODULES}
         self.stubs = {
             "gradlib": stub("gradlib/__init__.pyi"),
+            "gradlib.fft": stub("gradlib/fft.pyi"),
             "gradlib.linalg": stub("gradlib/linalg.pyi"),
             "gradlib.nn.functional": stub("gradlib/nn/functional.pyi"),
             "gradlib.Tensor": stub("gradlib/core/methods.pyi"),

@@ -20,7 +20,7 @@ LAYERS = (
     ("backend", "files", "testing"),
     ("core",),
     ("ops",),
-    ("cuda", "func", "linalg", "nn", "optim", "return_types"),
+    ("cuda", "fft", "func", "linalg", "nn", "optim", "return_types"),
     ("interop",),
     ("autograd",),
     ("utils",),

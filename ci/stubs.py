@@ -3,7 +3,7 @@
 Operations are made by decorators, and their methods set on Tensor one by one, so that no type checker and no editor finds them in the
 source. This file reads the functions as they are at run time and writes them as a person would have declared them:
 
-    gradlib/__init__.pyi, gradlib/linalg.pyi, gradlib/nn/functional.pyi     functions
+    gradlib/__init__.pyi, fft.pyi, linalg.pyi, nn/functional.pyi     functions
     gradlib/core/methods.pyi                                                methods of Tensor that no class statement holds
 
 Names, defaults and keyword-only arguments are the function's own. Where its annotation says no more than Any, the type follows from the
@@ -438,6 +438,7 @@ def stubs() -> dict[Path, str]:
     return {
         ROOT / "core" / "methods.pyi": methods(),
         ROOT / "__init__.pyi": module("gradlib", imports_of_the_face()),
+        ROOT / "fft.pyi": module("gradlib.fft", ""),
         ROOT / "linalg.pyi": module("gradlib.linalg", "from gradlib.ops.linalg.matrices import LinAlgError as LinAlgError"),
         ROOT / "nn" / "functional.pyi": module("gradlib.nn.functional", ""),
     }

@@ -9,6 +9,7 @@ from numpy import dtype as dtype, newaxis as newaxis
 
 from gradlib import (
     autograd as autograd,
+    fft as fft,
     func as func,
     interop as interop,
     linalg as linalg,
@@ -130,5 +131,5 @@ def __getattr__(name: str) -> object:
     raise _no_such_name(_sys.modules[__name__], name)
 
 
-for _module in (autograd, autograd.functional, autograd.graph, func, linalg, nn, nn.functional, optim, trajectory, utils):
+for _module in (autograd, autograd.functional, autograd.graph, fft, func, linalg, nn, nn.functional, optim, trajectory, utils):
     _suggest_names(_module)

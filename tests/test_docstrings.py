@@ -16,7 +16,9 @@ from gradlib.optim import lr_scheduler, swa_utils
 
 pytestmark = pytest.mark.host
 
-MODULES = (gradlib, gradlib.nn.functional, gradlib.nn.utils, gradlib.linalg, gradlib.func, gradlib.optim, lr_scheduler, swa_utils)
+MODULES = (
+    gradlib, gradlib.nn.functional, gradlib.nn.utils, gradlib.fft, gradlib.linalg, gradlib.func, gradlib.optim, lr_scheduler, swa_utils,
+)  # fmt: skip
 SECTIONS = ["Args", "Returns", "Raises", "Source", "Example"]
 BASES = {gradlib.optim.Optimizer, lr_scheduler.LRScheduler}
 

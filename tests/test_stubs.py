@@ -18,7 +18,7 @@ from tests.ops.case import as_tensors
 from tests.ops.test_table import CASES
 
 ROOT = Path(__file__).parent.parent
-FILES = ("gradlib/__init__.pyi", "gradlib/core/methods.pyi", "gradlib/linalg.pyi", "gradlib/nn/functional.pyi")
+FILES = ("gradlib/__init__.pyi", "gradlib/core/methods.pyi", "gradlib/linalg.pyi", "gradlib/nn/functional.pyi", "gradlib/fft.pyi")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_what_is_returned_is_what_is_declared(monkeypatch: pytest.MonkeyPatch) -
 
         return run
 
-    for module, file in ((gradlib, FILES[0]), (gradlib.linalg, FILES[2]), (gradlib.nn.functional, FILES[3])):
+    for module, file in ((gradlib, FILES[0]), (gradlib.linalg, FILES[2]), (gradlib.nn.functional, FILES[3]), (gradlib.fft, FILES[4])):
         for name in functions_of(file):
             monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
     rng = np.random.default_rng(0)

@@ -58,7 +58,7 @@ def _flat(x: Any) -> Any:
 
 @rule(
     "cumsum", "cumsum_from_end", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax", "log_softmax", "sort", "argsort", "topk",
-    "kthvalue", "median", "max", "min",
+    "kthvalue", "median", "max", "min", "fft_r2c", "fft_c2r", "fft_inner",
 )  # fmt: skip
 def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """What runs along one dimension; a row of no dimensions counts as having one."""
@@ -71,6 +71,13 @@ def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if isinstance(made, tuple):
         return tuple(each.reshape((level.size, *each.shape[2:])) for each in made)
     return made.reshape((level.size,))
+
+
+@rule("fft_c2c")
+def over_some(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """What runs over the dimensions it is given, which are counted from the front."""
+    given = named(op, args)
+    return perform(op, placed(op, args, input=given["input"].value, dim=tuple(d + 1 for d in given["dim"])))
 
 
 @rule("max_all", "min_all")

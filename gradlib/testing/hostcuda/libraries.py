@@ -1,4 +1,4 @@
-"""CUDA's libraries for CuPy on the CPU: cuBLAS and cuSOLVER on SciPy's LAPACK, cuRAND, and what the wheel holds of Thrust and CUB.
+"""CUDA's libraries for CuPy on the CPU: cuBLAS and cuSOLVER on SciPy's LAPACK, cuRAND, cuFFT, and what the wheel holds of Thrust and CUB.
 
 Which functions a library must have, and the name it is asked for by, are read from the module of CuPy that calls it. What is not written in
 C++ here fails with the library's own status "not supported" and a line on stderr that names the function.
@@ -17,8 +17,9 @@ from typing import Any
 
 from . import build, loader
 
-_SOURCES = {"cublas": "blas.cpp", "cusolver": "solver.cpp", "cusparse": "sparse.cpp", "curand": "rand.cpp"}
-_NOT_SUPPORTED = {"cublas": 15, "cusolver": 9, "cusparse": 10, "curand": 201}  # *_STATUS_NOT_SUPPORTED; cuRAND has LAUNCH_FAILURE at best
+_SOURCES = {"cublas": "blas.cpp", "cusolver": "solver.cpp", "cusparse": "sparse.cpp", "curand": "rand.cpp", "cufft": "fft.cpp"}
+_NOT_SUPPORTED = {"cublas": 15, "cusolver": 9, "cusparse": 10, "curand": 201, "cufft": 16}  # but cuRAND has LAUNCH_FAILURE at best
+_CALLED_BY = {"cufft": ("cupy", "cuda")}  # where the module of CuPy lies that calls the library; the others are in one folder
 _LAPACK = ("cublas", "cusolver")
 
 _ALGORITHMS = {  # the C++ functions by which two modules of CuPy reach their device code, and who takes their place
@@ -52,15 +53,16 @@ def wanted(name: str) -> tuple[str, list[str]]:
     """What a module of CuPy asks of its library.
 
     Args:
-        name: "cublas", "cusolver", "cusparse" or "curand".
+        name: "cublas", "cusolver", "cusparse", "curand" or "cufft".
 
     Returns:
         The library's soname, such as "libcublas.so.12", and the functions asked for, sorted.
     """
-    spec = importlib.util.find_spec("cupy_backends")
+    package, *folders = _CALLED_BY.get(name, ("cupy_backends", "cuda", "libs"))
+    spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("no module cupy_backends, which comes with CuPy: pip install cupy-cuda12x", name="cupy_backends")
-    (module,) = Path(spec.submodule_search_locations[0], "cuda", "libs").glob(f"{name}.*.so")
+        raise ModuleNotFoundError(f"no module {package}, which comes with CuPy: pip install cupy-cuda12x", name=package)
+    (module,) = Path(spec.submodule_search_locations[0], *folders).glob(f"{name}.*.so")
     listing = subprocess.run(["nm", "-D", "-u", str(module)], capture_output=True, text=True, check=True).stdout
     found = sorted(set(re.findall(rf"\b({name}\w+)@(\S+)", listing)))
     return found[0][1], [function for function, _ in found]
