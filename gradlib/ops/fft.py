@@ -48,7 +48,7 @@ def fft_c2c_op(xp: Namespace, input: Any, dim: tuple[int, ...], norm: str, forwa
 
 @op(
     "linear", complex="explicit",
-    input=lambda g, input_shape, dim, norm: fft_c2r_op(_inner_op(g, dim, input_shape[dim], 0.5), dim, _TURNED[norm], input_shape[dim]),
+    input=lambda g, input_shape, dim, norm: fft_c2r_op(fft_inner_op(g, dim, input_shape[dim], 0.5), dim, _TURNED[norm], input_shape[dim]),
 )  # fmt: skip
 def fft_r2c_op(xp: Namespace, input: Any, dim: int, norm: str) -> Any:
     """The half spectrum of real numbers along one dimension."""
@@ -58,7 +58,7 @@ def fft_r2c_op(xp: Namespace, input: Any, dim: int, norm: str) -> Any:
     return xp.fft.rfft(input, axis=dim, norm=norm).astype(dtype, copy=False)
 
 
-@op("linear", complex="explicit", input=lambda g, dim, norm, size: _inner_op(fft_r2c_op(g, dim, _TURNED[norm]), dim, size, 2))
+@op("linear", complex="explicit", input=lambda g, dim, norm, size: fft_inner_op(fft_r2c_op(g, dim, _TURNED[norm]), dim, size, 2))
 def fft_c2r_op(xp: Namespace, input: Any, dim: int, norm: str, size: int) -> Any:
     """The real numbers along one dimension whose half spectrum is the input's; imaginary parts of its real elements do not count."""
     dtype = dtypes.to_real(input.dtype)
@@ -67,8 +67,8 @@ def fft_c2r_op(xp: Namespace, input: Any, dim: int, norm: str, size: int) -> Any
     return xp.fft.irfft(input, size, axis=dim, norm=norm).astype(dtype, copy=False)
 
 
-@op("linear", complex="explicit", input=lambda g, dim, size, factor: _inner_op(g, dim, size, factor), name="fft_inner")
-def _inner_op(xp: Namespace, input: Any, dim: int, size: int, factor: float) -> Any:
+@op("linear", complex="explicit", input=lambda g, dim, size, factor: fft_inner_op(g, dim, size, factor))
+def fft_inner_op(xp: Namespace, input: Any, dim: int, size: int, factor: float) -> Any:
     """Times a factor where an element of the half spectrum of ``size`` numbers stands for its mirror image too: not at its real ends."""
     result = input.copy()
     result[part_at(dim, input.ndim, slice(1, (size + 1) // 2))] *= factor

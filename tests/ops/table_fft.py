@@ -80,5 +80,5 @@ CASES = [
     Case("fft_r2c", lambda a: fft.fft_r2c_op(a, 0, "backward"), normal((4, 2)), lambda a: spectrum(a, 0)[:3]),
     Case("fft_c2r", lambda a: fft.fft_c2r_op(a, 0, "forward", 4), normal((3, 2)), lambda a: spectrum(whole(a, 4, 0), 0, False).real,
          complex=True),
-    Case("fft_inner", lambda a: fft._inner_op(a, 1, 5, 2), normal((2, 3)), lambda a: a * [1, 2, 2], complex=True),
+    Case("fft_inner", lambda a: fft.fft_inner_op(a, 1, 5, 2), normal((2, 3)), lambda a: a * [1, 2, 2], complex=True),
 ]  # fmt: skip
