@@ -74,7 +74,7 @@ def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
         values, structure = flatten(made)
         places = spread(out_dims, structure)
         if places is None:
-            raise ValueError(f"{cls.__name__}.vmap returned an incompatible (output, out_dims): {structure} and {out_dims!r}")
+            raise RuntimeError(f"{cls.__name__}.vmap returned an incompatible (output, out_dims): {structure} and {out_dims!r}")
         moved = [v if d is None or not isinstance(v, Tensor) else v.movedim(d, 0) for v, d in zip(values, places, strict=True)]
     return unflatten([v if d is None else level.logical(v) for v, d in zip(moved, places, strict=True)], structure)
 

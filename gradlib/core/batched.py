@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradlib.backend import array as arrays, limits
+from gradlib.backend import array as arrays
 from gradlib.backend.array import Array
 from gradlib.backend.device import device
 from gradlib.core.modes import Interpreter, lower
@@ -158,10 +158,13 @@ class Batched(Tensor):
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.shape[dim]
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
-        if memory_format in (limits.channels_last, limits.channels_last_3d):
-            return super().is_contiguous(memory_format)
-        return self.value.is_contiguous(memory_format)
+    @Tensor.requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value != self.requires_grad:
+            raise RuntimeError(
+                "requires_grad of a Tensor that vmap batches over cannot be set: it would be set of the caller's. Set it outside vmap, or "
+                "use func.grad inside it"
+            )
 
     def want_grad(self, requires_grad: bool = True) -> Tensor:
         self.value.want_grad(requires_grad)

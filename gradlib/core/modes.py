@@ -214,9 +214,9 @@ class as_outside:
         thread_state.transforming, thread_state.since = self.before
 
 
-def refuse_differentiated(called: str) -> None:
-    """Refuse what a function that is being differentiated must not do, since its inputs are the transform's."""
-    if thread_state.since is not None:
+def refuse_in_transform(called: str) -> None:
+    """Refuse what a function that a transform runs must not do, since its inputs are the transform's or the caller's own."""
+    if thread_state.transforming:
         raise RuntimeError(
             f"You are attempting to call Tensor.{called}() (or perhaps using autograd.functional.* APIs) inside of a function being "
             "transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, "

@@ -20,7 +20,7 @@ from gradlib.backend.array import Array
 from gradlib.backend.device import device, device_of, resolve
 from gradlib.backend.names import missing_attribute
 from gradlib.backend.thread import call_users, kept_at_fork
-from gradlib.core.modes import global_state, next_seq, refuse_differentiated, thread_state
+from gradlib.core.modes import global_state, next_seq, refuse_in_transform, thread_state
 from gradlib.core.node import Born, Detached, Node, Output, RemovableHandle, TensorMeta, Version, add_hook, making
 from gradlib.core.writes import add
 
@@ -224,10 +224,10 @@ class Tensor(Methods):
 
         Returns: this tensor.
         Raises: RuntimeError for integers and bools, when switching it off for a tensor that an operation made, and inside a function that
-            ``func.grad``, ``jvp`` or their like differentiate.
+            ``vmap``, ``func.grad`` or their like run.
         Source: torch.Tensor.requires_grad_.
         """
-        refuse_differentiated("requires_grad_")
+        refuse_in_transform("requires_grad_")
         return self.want_grad(requires_grad)
 
     def want_grad(self, requires_grad: bool = True) -> Tensor:
@@ -362,7 +362,7 @@ class Tensor(Methods):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf tensor in ``.grad`` too. Source: torch.Tensor.retain_grad."""
-        refuse_differentiated("retain_grad")
+        refuse_in_transform("retain_grad")
         if self._node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if self.is_leaf or self.meta.retains_grad:

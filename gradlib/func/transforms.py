@@ -172,7 +172,7 @@ def _check_scalar(value: Any) -> None:
 
 def _tensors(made: Any, called: str) -> tuple[list[Tensor], Structure]:
     outputs, structure = flatten(made)
-    if not outputs:
+    if not outputs or made is None:
         raise RuntimeError(f"{called}: Expected f to be a function that has non-empty output (got {made!r})")
     for value in outputs:
         if not isinstance(value, Tensor):

@@ -293,6 +293,7 @@ def log10(xp: Any, input: Any) -> Any:
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * (1 - out)))
+@in_single
 def sigmoid(xp: Any, input: Any) -> Any:
     """1 / (1 + exp(-x)) of each element, exact in both tails.
 

@@ -395,7 +395,8 @@ def binary_cross_entropy_with_logits_op(xp: Namespace, input: Any, target: Any, 
     if not dtypes.is_floating_point(input.dtype):
         raise NotImplementedError(f"binary_cross_entropy_with_logits is not implemented for {input.dtype}; convert it with .float()")
     missed = xp.log1p(xp.exp(-xp.absolute(input))) + xp.maximum(-input, 0)  # the loss of a yes
-    return (1 - target) * input + (missed if pos_weight is None else (1 + (pos_weight - 1) * target) * missed)
+    loss = (1 - target) * input + (missed if pos_weight is None else (1 + (pos_weight - 1) * target) * missed)
+    return loss.astype(input.dtype, copy=False)  # NumPy 2.0 makes float32 of a bfloat16 and an int
 
 
 @composite(method=False)

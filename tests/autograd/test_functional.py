@@ -178,10 +178,6 @@ class TestMatrices:
             getattr(functional, name)(cubes, x, create_graph=create)
             assert not x.requires_grad
 
-    def test_under_vmap(self) -> None:
-        x = drawn(4, 3)
-        same(gradlib.vmap(lambda r: hessian(cubes, r, vectorize=True))(x), gradlib.diag_embed(6 * x))
-
 
 class TestManyCotangents:
     def test_grad_of_batched_cotangents(self) -> None:

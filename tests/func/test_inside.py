@@ -62,6 +62,21 @@ class TestGraphsOfItsOwn:
             transform(f)
         assert gradlib.ones(3).requires_grad_().requires_grad  # outside it is as before
 
+    def test_rows_of_vmap_are_the_callers(self) -> None:
+        """That a row requires a gradient would be said of the caller's tensor."""
+        x = gradlib.ones(2, 3)
+        for own in (lambda r: r.requires_grad_(), lambda r: r.detach().requires_grad_(), lambda r: functional.jacobian(gradlib.sin, r)):
+            with pytest.raises(RuntimeError, match=r"attempting to call Tensor.requires_grad_\(\) "):
+                vmap(own)(x)
+
+        def set_it(row: Tensor) -> Tensor:
+            row.requires_grad = True
+            return row
+
+        with pytest.raises(RuntimeError, match="would be set of the caller's"):
+            vmap(set_it)(x)
+        assert not x.requires_grad
+
     def test_backward_and_retain_grad(self, transform: Callable[[Any], Any]) -> None:
         for each in (transform, mapped):
             with pytest.raises(RuntimeError, match=r"backward\(\) called inside a functorch transform"):

@@ -214,6 +214,7 @@ class TestProducts:
             (lambda: vjp(lambda x: x, x)[1](y), "Mismatch in shape"),
             (lambda: vjp(lambda x: 3, x), "to return only tensors"),
             (lambda: vjp(lambda x: (), x), "non-empty output"),
+            (lambda: vjp(lambda x: None, x), "non-empty output"),
         ):
             with pytest.raises(RuntimeError, match=says):
                 call()

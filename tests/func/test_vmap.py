@@ -294,6 +294,11 @@ class TestWrites:
         same(vmap(grad(f))(x), gradlib.stack([grad(f)(row) for row in x]))
 
 
+def test_a_row_is_contiguous_where_its_own_elements_are() -> None:
+    assert vmap(vmap(lambda r: r if r.is_contiguous() else -r), in_dims=1)(gradlib.ones(3, 2, 5)).sum() == 30
+    assert vmap(lambda r: r if r.is_contiguous() else -r, in_dims=1)(gradlib.ones(3, 2, 5)).sum() == -30
+
+
 class TestStrides:
     """``as_strided`` of a row reads the row's own memory alone."""
 
