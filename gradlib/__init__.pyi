@@ -233,6 +233,7 @@ def adjoint(input: Tensor) -> Tensor:
 
     Args:
         input: (..., m, n), any dtype.
+    Raises: RuntimeError for a vector.
     Source: torch.adjoint.
     Example:
         >>> gradlib.adjoint(gradlib.tensor([[1 + 2j, 3j]]))
@@ -257,8 +258,10 @@ def all(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out:
 def all(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-    """Whether every pair of elements is close; arguments as for ``isclose``.
+    """Whether every pair of elements is close: ``isclose`` everywhere.
 
+    Args:
+        input, other, rtol, atol, equal_nan: as for ``isclose``.
     Source: torch.allclose.
     Example:
         >>> gradlib.allclose(gradlib.tensor([1.0]), gradlib.tensor([1.0 + 1e-7]))
@@ -343,8 +346,10 @@ def arange(start: Any, end: Tensor | None = None, step: Any = 1, *, dtype: _DTyp
     """Numbers from start (0 when only end is given) up to but not including end, step apart.
 
     Args:
+        start, end, step: numbers; step is 1 when left out.
         dtype: defaults to int64 when all three are integers, else to the default dtype.
-    Raises: RuntimeError for a step of 0 or of the wrong sign.
+        device, requires_grad: as in ``tensor``.
+    Raises: RuntimeError for a step of 0 or of the wrong sign, and for infinite ends; NotImplementedError for bool and complex dtypes.
     Source: torch.arange.
     Example:
         >>> gradlib.arange(1, 2, 0.25)
@@ -693,7 +698,8 @@ def bernoulli(input: Tensor, p: _float | None = None, *, generator: Generator | 
         input: any shape; the chance of a 1 for each element, between 0 and 1.
         p: one chance for all in its place.
         generator: where the numbers come from.
-    Raises: RuntimeError for probabilities outside [0, 1]; not looked at on a CUDA device.
+    Raises: RuntimeError for probabilities outside [0, 1], which are not looked at on a CUDA device; NotImplementedError for an input that
+        is no float, where it has to give them.
     Source: torch.bernoulli.
     Example:
         >>> gradlib.bernoulli(gradlib.tensor([0.0, 1.0]))
@@ -774,6 +780,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     Args:
         input: (B, n, m).
         mat2: (B, m, p), of the same dtype.
+    Raises: RuntimeError for batches of different sizes, and for other shapes and dtypes.
     Source: torch.bmm.
     Example:
         >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
@@ -797,6 +804,8 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
 
     Args:
         tensors: any shapes that broadcast together, and any dtypes.
+    Returns: a tuple of them, in the order given; views that share memory with what they were made of.
+    Raises: RuntimeError for shapes that do not broadcast together.
     Source: torch.broadcast_tensors.
     Example:
         >>> gradlib.broadcast_tensors(gradlib.tensor([1, 2]), gradlib.tensor([[3], [4]]))[0]
@@ -822,6 +831,8 @@ def bucketize(input: _Operand, boundaries: Tensor, *, out_int32: _bool = False, 
 
     Args:
         input: any shape, or a number.
+        boundaries: (n,), ascending.
+        out_int32: give int32 instead of int64.
         right: whether a value equal to a boundary falls into the interval above it.
     Raises: RuntimeError for boundaries that are no vector.
     Source: torch.bucketize.
@@ -836,7 +847,8 @@ def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) 
 
     Args:
         tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
-    Raises: RuntimeError for sizes that do not match, or 0-d tensors.
+        dim: the dimension along which they are joined.
+    Raises: RuntimeError for sizes that do not match, or 0-d tensors; ValueError for no tensors.
     Source: torch.cat.
     Example:
         >>> gradlib.cat([gradlib.tensor([1, 2]), gradlib.tensor([3])])
@@ -856,7 +868,7 @@ def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: _str = 'use_mm_
             digits where points are close: "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist" or, for more than 25 points,
             "use_mm_for_euclid_dist_if_necessary".
     Returns: (..., n, m).
-    Raises: RuntimeError for another p, for shapes and dtypes that do not fit.
+    Raises: RuntimeError for another p, for shapes and dtypes that do not fit; ValueError for another compute_mode.
     Source: torch.cdist.
     Example:
         >>> gradlib.cdist(gradlib.tensor([[0.0, 0.0]]), gradlib.tensor([[3.0, 4.0]]))
@@ -885,6 +897,8 @@ def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         input: any shape and dtype.
         chunks: how many; fewer come where the size does not allow it.
         dim: the dimension that is cut.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a tensor without dimensions and for fewer chunks than one.
     Source: torch.chunk.
     Example:
         >>> gradlib.chunk(gradlib.arange(5), 2)
@@ -997,7 +1011,8 @@ def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = Non
 
     Args:
         tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
-    Raises: RuntimeError for sizes that do not match, or 0-d tensors.
+        dim: the dimension along which they are joined.
+    Raises: RuntimeError for sizes that do not match, or 0-d tensors; ValueError for no tensors.
     Source: torch.cat.
     Example:
         >>> gradlib.cat([gradlib.tensor([1, 2]), gradlib.tensor([3])])
@@ -1012,7 +1027,8 @@ def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None 
 
     Args:
         tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
-    Raises: RuntimeError for sizes that do not match, or 0-d tensors.
+        dim: the dimension along which they are joined.
+    Raises: RuntimeError for sizes that do not match, or 0-d tensors; ValueError for no tensors.
     Source: torch.cat.
     Example:
         >>> gradlib.cat([gradlib.tensor([1, 2]), gradlib.tensor([3])])
@@ -1111,6 +1127,7 @@ def cummax(input: Tensor, dim: _int, *, out: Tensor | None = None) -> _Cummax:
 
     Args:
         input: any shape, real dtype.
+        dim: the dimension along which the maximum runs.
     Returns: the named tuple (values, indices), indices of dtype int64; NaN, once met, stays.
     Source: torch.cummax.
     Example:
@@ -1200,6 +1217,7 @@ def diag(input: Tensor, diagonal: _int = 0) -> Tensor:
     Args:
         input: (n,) or (n, m), any dtype.
         diagonal: 0 for the main diagonal, positive above it, negative below.
+    Raises: RuntimeError for other numbers of dimensions than one or two.
     Source: torch.diag.
     Example:
         >>> gradlib.diag(gradlib.tensor([1, 2]))
@@ -1225,6 +1243,7 @@ def diagonal(input: Tensor, offset: Any = 0, dim1: Any = 0, dim2: Any = 1, *, ou
 
     Args:
         offset: 0 for the main diagonal, positive above it, negative below.
+        dim1, dim2: the dimensions of the matrix whose diagonal is taken.
     Raises: RuntimeError when the two dimensions are the same one.
     Source: torch.diagonal.
     Example:
@@ -1238,6 +1257,8 @@ def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = No
 
     Args:
         input: one dimension or more.
+        n: how often.
+        dim: the dimension whose neighbours are taken.
         prepend, append: put before and after the input first; same number of dimensions.
     Raises: RuntimeError for a 0-d input and for a negative n.
     Source: torch.diff.
@@ -1252,6 +1273,7 @@ def div(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None, ou
     """Each element of input divided by that of other.
 
     Args:
+        input, other: numbers or tensors that broadcast together.
         rounding_mode: None for the quotient (integers give floats); "trunc" rounds it to zero, "floor" down, both keep integers.
     Raises: RuntimeError for another mode, and for integers divided by zero under one.
     Source: torch.div.
@@ -1264,6 +1286,7 @@ def divide(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None,
     """Each element of input divided by that of other.
 
     Args:
+        input, other: numbers or tensors that broadcast together.
         rounding_mode: None for the quotient (integers give floats); "trunc" rounds it to zero, "floor" down, both keep integers.
     Raises: RuntimeError for another mode, and for integers divided by zero under one.
     Source: torch.div.
@@ -1276,8 +1299,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Sum of the products of two vectors; complex ones are not conjugated.
 
     Args:
-        input: (n,), any dtype.
-        other: (n,), of the same dtype.
+        input, tensor: (n,), any dtype, the same.
     Source: torch.dot.
     Example:
         >>> gradlib.dot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
@@ -1288,7 +1310,10 @@ def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bo
     """Each element set to 0 with probability p, the others divided by 1 - p; the input itself outside training.
 
     Args:
+        input: any shape, float or complex.
         p: the probability, from 0 to 1.
+        training: whether anything is dropped at all.
+        inplace: write the result into input.
     Raises: ValueError for another p.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
     Example:
@@ -1302,6 +1327,8 @@ def dsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
     Args:
         input: any dtype.
         indices_or_sections: how many equal parts, or the places where parts begin.
+    Returns: a tuple of views.
+    Raises: RuntimeError for fewer than three dimensions, and for parts that would not be equal.
     Source: torch.dsplit.
     Example:
         >>> [part.shape for part in gradlib.dsplit(gradlib.zeros(1, 1, 4), 2)]
@@ -1431,6 +1458,7 @@ def expand(input: Tensor, shape: _Shape, *, out: Tensor | None = None) -> Tensor
     """Dimensions of size 1 stretched to a larger size, and new ones put in front, without using memory.
 
     Args:
+        input: any shape and dtype.
         shape: the wanted sizes; -1 keeps a size.
     Raises: RuntimeError for a size that is neither 1 nor the wanted one.
     Source: torch.Tensor.expand.
@@ -1473,6 +1501,7 @@ def eye(n: _int, m: _int | None = None, *, dtype: _DType | None = None, device: 
     Args:
         n, m: the numbers of rows and of columns; m is n when left out.
         dtype, device, requires_grad: as in ``tensor``.
+    Raises: RuntimeError for a negative number of rows or columns.
     Source: torch.eye.
     Example:
         >>> gradlib.eye(2)
@@ -1486,6 +1515,7 @@ def fill(input: Tensor, value: _Operand, *, out: Tensor | None = None) -> Tensor
     Args:
         input: any shape and dtype.
         value: a number or a tensor without dimensions.
+    Raises: RuntimeError for a value with dimensions.
     Source: torch.fill.
     Example:
         >>> gradlib.fill(gradlib.zeros(2), 3)
@@ -1734,6 +1764,8 @@ def hsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
     Args:
         input: any dtype.
         indices_or_sections: how many equal parts, or the places where parts begin.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a tensor without dimensions, and for parts that would not be equal.
     Source: torch.hsplit.
     Example:
         >>> gradlib.hsplit(gradlib.arange(4), 2)
@@ -1809,6 +1841,9 @@ def index_fill(input: Tensor, dim: _int, index: Tensor, value: _Operand) -> Tens
     """One value at the slices ``index`` (a vector of integers) along ``dim``.
 
     Args:
+        input: any shape and dtype.
+        dim: the dimension along which index counts.
+        index: (n,), integers.
         value: a number, or a 0-d tensor.
     Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside.
     Source: torch.Tensor.index_fill.
@@ -1827,7 +1862,8 @@ def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ..
         indices: a tuple or list of integer tensors or masks for the leading dimensions.
         values: a tensor of input's dtype that broadcasts to ``input[indices]``.
         accumulate: add instead of replace.
-    Raises: RuntimeError for a dtype or shape that does not fit, IndexError (on the CPU) for places outside.
+    Raises: RuntimeError for a dtype or shape that does not fit; IndexError (on the CPU) for places outside; TypeError for indices that are
+        no tuple or list.
     Source: torch.Tensor.index_put_.
     Example:
         >>> gradlib.index_put(gradlib.zeros(3), (gradlib.tensor([0, 2]),), gradlib.tensor([1.0, 2.0]))
@@ -1982,6 +2018,7 @@ def isclose(input: Tensor, other: _Operand, rtol: _float | None = 1e-05, atol: _
     """Whether |input - other| <= atol + rtol * |other| for each pair; equal infinities are close.
 
     Args:
+        input, other: tensors of one dtype that broadcast together.
         rtol, atol: relative and absolute tolerance, not negative.
         equal_nan: count NaN as close to NaN.
     Raises: RuntimeError for a negative tolerance.
@@ -2010,6 +2047,7 @@ def isin(elements: Tensor, test_elements: _Operand, *, assume_unique: _bool = Fa
         assume_unique: neither holds a value twice; taken as advice.
         invert: whether each element is none of them.
     Returns: bool, of the shape of ``elements``.
+    Raises: TypeError for two numbers.
     Source: torch.isin.
     Example:
         >>> gradlib.isin(gradlib.tensor([1, 2, 3]), gradlib.tensor([2, 5]))
@@ -2055,6 +2093,8 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, 
 
     Args:
         input: any shape, integer or real float dtype; NaN counts as largest.
+        k: which, from 1.
+        dim: the dimension that is searched.
         keepdim: leave the dimension with size 1.
     Returns: the named tuple (values, indices), indices of dtype int64.
     Raises: RuntimeError for a k out of range.
@@ -2081,6 +2121,7 @@ def lerp(input: Tensor, end: _Operand, weight: _Operand, *, out: Tensor | None =
     """input + weight * (end - input), exactly end for the weight 1.
 
     Args:
+        input, end: tensors of one dtype, float or complex, that broadcast together.
         weight: a number or a tensor that broadcasts with the others.
     Source: torch.lerp.
     Example:
@@ -2181,8 +2222,10 @@ def log_(input: Tensor) -> Tensor:
 
 @overload
 def log_softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there.
+    """Logarithm of ``softmax``, accurate also where that is tiny.
 
+    Args:
+        input, dim, dtype: as for ``softmax``.
     Source: torch.log_softmax.
     Example:
         >>> gradlib.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)
@@ -2208,6 +2251,7 @@ def logcumsumexp(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None)
 
     Args:
         input: any shape, float or complex dtype.
+        dim: the dimension along which the sum runs.
     Raises: NotImplementedError for integers and bools.
     Source: torch.logcumsumexp.
     Example:
@@ -2308,6 +2352,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: _Operand, *, out: Tensor | N
         input: any tensor.
         mask: bool; broadcasts with input.
         value: a number or a 0-d tensor; it takes input's dtype.
+    Raises: TypeError for a mask that is not of dtype bool; RuntimeError for a value with dimensions, or a complex one for real elements.
     Source: torch.Tensor.masked_fill.
     Example:
         >>> gradlib.masked_fill(gradlib.tensor([1, 2, 3]), gradlib.tensor([True, False, True]), 0)
@@ -2427,6 +2472,7 @@ def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: any shape, integer or real float dtype.
+        dim: the dimension that is searched; all when left out.
         keepdim: leave the dimension with size 1.
     Returns: a 0-d tensor (whose gradient goes in equal parts to all elements of that value), or the named tuple (values, indices).
     Source: torch.median.
@@ -2445,6 +2491,8 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: _str = 'ij') -> tupl
     Args:
         tensors: vectors or numbers of one dtype.
         indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
+    Returns: a tuple with one tensor of the grid's shape for each vector.
+    Raises: RuntimeError for no vectors, tensors of more than one dimension, several dtypes, or another indexing.
     Source: torch.meshgrid.
     Example:
         >>> rows, columns = gradlib.meshgrid(gradlib.arange(2), gradlib.arange(3), indexing="ij")
@@ -2539,6 +2587,7 @@ def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *,
         input: weights, not negative and not all zero, of shape (n,) or (rows, n).
         num_samples: how many positions to draw for each row.
         replacement: whether one may come more than once.
+        generator: where the numbers come from; the device's default one when left out.
     Returns: int64 positions of shape (num_samples,) or (rows, num_samples).
     Raises: RuntimeError for weights (not looked at on a CUDA device) or a number of samples that make no sense.
     Source: torch.multinomial.
@@ -2608,6 +2657,7 @@ def nansum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtyp
     Args:
         input: any shape; float (nansum: integers too).
         dim, keepdim, dtype: as in ``sum``.
+    Raises: RuntimeError for complex dtypes.
     Source: torch.nansum.
     Example:
         >>> gradlib.nansum(gradlib.tensor([1.0, gradlib.nan, 3.0]))
@@ -2621,7 +2671,9 @@ def narrow(input: Tensor, dim: _int, start: _int | Tensor, length: _int) -> Tens
     """The elements start to start + length - 1 along a dimension, as a view.
 
     Args:
+        dim: the dimension that is cut.
         start: where to begin; negative numbers count from the end; a 0-d integer tensor is read.
+        length: how many elements.
     Raises: IndexError or RuntimeError for a slice that is not within the tensor.
     Source: torch.narrow.
     Example:
@@ -2709,6 +2761,8 @@ def normal(mean: Any, std: Any = 1.0, size: _Shape | None = None, *, generator: 
     Args:
         mean, std: numbers, or Tensors that broadcast together and give the shape.
         size: the shape, when both are numbers.
+        generator: where the numbers come from; the device's default one when left out.
+        dtype, device: when both are numbers, as for ``randn``.
     Raises: RuntimeError for a negative standard deviation.
     Source: torch.normal.
     Example:
@@ -2793,7 +2847,8 @@ def pinverse(input: Tensor, rcond: _float = 1e-15) -> Tensor:
     """``linalg.pinv`` with an rtol of 1e-15.
 
     Args:
-        input: (..., n, n), or (..., m, n) for ``pinverse``; float or complex.
+        input: (..., m, n), float or complex.
+        rcond: the rtol, where another is wanted.
     Source: torch.pinverse.
     Example:
         >>> gradlib.pinverse(gradlib.tensor([[2.0], [0.0]]))
@@ -2845,6 +2900,7 @@ def rand(*size: _Shape, generator: Generator | None = None, dtype: _DType | None
 
     Args:
         size: the shape, as numbers or as a tuple.
+        generator: where the numbers come from; the device's default one when left out.
         dtype: the default float dtype when left out.
         device, requires_grad: as in ``tensor``.
     Source: torch.rand.
@@ -2871,7 +2927,10 @@ def randint(low: _int, high: Any = None, size: _Shape | None = None, *, generato
 
     Args:
         low, high: ``randint(high, size)`` or ``randint(low, high, size)``.
+        size: the shape, as a tuple.
+        generator: where the numbers come from; the device's default one when left out.
         dtype: int64 when left out.
+        device, requires_grad: as in ``tensor``.
     Raises: RuntimeError unless low < high.
     Source: torch.randint.
     Example:
@@ -2885,6 +2944,7 @@ def randint_like(input: Tensor, low: _int, high: _int | None = None, *, generato
     Args:
         input: the tensor whose shape, dtype and device are taken.
         low, high: numbers are at least low and less than high; one number is high, and low is 0.
+        generator: where the numbers come from; the device's default one when left out.
         dtype, device, requires_grad: what shall differ, as in ``tensor``.
     Source: torch.randint_like.
     Example:
@@ -2897,6 +2957,7 @@ def randn(*size: _Shape, generator: Generator | None = None, dtype: _DType | Non
 
     Args:
         size: the shape, as numbers or as a tuple.
+        generator: where the numbers come from; the device's default one when left out.
         dtype: the default float dtype when left out.
         device, requires_grad: as in ``tensor``.
     Source: torch.randn.
@@ -3067,6 +3128,7 @@ def roll(input: Tensor, shifts: _Shape, dims: _Dims | None = None, *, out: Tenso
     Args:
         shifts: how far, one number or one for each of dims.
         dims: along which; the flattened tensor when left out.
+    Raises: RuntimeError unless shifts and dims are equally many; IndexError for a dimension that the tensor does not have.
     Source: torch.roll.
     Example:
         >>> gradlib.roll(gradlib.tensor([1, 2, 3]), 1)
@@ -3080,6 +3142,7 @@ def rot90(input: Tensor, k: _int = 1, dims: _Shape = ...) -> Tensor:
         input: at least 2 dimensions.
         k: how many quarter turns.
         dims: the plane, from the first dimension to the second.
+    Raises: RuntimeError for an input of fewer dimensions, and unless dims are two different ones.
     Source: torch.rot90.
     Example:
         >>> gradlib.rot90(gradlib.tensor([[1, 2], [3, 4]]))
@@ -3093,6 +3156,7 @@ def round(input: Tensor, decimals: Any = 0, *, out: Tensor | None = None) -> Ten
     Args:
         input: any shape; integer or float.
         decimals: how many places are kept behind the point; 0 for integers.
+    Raises: NotImplementedError for integers with decimals.
     Source: torch.round.
     Example:
         >>> gradlib.round(gradlib.tensor([0.5, 1.5, 2.345]), decimals=2)
@@ -3176,7 +3240,7 @@ def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         dim: the dimension along which index counts.
         index: integers from 0, of input's rank, in no other dimension larger than input, in none larger than src.
         src: what to add, of input's dtype.
-    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside; TypeError for a src that is no Tensor.
     Source: torch.scatter_add.
     Example:
         >>> gradlib.scatter_add(gradlib.zeros(3), 0, gradlib.tensor([0, 0, 2]), gradlib.tensor([1.0, 2.0, 3.0]))
@@ -3191,7 +3255,8 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
         input, dim, index, src: as for ``scatter_add``.
         reduce: "sum", "prod", "mean", "amax" or "amin".
         include_self: whether input's element takes part where src writes; elsewhere it stays in any case.
-    Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside; TypeError for a
+        src that is no Tensor.
     Source: torch.scatter_reduce; the gradients of amax and amin are shared evenly among equals.
     Example:
         >>> gradlib.scatter_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0, 1]), gradlib.tensor([2.0, 3.0, 4.0]), "prod")
@@ -3334,6 +3399,7 @@ def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool
 
     Args:
         input: any shape, real dtype; NaN comes last (first when descending).
+        dim: the dimension along which elements are ordered.
         descending: largest first.
         stable: equal elements keep their order; they do in any case.
     Returns: the named tuple (values, indices), indices of dtype int64.
@@ -3352,7 +3418,11 @@ def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _i
     """Consecutive slices along a dimension, as views.
 
     Args:
+        tensor: any shape and dtype.
         split_size_or_sections: the size of every slice (the last one may be smaller), or a list of sizes.
+        dim: the dimension that is cut.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a tensor without dimensions, a size that is negative or 0, and sizes that do not add up to the dimension's.
     Source: torch.split.
     Example:
         >>> gradlib.split(gradlib.arange(5), 2)
@@ -3369,7 +3439,8 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: _Dims | None = 0, *, 
         input: any shape and dtype.
         split_sizes: the sizes, which add up to the dimension's.
         dim: the dimension that is cut.
-    Raises: RuntimeError unless the sizes add up to the dimension's.
+    Returns: a tuple of views.
+    Raises: RuntimeError unless the sizes are not negative and add up to the dimension's, and for a tensor without dimensions.
     Source: torch.split_with_sizes.
     Example:
         >>> gradlib.split_with_sizes(gradlib.arange(3), (1, 2))
@@ -3440,8 +3511,11 @@ def stack(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None = Non
 
 @overload
 def std(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
-    """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient.
+    """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient.
 
+    Args:
+        input, dim, unbiased, keepdim, correction: as for ``var``.
+    Raises: as ``var``.
     Source: torch.std.
     Example:
         >>> gradlib.std(gradlib.tensor([1.0, 2.0, 3.0]))
@@ -3452,8 +3526,12 @@ def std(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = No
 
 @overload
 def std_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
-    """The pair (``std``, ``mean``). Arguments as for ``var``.
+    """The standard deviation and the mean over ``dim``.
 
+    Args:
+        input, dim, unbiased, keepdim, correction: as for ``var``.
+    Returns: the pair (``std``, ``mean``).
+    Raises: as ``var``.
     Source: torch.std_mean.
     Example:
         >>> gradlib.std_mean(gradlib.tensor([1.0, 2.0, 3.0]))
@@ -3622,6 +3700,9 @@ def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Ten
 
     Args:
         indices_or_sections: a list of positions, or the number of slices; an integer Tensor is read as either.
+        dim: the dimension that is cut.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a tensor without dimensions and for fewer slices than one.
     Source: torch.tensor_split.
     Example:
         >>> gradlib.tensor_split(gradlib.arange(5), 2)
@@ -3708,7 +3789,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, d
         y: the samples, one dimension or more.
         x: where they were taken: (n,) or a shape that broadcasts with y's.
         dx: their distance, when x is not given; 1 unless said.
-    Raises: RuntimeError for bools, for x and dx at once, for an x of another length.
+        dim: the dimension along which the samples follow each other.
+    Raises: RuntimeError for bools and for an x of another length; TypeError for x and dx at once.
     Source: torch.trapezoid.
     Example:
         >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
@@ -3725,7 +3807,8 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: 
         y: the samples, one dimension or more.
         x: where they were taken: (n,) or a shape that broadcasts with y's.
         dx: their distance, when x is not given; 1 unless said.
-    Raises: RuntimeError for bools, for x and dx at once, for an x of another length.
+        dim: the dimension along which the samples follow each other.
+    Raises: RuntimeError for bools and for an x of another length; TypeError for x and dx at once.
     Source: torch.trapezoid.
     Example:
         >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
@@ -3822,6 +3905,8 @@ def unbind(input: Tensor, dim: _int = 0, *, out: Tensor | None = None) -> tuple[
     Args:
         input: any shape and dtype.
         dim: the dimension that goes.
+    Returns: a tuple of views, one dimension smaller.
+    Raises: IndexError for a tensor without dimensions.
     Source: torch.unbind.
     Example:
         >>> gradlib.unbind(gradlib.tensor([[1, 2], [3, 4]]))
@@ -3951,8 +4036,12 @@ def var(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = No
 
 @overload
 def var_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
-    """The pair (``var``, ``mean``). Arguments as for ``var``.
+    """The variance and the mean over ``dim``.
 
+    Args:
+        input, dim, unbiased, keepdim, correction: as for ``var``.
+    Returns: the pair (``var``, ``mean``).
+    Raises: as ``var``.
     Source: torch.var_mean.
     Example:
         >>> gradlib.var_mean(gradlib.tensor([1.0, 2.0, 3.0]))
@@ -4016,6 +4105,8 @@ def vsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
     Args:
         input: any dtype.
         indices_or_sections: how many equal parts, or the places where parts begin.
+    Returns: a tuple of views.
+    Raises: RuntimeError for fewer than two dimensions, and for parts that would not be equal.
     Source: torch.vsplit.
     Example:
         >>> gradlib.vsplit(gradlib.tensor([[1, 2], [3, 4]]), 2)

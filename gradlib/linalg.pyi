@@ -99,8 +99,12 @@ def eigh(A: Tensor, UPLO: _str = 'L') -> _Eigh:
     """
 
 def eigvalsh(A: Tensor, UPLO: _str = 'L') -> Tensor:
-    """The eigenvalues of Hermitian matrices, ascending. Arguments as for ``eigh``.
+    """The eigenvalues of Hermitian matrices, ascending.
 
+    Args:
+        A, UPLO: as for ``eigh``.
+    Returns: (..., n), real.
+    Raises: as ``eigh``.
     Source: torch.linalg.eigvalsh.
     Example:
         >>> gradlib.linalg.eigvalsh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]]))

@@ -1,10 +1,24 @@
-"""The documentation of public functions: sections in one order, and an example that runs."""
+"""The documentation of public functions and classes: what it must say, its sections in one order, and an example that runs.
+
+What must stand there follows from the code, so that nothing is said for form's sake:
+
+- the first line is a sentence, and says what the function gives;
+- Args names every parameter, or says whose they are ("as for ``NAME``"). ``input`` may go without saying, and ``out=``, which all have;
+- Returns stands where there are several results, since the first line speaks of one;
+- Raises names what the function itself raises;
+- Source names whose rules it follows, unless it is gradlib's own idea;
+- Example runs, and prints what it says.
+"""
 
 from __future__ import annotations
 
+import ast
 import doctest
+import importlib
 import inspect
 import re
+import textwrap
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,25 +26,36 @@ import numpy
 import pytest
 
 import gradlib
-from gradlib.optim import lr_scheduler, swa_utils
+from tests.profiler import files
 
 pytestmark = pytest.mark.host
 
-MODULES = (
-    gradlib, gradlib.nn.functional, gradlib.nn.utils, gradlib.fft, gradlib.linalg, gradlib.func, gradlib.optim, lr_scheduler, swa_utils,
+MODULES = tuple(
+    importlib.import_module(f"gradlib{name}")
+    for name in (
+        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".func", ".optim", ".optim.lr_scheduler", ".optim.swa_utils", ".autograd",
+        ".autograd.forward_ad", ".autograd.function", ".autograd.functional", ".autograd.graph", ".autograd.profiler", ".trajectory",
+        ".utils", ".utils.checkpoint",
+    )
 )  # fmt: skip
-SECTIONS = ["Args", "Returns", "Raises", "Source", "Example"]
-BASES = {gradlib.optim.Optimizer, lr_scheduler.LRScheduler}
+"""``gradlib.testing.hostcuda`` is not among them: its functions work only in a process where it was put beneath CuPy."""
 
+SECTIONS = ["Args", "Attributes", "Returns", "Raises", "Source", "Example"]
 
-def belongs(module: ModuleType, name: str, value: Any) -> bool:
-    """Whether a name is one of the module's public functions (or of its classes, where it offers classes)."""
-    if name.startswith("_") or value in BASES:
-        return False
-    if inspect.isclass(value):
-        return module in (gradlib.optim, lr_scheduler, swa_utils) and value.__module__.startswith("gradlib.optim.")
-    own = module.__name__ if module in (gradlib.nn.utils, lr_scheduler, swa_utils) else "gradlib."
-    return inspect.isfunction(value) and value.__module__.startswith(own) and name in getattr(module, "__all__", [name])
+BASES = {
+    "gradlib.optim.Optimizer", "gradlib.optim.lr_scheduler.LRScheduler", "gradlib.autograd.function.BackwardCFunction",
+    "gradlib.autograd.function.FunctionCtx", "gradlib.autograd.function.FunctionMeta", "gradlib.autograd.function.InplaceFunction",
+}  # fmt: skip
+"""Classes that a program names but does not call: the examples of those built on them show their use."""
+
+OWN = {
+    "gradlib.DamagedFile", "gradlib.autograd.profiler.load_nsys", "gradlib.utils.graphviz",
+    "gradlib.utils.print_graph", "gradlib.trajectory.JointLimits", "gradlib.trajectory.JointState", "gradlib.trajectory.JointTrajectory",
+}  # fmt: skip
+"""What follows nobody's rules."""
+
+UNSAID = {"input", "out", "put", "self", "cls", "xp"}
+"""Parameters that need no line: the tensor that a method belongs to, what every operation takes, and what only gradlib itself passes."""
 
 
 def is_written_in_place(name: str) -> bool:
@@ -38,13 +63,21 @@ def is_written_in_place(name: str) -> bool:
     return name.endswith("_") and hasattr(gradlib.Tensor, name)
 
 
+def offered(module: ModuleType) -> dict[str, Any]:
+    """The functions and classes of gradlib that a module offers."""
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    values = {name: getattr(module, name) for name in names if not is_written_in_place(name)}
+    own = {name: value for name, value in values.items() if inspect.isfunction(value) or inspect.isclass(value)}
+    return {name: value for name, value in own.items() if value.__module__.startswith("gradlib")}
+
+
 def public() -> dict[str, Any]:
-    """Every public function by its first name; aliases, whose documentation is the same, are left out."""
+    """Every public function and class by its first name; aliases, whose documentation is the same, are left out."""
     found: dict[str, Any] = {}
     seen: set[str] = set()
     for module in MODULES:
-        for name, value in vars(module).items():
-            if belongs(module, name, value) and not is_written_in_place(name) and value.__doc__ not in seen:
+        for name, value in offered(module).items():
+            if f"{module.__name__}.{name}" not in BASES and value.__doc__ not in seen:
                 found[f"{module.__name__}.{name}"] = value
                 seen.add(value.__doc__ or name)
     return found
@@ -57,15 +90,38 @@ def documented(name: str) -> str:
     return inspect.getdoc(PUBLIC[name]) or ""
 
 
+def section(name: str, title: str) -> str:
+    """The text of a section, empty where there is none."""
+    found = re.search(rf"^{title}:(.*?)(?=^\w+:|\Z)", documented(name), re.M | re.S)
+    return found[1] if found else ""
+
+
+def declared(name: str) -> ast.FunctionDef:
+    """The definition of a function as it is written: an operation's value, without what decorators put around it."""
+    function = inspect.unwrap(PUBLIC[name])
+    function = inspect.unwrap(function.op.value) if hasattr(function, "op") else function
+    (found,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(found, ast.FunctionDef), name
+    return found
+
+
+FUNCTIONS = [name for name, value in PUBLIC.items() if inspect.isfunction(value)]
+
+
 def test_every_public_function_is_looked_at() -> None:
-    assert len(PUBLIC) > 340
-    assert {"gradlib.add", "gradlib.tanh", "gradlib.linalg.inv", "gradlib.nn.functional.gelu", "gradlib.func.vjp"} <= set(PUBLIC)
+    assert len(PUBLIC) > 430
+    assert {"gradlib.add", "gradlib.linalg.inv", "gradlib.nn.functional.gelu", "gradlib.func.vjp", "gradlib.no_grad"} <= set(PUBLIC)
+    assert {"gradlib.autograd.grad", "gradlib.autograd.profiler.profile", "gradlib.trajectory.step_jerk"} <= set(PUBLIC)
 
 
-def test_every_public_function_has_an_example_and_says_whose_rules_it_follows() -> None:
-    own = {"gradlib.optim.swa_utils.AveragedParameters"}  # torch has no such class
+def test_the_first_line_is_a_sentence() -> None:
+    first = {name: documented(name).split("\n")[0] for name in PUBLIC}
+    assert {name: line for name, line in first.items() if not re.match(r"\S.*[.:]$", line)} == {}
+
+
+def test_every_one_has_an_example_and_says_whose_rules_it_follows() -> None:
     assert [name for name in PUBLIC if "\nExample:\n    >>> " not in documented(name)] == []
-    assert [name for name in PUBLIC if "\nSource: " not in documented(name) and name not in own] == []
+    assert [name for name in PUBLIC if ("\nSource: " in documented(name)) == (name in OWN)] == []
 
 
 def test_sections_stand_in_one_order_each_on_lines_of_its_own() -> None:
@@ -76,11 +132,48 @@ def test_sections_stand_in_one_order_each_on_lines_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_the_example_runs_and_prints_what_it_says(name: str) -> None:
+def test_args_name_every_parameter(name: str) -> None:
+    if "Attributes:" in documented(name) or (inspect.isclass(PUBLIC[name]) and issubclass(PUBLIC[name], Exception)):
+        return  # a record or an error, which programs read and do not make
+    if inspect.isclass(PUBLIC[name]):
+        names = set(inspect.signature(PUBLIC[name]).parameters) - {"args", "kwargs"} if "__init__" in vars(PUBLIC[name]) else set()
+    else:
+        arguments = declared(name).args
+        names = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+        names |= {arguments.vararg.arg} if arguments.vararg else set()
+    wanted = {each for each in names - UNSAID if not each.startswith("_")}
+    assert {each for each in wanted if not re.search(rf"\b{each}\b", section(name, "Args"))} == set()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_several_results_stand_under_returns(name: str) -> None:
+    operation = getattr(inspect.unwrap(PUBLIC[name]), "op", None)
+    result = declared(name).returns
+    several = operation is not None and len(operation.outputs) > 1
+    several |= result is not None and ast.unparse(result).startswith(("tuple", "dict", "list", "Callable", "Iterator[_"))
+    assert not several or section(name, "Returns")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_a_function_raises_stands_under_raises(name: str) -> None:
+    raises = [each.exc for each in ast.walk(declared(name)) if isinstance(each, ast.Raise)]
+    raised = {ast.unparse(each.func) for each in raises if isinstance(each, ast.Call)}  # one without a text is for the function itself
+    said = section(name, "Raises")
+    assert {each for each in raised if each.endswith("Error") and each not in said} == set()
+    assert not raised or said
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_the_example_runs_and_prints_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "gradlib.erf":
         pytest.importorskip("scipy")
+    monkeypatch.chdir(tmp_path)
+    if name.endswith("load_nsys"):
+        files.nsys(tmp_path / "run.sqlite")
+    if name.endswith("load_nvprof"):
+        files.nvprof(tmp_path / "run.nvprof")
     examples = doctest.DocTestParser().get_doctest(documented(name), {"gradlib": gradlib, "numpy": numpy}, name, None, None)
     said: list[str] = []
-    result = doctest.DocTestRunner(verbose=False).run(examples, out=said.append)
+    result = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(examples, out=said.append)
     assert result.attempted
     assert not result.failed, "".join(said)

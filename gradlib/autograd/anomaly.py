@@ -89,6 +89,17 @@ class detect_anomaly:
     Args:
         check_nan: raise RuntimeError when a node's backward gives NaN; the error names the node and its sequence number.
     Source: torch.autograd.detect_anomaly.
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # in use, the traceback is what one wants to see
+        ...     with gradlib.autograd.detect_anomaly():
+        ...         y = gradlib.tensor(1.0, requires_grad=True) * gradlib.tensor(gradlib.nan)
+        ...         try:
+        ...             y.backward()
+        ...         except RuntimeError as error:
+        ...             print(str(error).partition(" (")[0])
+        Function 'MulBackward0' returned nan values in its 0th output.
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -113,6 +124,12 @@ class set_detect_anomaly:
     Args:
         mode: whether it is on. check_nan: as for ``detect_anomaly``.
     Source: torch.autograd.set_detect_anomaly.
+    Example:
+        >>> with gradlib.autograd.set_detect_anomaly(True):
+        ...     print(gradlib.is_anomaly_enabled())
+        True
+        >>> gradlib.is_anomaly_enabled()
+        False
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:

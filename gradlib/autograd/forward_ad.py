@@ -14,16 +14,30 @@ _levels: list[ForwardLevel] = []
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What ``unpack_dual`` gives: the values, and the tangent or None."""
+    """What ``unpack_dual`` gives: a named tuple.
+
+    Attributes:
+        primal: the values, as a view that carries no tangent.
+        tangent: the directional derivative, or None.
+    Source: torch.autograd.forward_ad.UnpackedDualTensor.
+    Example:
+        >>> gradlib.autograd.forward_ad.unpack_dual(gradlib.ones(2))
+        UnpackedDualTensor(primal=tensor([1., 1.]), tangent=None)
+    """
 
     primal: Any
     tangent: Any
 
 
 def enter_dual_level() -> int:
-    """Enter a level of forward mode and return its number; ``dual_level`` does it as a context.
+    """Enter a level of forward mode; ``dual_level`` does it as a context.
 
+    Returns: the number of the level.
     Raises: RuntimeError when one is entered already (torch nests none either).
+    Source: torch.autograd.forward_ad.enter_dual_level.
+    Example:
+        >>> level = gradlib.autograd.forward_ad.enter_dual_level()
+        >>> gradlib.autograd.forward_ad.exit_dual_level(level=level)
     """
     if _levels:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
@@ -36,7 +50,13 @@ def enter_dual_level() -> int:
 def exit_dual_level(*, level: int | None = None) -> None:
     """Leave a level; every tangent made in it is gone.
 
+    Args:
+        level: its number; the innermost when left out.
     Raises: RuntimeError when it is not the innermost one entered.
+    Source: torch.autograd.forward_ad.exit_dual_level.
+    Example:
+        >>> level = gradlib.autograd.forward_ad.enter_dual_level()
+        >>> gradlib.autograd.forward_ad.exit_dual_level(level=level)
     """
     number = len(_levels) - 1 if level is None else level
     if not _levels or number != len(_levels) - 1:
@@ -45,7 +65,16 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level:
-    """The context in which dual tensors live; on leaving it their tangents are gone. Source: torch.autograd.forward_ad.dual_level."""
+    """The context in which dual tensors live; on leaving it their tangents are gone.
+
+    Source: torch.autograd.forward_ad.dual_level.
+    Example:
+        >>> import gradlib.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     x = fwAD.make_dual(gradlib.tensor([1.0, 2.0]), gradlib.tensor([1.0, 0.0]))
+        ...     print(fwAD.unpack_dual(x**2).tangent)
+        tensor([2., 0.])
+    """
 
     def __enter__(self) -> int:
         return enter_dual_level()
@@ -67,9 +96,16 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     Args:
         tensor: the primal, floating or complex.
         tangent: of the same shape, dtype and device.
+        level: the number of a level; the innermost when left out.
     Returns: the dual tensor.
     Raises: RuntimeError outside a dual level or when tensor and tangent do not fit; ValueError when they are no floats.
     Source: torch.autograd.forward_ad.make_dual.
+    Example:
+        >>> import gradlib.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     x = fwAD.make_dual(gradlib.tensor(2.0), gradlib.tensor(1.0))
+        ...     print(fwAD.unpack_dual(x * x).tangent)
+        tensor(4.)
     """
     current = current_level(level)
     if current is None:
@@ -100,8 +136,16 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
     Args:
         tensor: any tensor.
+        level: the number of a level; the innermost when left out.
     Returns: a named tuple (primal, tangent); the primal is a view that carries no tangent.
+    Raises: TypeError, within a level, for what is no Tensor.
     Source: torch.autograd.forward_ad.unpack_dual.
+    Example:
+        >>> import gradlib.autograd.forward_ad as fwAD
+        >>> with fwAD.dual_level():
+        ...     primal, tangent = fwAD.unpack_dual(fwAD.make_dual(gradlib.tensor(2.0), gradlib.tensor(1.0)))
+        >>> primal, tangent
+        (tensor(2.), tensor(1.))
     """
     current = current_level(level)
     if current is None:

@@ -36,22 +36,26 @@ class FunctionMeta(type):
 class Function(FunctionCtx, metaclass=FunctionMeta):
     """A differentiable function with a backward of one's own. Subclass it, write two static methods, and call ``NAME.apply(...)``.
 
-        class Exp(Function):
-            @staticmethod
-            def forward(ctx, x):
-                result = x.exp()
-                ctx.save_for_backward(result)
-                return result
-
-            @staticmethod
-            def backward(ctx, g):
-                (result,) = ctx.saved_tensors
-                return g * result
-
     Forward may do without ctx, when ``setup_context(ctx, inputs, output)`` is written beside it. Neither records anything. Backward gets
     one gradient for each output and returns one (or None) for each argument of forward, of its shape, dtype and device.
 
     Source: torch.autograd.Function.
+    Example:
+        >>> class Exp(gradlib.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         result = x.exp()
+        ...         ctx.save_for_backward(result)
+        ...         return result
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, g):
+        ...         (result,) = ctx.saved_tensors
+        ...         return g * result
+        >>> x = gradlib.tensor([0.0, 1.0], requires_grad=True)
+        >>> Exp.apply(x).sum().backward()
+        >>> x.grad
+        tensor([1.0000, 2.7183])
     """
 
     _ctx_base = BackwardCFunction
@@ -190,7 +194,27 @@ def _positional(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], separat
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a backward that cannot be differentiated: recording is off inside, and a second derivative through it is an error.
 
+    Args:
+        fn: the static method ``backward`` of a Function.
+    Returns: the method to take its place.
     Source: torch.autograd.function.once_differentiable.
+    Example:
+        >>> class Half(gradlib.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x / 2
+        ...
+        ...     @staticmethod
+        ...     @gradlib.autograd.function.once_differentiable
+        ...     def backward(ctx, g):
+        ...         return g / 2
+        >>> x = gradlib.tensor(3.0, requires_grad=True)
+        >>> (dx,) = gradlib.autograd.grad(Half.apply(x) ** 2, (x,), create_graph=True)
+        >>> try:
+        ...     gradlib.autograd.grad(dx, (x,))
+        ... except RuntimeError as error:
+        ...     print(error)
+        trying to differentiate twice a function that was marked with @once_differentiable (HalfBackward)
     """
 
     @functools.wraps(fn)
@@ -226,6 +250,15 @@ class NestedIOFunction(NestedCtx, Function):
     """A Function on nested lists and tuples of tensors: write ``forward_extended`` and ``backward_extended``. Kept for old code.
 
     Source: torch.autograd.function.NestedIOFunction.
+    Example:
+        >>> class Twice(gradlib.autograd.function.NestedIOFunction):
+        ...     def forward_extended(self, pair):
+        ...         return [2 * x for x in pair]
+        ...
+        ...     def backward_extended(self, gradients):
+        ...         return [2 * g for g in gradients]
+        >>> Twice.apply([gradlib.ones(1), gradlib.zeros(1)])
+        [tensor([2.]), tensor([0.])]
     """
 
     _ctx_base = NestedBackward

@@ -90,7 +90,7 @@ def _by_made_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
 
 
 class RowsCtx:
-    """The ctx as the Function's methods see it, one row at a time; what they save is kept physical."""
+    """The ctx as the Function's methods see it, one row at a time; what they save is kept as physical tensors."""
 
     def __init__(self, ctx: Any, level: Level, ahead: bool = False) -> None:
         self.__dict__["parts"] = (ctx, level, ahead)

@@ -159,7 +159,12 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         create_graph: give results that can be differentiated.
         strict: an error, instead of zeros, when the outputs do not depend on an input.
     Returns: (outputs, product), the product as inputs.
+    Raises: RuntimeError for a v that does not fit or is missing, and as ``strict`` says; TypeError for what is no Tensor.
     Source: torch.autograd.functional.vjp.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0])
+        >>> gradlib.autograd.functional.vjp(lambda x: x**2, x, gradlib.ones(2))
+        (tensor([1., 4.]), tensor([2., 4.]))
     """
     with enable_grad():
         several, given = _tuple(inputs, "inputs", "vjp")
@@ -176,9 +181,15 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     """The value of a function, and its Jacobian times a vector, by a backward of backward.
 
     Args:
-        v: of the inputs' shapes; may be left out for a single number. The others as for ``vjp``.
+        func, inputs, create_graph, strict: as for ``vjp``.
+        v: of the inputs' shapes; may be left out for a single number.
     Returns: (outputs, product), the product as outputs.
+    Raises: as ``vjp``.
     Source: torch.autograd.functional.jvp; ``gradlib.func.jvp`` is quicker.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0])
+        >>> gradlib.autograd.functional.jvp(lambda x: x**2, x, gradlib.tensor([1.0, 0.0]))
+        (tensor([1., 4.]), tensor([2., 0.]))
     """
     with enable_grad():
         several, given = _tuple(inputs, "inputs", "jvp")
@@ -208,9 +219,16 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     """The value of a function that gives one number, and a vector times its Hessian.
 
     Args:
-        v: of the inputs' shapes; may be left out for a single number. The others as for ``vjp``.
+        func: gives one number.
+        inputs, create_graph, strict: as for ``vjp``.
+        v: of the inputs' shapes; may be left out for a single number.
     Returns: (output, product), the product as inputs.
+    Raises: as ``vjp``, and RuntimeError for a function that gives anything but one number.
     Source: torch.autograd.functional.vhp.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0])
+        >>> gradlib.autograd.functional.vhp(lambda x: (x**3).sum(), x, gradlib.tensor([1.0, 0.0]))
+        (tensor(9.), tensor([6., 0.]))
     """
     with enable_grad():
         several, given = _tuple(inputs, "inputs", "vhp")
@@ -233,9 +251,15 @@ def _pulled_twice(slopes: Any, given: Tensors, v: Tensors | None, create_graph: 
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """The value of a function that gives one number, and its Hessian times a vector; ``vhp`` gives the same and is quicker.
 
-    Args: as for ``vhp``.
+    Args:
+        func, inputs, v, create_graph, strict: as for ``vhp``.
     Returns: (output, product), the product as inputs.
+    Raises: as ``vhp``.
     Source: torch.autograd.functional.hvp.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0])
+        >>> gradlib.autograd.functional.hvp(lambda x: (x**3).sum(), x, gradlib.tensor([1.0, 0.0]))
+        (tensor(9.), tensor([6., 0.]))
     """
     with enable_grad():
         several, given = _tuple(inputs, "inputs", "hvp")
@@ -274,8 +298,12 @@ def jacobian(
             inputs.
     Returns: for each output (a tuple when func returns one) and each input (a tuple when they are one) a Tensor of shape
         (*output.shape, *input.shape).
-    Raises: NotImplementedError and RuntimeError for choices that do not go together.
+    Raises: AssertionError for another strategy; NotImplementedError and RuntimeError for choices that do not go together.
     Source: torch.autograd.functional.jacobian; ``gradlib.func.jacrev`` and ``jacfwd`` compose.
+    Example:
+        >>> gradlib.autograd.functional.jacobian(lambda x: x**2, gradlib.tensor([1.0, 2.0]))
+        tensor([[2., 0.],
+                [0., 4.]])
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -385,10 +413,16 @@ def hessian(
     """The second derivatives of a function that gives one number.
 
     Args:
-        create_graph, strict, vectorize: as for ``jacobian``.
+        func: gives one number.
+        inputs, create_graph, strict, vectorize: as for ``jacobian``.
         outer_jacobian_strategy: how the gradient is differentiated; as ``strategy`` there.
     Returns: for each pair of inputs (a tuple of tuples when they are one) a Tensor of shape (*input.shape, *input.shape).
+    Raises: as ``jacobian``, AssertionError for another strategy, and RuntimeError for a function that gives anything but one number.
     Source: torch.autograd.functional.hessian.
+    Example:
+        >>> gradlib.autograd.functional.hessian(lambda x: (x**3).sum(), gradlib.tensor([1.0, 2.0]))
+        tensor([[ 6.,  0.],
+                [ 0., 12.]])
     """
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')

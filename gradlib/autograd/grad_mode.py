@@ -25,6 +25,10 @@ class set_multithreading_enabled(ContextDecorator):
     Args:
         mode: the setting.
     Source: torch.autograd.grad_mode.set_multithreading_enabled.
+    Example:
+        >>> with gradlib.autograd.set_multithreading_enabled(False):
+        ...     print(gradlib.autograd.is_multithreading_enabled())
+        False
     """
 
     def __init__(self, mode: bool) -> None:
@@ -44,5 +48,11 @@ class set_multithreading_enabled(ContextDecorator):
 
 
 def is_multithreading_enabled() -> bool:
-    """What ``set_multithreading_enabled`` last said on this thread."""
+    """Whether backward may use other threads, as ``set_multithreading_enabled`` last said on this thread; it uses none.
+
+    Source: torch.autograd.grad_mode.is_multithreading_enabled.
+    Example:
+        >>> gradlib.autograd.is_multithreading_enabled()
+        True
+    """
     return _state.enabled

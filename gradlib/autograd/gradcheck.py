@@ -20,7 +20,17 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 class GradcheckError(RuntimeError):
-    """What ``gradcheck`` raises when a derivative is wrong. Source: torch.autograd.gradcheck.GradcheckError."""
+    """What ``gradcheck`` raises when a derivative is wrong: its text names the place and both numbers.
+
+    Source: torch.autograd.gradcheck.GradcheckError.
+    Example:
+        >>> x = gradlib.tensor([0.3], dtype=gradlib.float64, requires_grad=True)
+        >>> try:
+        ...     gradlib.autograd.gradcheck(lambda x: x.detach() * x, (x,))
+        ... except gradlib.autograd.GradcheckError as error:
+        ...     print(str(error).partition(",")[0])
+        Jacobian mismatch for output 0 with respect to input 0
+    """
 
 
 def gradcheck(
@@ -61,8 +71,12 @@ def gradcheck(
         masked: accepted as in torch; it matters for sparse tensors only.
     Returns: True when all agree.
     Raises: GradcheckError that names the output, the input, both numbers, the position and the direction; ValueError when no input
-        requires a gradient.
+        requires a gradient; AssertionError for checks that need one that is switched off.
     Source: torch.autograd.gradcheck.
+    Example:
+        >>> x = gradlib.tensor([0.3, 0.7], dtype=gradlib.float64, requires_grad=True)
+        >>> gradlib.autograd.gradcheck(gradlib.tanh, (x,))
+        True
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -110,10 +124,15 @@ def gradgradcheck(
         grad_outputs: a cotangent for each differentiable output; random ones when left out.
         gen_non_contig_grad_outputs: make the random ones non-contiguous.
         check_fwd_over_rev, check_rev_over_rev: whether to compare forward over backward, backward over backward.
-        eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode, masked: as in ``gradcheck``.
+        eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad, fast_mode, masked: as in
+            ``gradcheck``.
     Returns: True when all agree.
-    Raises: as ``gradcheck``.
+    Raises: as ``gradcheck``; AssertionError for checks that need one that is switched off.
     Source: torch.autograd.gradgradcheck.
+    Example:
+        >>> x = gradlib.tensor([0.3, 0.7], dtype=gradlib.float64, requires_grad=True)
+        >>> gradlib.autograd.gradgradcheck(gradlib.tanh, (x,))
+        True
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")

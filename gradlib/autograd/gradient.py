@@ -23,15 +23,24 @@ def grad(
     """The gradients of outputs with respect to inputs, returned rather than accumulated.
 
     Args:
-        outputs, inputs: a Tensor (or ``graph.GradientEdge``), or several in anything that can be gone through; inputs may be a dict.
+        outputs, inputs: a Tensor (or ``graph.GradientEdge``), or several in any iterable; inputs may be a dict.
         grad_outputs: a cotangent for each output, or None for scalars.
         retain_graph, create_graph: as in ``backward``.
+        only_inputs: has no effect, as in torch; False warns.
         allow_unused: give None for an input that the outputs do not depend on, instead of an error.
         is_grads_batched: each cotangent has one more dimension in front, and so has each result: many products in one walk.
         materialize_grads: give zeros for such an input.
     Returns: a tuple with a gradient for each input, of its shape and dtype; a dict of them for a dict.
-    Raises: RuntimeError for an unused input unless allowed, and as ``backward`` does.
+    Raises: RuntimeError for an unused input unless allowed, and as ``backward`` does; ValueError for ``materialize_grads`` with
+        ``allow_unused=False``.
     Source: torch.autograd.grad.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+        >>> (dx,) = gradlib.autograd.grad((x**3).sum(), (x,), create_graph=True)
+        >>> dx
+        tensor([ 3., 12.], grad_fn=<MulBackward0>)
+        >>> gradlib.autograd.grad(dx.sum(), (x,))
+        (tensor([ 6., 12.]),)
     """
     _check_options(only_inputs, allow_unused, materialize_grads)
     options = retain_graph, create_graph, allow_unused, materialize_grads

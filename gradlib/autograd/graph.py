@@ -38,6 +38,12 @@ class Node(abc.ABC):
     ``_saved_NAME`` reads what the derivative keeps under that name, ``_raw_saved_NAME`` the same as a ``SavedTensor`` that takes hooks.
 
     Source: torch.autograd.graph.Node.
+    Example:
+        >>> y = gradlib.tensor(2.0, requires_grad=True).exp()
+        >>> isinstance(y.grad_fn, gradlib.autograd.graph.Node), y.grad_fn.name()
+        (True, 'ExpBackward0')
+        >>> y.grad_fn._saved_result
+        tensor(7.3891, grad_fn=<ExpBackward0>)
     """
 
     @abc.abstractmethod
@@ -78,6 +84,11 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
         tensor: a tensor, or several. Those made in inference mode count no writes and are left alone.
     Raises: RuntimeError for anything else.
     Source: torch.autograd.graph.increment_version.
+    Example:
+        >>> x = gradlib.ones(2)
+        >>> gradlib.autograd.graph.increment_version(x)
+        >>> x._version
+        1
     """
     if not isinstance(tensor, Iterable):
         raise RuntimeError(f"increment_version expect a Iterable[Tensor] as input, got {type(tensor).__name__}")
@@ -102,6 +113,13 @@ class saved_tensors_hooks:
         unpack_hook: takes what pack_hook returned, whenever backward needs the tensor, and returns a Tensor of the same content.
     Raises: RuntimeError on entering while ``disable_saved_tensors_hooks`` holds; TypeError for hooks that are no functions.
     Source: torch.autograd.graph.saved_tensors_hooks.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+        >>> with gradlib.autograd.graph.saved_tensors_hooks(lambda t: t.to(gradlib.float16), lambda t: t.to(gradlib.float32)):
+        ...     y = x.square().sum()
+        >>> y.backward()
+        >>> x.grad
+        tensor([2., 4.])
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -129,7 +147,15 @@ class save_on_cpu(saved_tensors_hooks):
         pin_memory: save in page-locked memory, with copies that do not wait; read a saved tensor (``_saved_NAME``) only after the device
             has caught up.
         device_type: the kind of device that the memory is pinned for, "cuda".
+    Raises: ValueError for another device_type.
     Source: torch.autograd.graph.save_on_cpu.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+        >>> with gradlib.autograd.graph.save_on_cpu():
+        ...     y = x.square().sum()
+        >>> y.backward()
+        >>> x.grad
+        tensor([2., 4.])
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -151,8 +177,17 @@ class save_on_cpu(saved_tensors_hooks):
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """While entered, entering ``saved_tensors_hooks`` raises RuntimeError with this message.
 
+    Args:
+        error_message: the text of the error.
     Raises: RuntimeError at once when such hooks are active already.
     Source: torch.autograd.graph.disable_saved_tensors_hooks.
+    Example:
+        >>> with gradlib.autograd.graph.disable_saved_tensors_hooks("not in here"):
+        ...     try:
+        ...         gradlib.autograd.graph.save_on_cpu().__enter__()
+        ...     except RuntimeError as error:
+        ...         print(error)
+        not in here
     """
     with saving_refused(error_message):
         yield
@@ -182,6 +217,12 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[[Any], None
     Returns: a handle whose ``remove()`` takes the hook away.
     Raises: ValueError for another mode; RuntimeError, with mode "all", for a tensor that requires no gradient.
     Source: torch.autograd.graph.register_multi_grad_hook.
+    Example:
+        >>> a, b = gradlib.ones(1, requires_grad=True), gradlib.ones(1, requires_grad=True)
+        >>> handle = gradlib.autograd.graph.register_multi_grad_hook([a, b], print)
+        >>> (2 * a + 3 * b).sum().backward()
+        [tensor([2.]), tensor([3.])]
+        >>> handle.remove()
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -294,6 +335,15 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     Returns: an object that holds the state, cleared on leaving.
     Raises: RuntimeError when entered already; AssertionError from a backward outside the context.
     Source: torch.autograd.graph.allow_mutation_on_saved_tensors.
+    Example:
+        >>> a = gradlib.tensor([1.0, 2.0], requires_grad=True)
+        >>> with gradlib.autograd.graph.allow_mutation_on_saved_tensors():
+        ...     b = a * 1
+        ...     y = (b * b).sum()
+        ...     b[:] = 0  # without the context, backward would refuse
+        ...     y.backward()
+        >>> a.grad
+        tensor([2., 4.])
     """
     if thread_state.before_write:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")

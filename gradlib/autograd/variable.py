@@ -20,7 +20,12 @@ class Variable(metaclass=_Meta):
         data: the Tensor; without it, an empty one.
         requires_grad: whether gradients for the result are wanted.
         volatile: had a meaning once; ``no_grad`` has it now.
-    Raises: TypeError for data that is no Tensor. Source: torch.autograd.Variable.
+    Raises: TypeError for data that is no Tensor.
+    Source: torch.autograd.Variable.
+    Example:
+        >>> x = gradlib.autograd.Variable(gradlib.ones(2), requires_grad=True)
+        >>> isinstance(x, gradlib.autograd.Variable), type(x).__name__
+        (True, 'Tensor')
     """
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:

@@ -26,6 +26,10 @@ class device:
         index: the CUDA device number, when type is "cuda".
     Raises: RuntimeError for a string that is no device; for "cuda" without CuPy or without a GPU, saying which is missing.
     Source: torch.device.
+    Example:
+        >>> with gradlib.device("cpu"):
+        ...     print(gradlib.zeros(2).device)
+        cpu
     """
 
     __slots__ = ("index", "type")

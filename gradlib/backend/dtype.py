@@ -159,6 +159,7 @@ def promote_types(a: Any, b: Any) -> np.dtype:
 
     Args:
         a, b: dtypes.
+    Raises: TypeError for None in the place of a dtype.
     Source: torch.promote_types.
     Example:
         >>> gradlib.promote_types(gradlib.int64, gradlib.float32)
@@ -218,6 +219,7 @@ def result_type(*operands: Any) -> np.dtype:
 
     Args:
         operands: tensors and numbers.
+    Raises: TypeError for no operand at all.
     Source: torch.result_type and torch's "Type promotion" notes.
     Example:
         >>> gradlib.result_type(gradlib.tensor([1, 2]), 1.5)
@@ -337,6 +339,7 @@ def can_cast(source: Any, target: Any) -> bool:
 
     Args:
         source, target: dtypes.
+    Raises: TypeError for None in the place of a dtype.
     Source: torch.can_cast.
     Example:
         >>> gradlib.can_cast(gradlib.int64, gradlib.float32)

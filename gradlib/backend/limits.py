@@ -16,6 +16,9 @@ class finfo:
         type: the dtype; defaults to the default dtype.
     Raises: TypeError for what is no dtype, or has no floating-point numbers.
     Source: torch.finfo.
+    Example:
+        >>> gradlib.finfo(gradlib.float32).eps
+        1.1920928955078125e-07
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
@@ -51,7 +54,16 @@ class finfo:
 
 
 class iinfo:
-    """The limits of an integer dtype, as Python ints. Args: as of ``finfo``. Raises: TypeError for other dtypes. Source: torch.iinfo."""
+    """The limits of an integer dtype, as Python ints.
+
+    Args:
+        type: the dtype.
+    Raises: TypeError for other dtypes.
+    Source: torch.iinfo.
+    Example:
+        >>> gradlib.iinfo(gradlib.int32).max
+        2147483647
+    """
 
     __slots__ = ("bits", "dtype", "max", "min")
 
@@ -80,7 +92,15 @@ def _dtype(name: str, given: Any) -> np.dtype:
 
 
 class layout:
-    """How a tensor's elements lie in memory; there is only ``strided``. Source: torch.layout."""
+    """How a tensor's elements lie in memory; there is only ``strided``.
+
+    Args:
+        name: what it is called; the object itself says it as ``gradlib.strided``.
+    Source: torch.layout.
+    Example:
+        >>> gradlib.ones(2).layout is gradlib.strided
+        True
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -90,7 +110,13 @@ class layout:
 
 
 class memory_format(layout):
-    """The order of a tensor's dimensions in memory. Source: torch.memory_format."""
+    """The order of a tensor's dimensions in memory.
+
+    Source: torch.memory_format.
+    Example:
+        >>> gradlib.ones(2, 3).is_contiguous(memory_format=gradlib.contiguous_format)
+        True
+    """
 
 
 strided = layout("strided")

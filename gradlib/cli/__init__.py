@@ -31,6 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; None takes them from the process.
     Returns: the exit status: 0 for success, 1 when the job ran but not all of it succeeded, 2 for input that cannot be used,
         130 when it was interrupted.
+    Example:
+        >>> from gradlib import cli
+        >>> cli.main(["profile", "missing.sqlite"])
+        2
     """
     before = files.placed()
     try:

@@ -161,13 +161,18 @@ def backward(
     """Add the gradients of the given tensors with respect to the graph's leaves to the leaves' ``.grad``.
 
     Args:
-        tensors: a Tensor (or ``graph.GradientEdge``), or several in anything that can be gone through.
+        tensors: a Tensor (or ``graph.GradientEdge``), or several in any iterable.
         grad_tensors: a cotangent for each (its shape), or None for scalars.
         retain_graph: keep saved values for another backward; defaults to create_graph.
         create_graph: record the backward itself.
         inputs: accumulate into these only; one that is no leaf retains its gradient from now on, and its node runs too.
     Raises: RuntimeError for tensors outside any graph, shapes that do not fit, a graph already freed.
     Source: torch.autograd.backward.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+        >>> gradlib.autograd.backward([x.sum(), (x * x).sum()])
+        >>> x.grad
+        tensor([3., 5.])
     """
     if thread_state.transforming:
         raise RuntimeError(

@@ -13,7 +13,15 @@ from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
 class GradientEdge(NamedTuple):
     """Output ``output_nr`` of a node; ``grad`` and ``backward`` take it in the place of the tensor that was there.
 
-    Made by ``get_gradient_edge``. Source: torch.autograd.graph.GradientEdge.
+    Attributes:
+        node: the node.
+        output_nr: which of its outputs.
+        ownership_token: what keeps the place of one of several outputs alive.
+    Source: torch.autograd.graph.GradientEdge; made by ``get_gradient_edge``.
+    Example:
+        >>> y = gradlib.ones(2, requires_grad=True) * 2
+        >>> gradlib.autograd.graph.GradientEdge(y.grad_fn, 0).node.name()
+        'MulBackward0'
     """
 
     node: Any
@@ -24,8 +32,16 @@ class GradientEdge(NamedTuple):
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge at which the gradient of a tensor is computed; it keeps the graph alive, but not the tensor's values.
 
+    Args:
+        tensor: one that requires a gradient.
+    Returns: the ``GradientEdge``.
     Raises: RuntimeError for a tensor that does not require gradients.
     Source: torch.autograd.graph.get_gradient_edge.
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> edge = gradlib.autograd.graph.get_gradient_edge(x)
+        >>> gradlib.autograd.grad((x * 3).sum(), edge)
+        (tensor([3., 3.]),)
     """
     node = tensor._node
     if node is None:

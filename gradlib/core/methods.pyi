@@ -337,7 +337,7 @@ class Methods:
     def all(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-        """Whether every pair of elements is close; arguments as for ``isclose``."""
+        """Whether every pair of elements is close: ``isclose`` everywhere."""
 
     @overload
     def amax(self, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -968,7 +968,7 @@ class Methods:
 
     @overload
     def log_softmax(self, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
-        """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there."""
+        """Logarithm of ``softmax``, accurate also where that is tiny."""
     @overload
     def log_softmax(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1410,7 +1410,7 @@ class Methods:
 
     @overload
     def std(self, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
-        """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient."""
+        """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient."""
     @overload
     def std(self, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 

@@ -512,19 +512,46 @@ class _GradMode(ContextDecorator):
 
 
 class no_grad(_GradMode):
-    """Operations inside record nothing. Context manager and decorator (``@no_grad`` or ``@no_grad()``). Source: torch.no_grad."""
+    """Operations inside record nothing: a context manager, and a decorator (``@no_grad`` or ``@no_grad()``).
+
+    Source: torch.no_grad.
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> with gradlib.no_grad():
+        ...     x *= 2  # the leaf itself, as an optimiser does
+        >>> x
+        tensor([2., 2.], requires_grad=True)
+    """
 
     enabled = False
 
 
 class enable_grad(_GradMode):
-    """Operations inside record again, also within ``no_grad``. Source: torch.enable_grad."""
+    """Operations inside record again, also within ``no_grad``: a context manager and decorator.
+
+    Source: torch.enable_grad.
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> with gradlib.no_grad(), gradlib.enable_grad():
+        ...     print((x * 2).requires_grad)
+        True
+    """
 
     enabled = True
 
 
 class set_grad_enabled(ContextDecorator):
-    """Switch recording on or off at once; as a context manager, put it back on leaving. Source: torch.set_grad_enabled."""
+    """Switch recording on or off at once; as a context manager, put it back on leaving.
+
+    Args:
+        mode: whether operations record.
+    Source: torch.set_grad_enabled.
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> with gradlib.set_grad_enabled(False):
+        ...     print((x * 2).requires_grad)
+        False
+    """
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
@@ -551,7 +578,17 @@ class set_grad_enabled(ContextDecorator):
 
 
 class inference_mode(ContextDecorator):
-    """Like ``no_grad``, and what is made inside can never join a graph later. Source: torch.inference_mode."""
+    """As ``no_grad``, and what is made inside can never join a graph later: a context manager and decorator.
+
+    Args:
+        mode: False makes it do nothing.
+    Source: torch.inference_mode.
+    Example:
+        >>> with gradlib.inference_mode():
+        ...     y = gradlib.ones(2, requires_grad=True) * 2
+        >>> y.requires_grad, y.is_inference()
+        (False, True)
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         if callable(mode):

@@ -24,6 +24,10 @@ class Generator(RandomStream):
     Args:
         device: where the numbers are made; tensors drawn from it live there.
     Source: torch.Generator.
+    Example:
+        >>> draws = [gradlib.rand(2, generator=gradlib.Generator().manual_seed(7)) for _ in range(2)]
+        >>> gradlib.equal(*draws)
+        True
     """
 
     def get_state(self) -> Tensor:

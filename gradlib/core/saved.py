@@ -106,7 +106,20 @@ def _packed(value: Any, pack: Pack, unpack: Unpack) -> Any:
 
 
 class SavedTensor:
-    """One tensor that a node saved, as ``node._raw_saved_NAME`` shows it. Source: torch's SavedTensor."""
+    """One tensor that a node saved, as ``node._raw_saved_NAME`` shows it.
+
+    Args:
+        node: what saved it.
+        position: its place among what the node saved.
+        item: its place in the list, where a list of tensors is saved.
+    Source: torch's SavedTensor.
+    Example:
+        >>> y = gradlib.tensor(2.0, requires_grad=True).exp()
+        >>> saved = y.grad_fn._raw_saved_result
+        >>> saved.register_hooks(lambda x: x.numpy(), gradlib.from_numpy)
+        >>> saved.data
+        array(7.3890557, dtype=float32)
+    """
 
     _node: Any  # an operation's, or a custom Function's where that saved it
 

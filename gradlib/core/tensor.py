@@ -31,7 +31,13 @@ else:
 
 
 class Size(tuple[int, ...]):
-    """A shape: a tuple of sizes that also counts elements. Source: torch.Size."""
+    """A shape: a tuple of sizes that also counts elements.
+
+    Source: torch.Size.
+    Example:
+        >>> gradlib.ones(2, 3).shape.numel()
+        6
+    """
 
     def numel(self) -> int:
         """The product of the sizes."""
@@ -145,7 +151,14 @@ class Tensor(Methods):
 
     Attributes of your own, such as ``p.no_decay = True``, stay with this object and its copies; what operations make of it has none.
 
+    Args:
+        data: an array or Tensor, whose memory it shares, or numbers, which become the default dtype. ``gradlib.tensor`` says more.
     Source: torch.Tensor.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
     """
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_version_slot")

@@ -26,13 +26,14 @@ def vmap(
     Args:
         func: takes and returns Tensors, or nests (tuples, lists, dicts) of them.
         in_dims: which dimension of each argument to map over; a number for all, or a tuple (nested as the arguments are) of numbers
-            and None, for what every call gets physical. Keyword arguments are always given physical.
+            and None, for an argument that every call gets as it is. Keyword arguments are always passed as they are.
         out_dims: where that dimension goes in each result; None for a result that is the same for every slice.
         randomness: "error" refuses random operations, "same" draws once for all slices, "different" for each its own.
         chunk_size: map over so many slices at a time, to use less memory; None for all.
     Returns: a function of the batched arguments.
-    Raises (when called): ValueError for dims that do not fit the arguments or results; RuntimeError for what needs the values of a
-        slice (``.item()``, control flow that depends on data) or gives results of a shape that depends on them.
+    Raises: ValueError for a chunk_size below 1; when the result is called, ValueError for dims that do not fit the arguments or results,
+        RuntimeError for what needs the values of a slice (``.item()``, control flow that depends on data) or gives results of a shape
+        that depends on them.
     Source: torch.func.vmap.
     Example:
         >>> gradlib.vmap(gradlib.dot)(gradlib.ones(2, 3), gradlib.ones(2, 3))

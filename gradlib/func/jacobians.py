@@ -35,6 +35,7 @@ def jacrev(
         chunk_size: how many rows to compute at a time; None for all. With 1 they are computed one after the other, without vmap.
     Returns: a function of func's arguments. For each result (nested as the results) and each argument (nested as it; a tuple for several
         argnums) a Tensor of shape (*result.shape, *argument.shape).
+    Raises: ValueError for a chunk_size below 1; RuntimeError for a result that is no floating-point or complex Tensor.
     Source: torch.func.jacrev.
     Example:
         >>> gradlib.func.jacrev(lambda x: x**2)(gradlib.tensor([1.0, 2.0]))
@@ -86,11 +87,11 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         _refuse_complex("jacfwd", args, "inputs")
         partial, primals, single = _partial(func, args, kwargs, argnums)
         given, structure = flatten(primals[0] if single else primals)
-        physical, whole_structure = flatten(primals)
-        sizes = [x.shape.numel() for x in physical]
+        inputs, nesting = flatten(primals)
+        sizes = [x.shape.numel() for x in inputs]
         level = Level(sum(sizes), randomness, spreads=randomness == "different")
         with level:
-            moved = unflatten([level.logical(t) for t in basis(physical, sizes)], whole_structure)
+            moved = unflatten([level.logical(t) for t in basis(inputs, sizes)], nesting)
             value, ahead, *aux = jvp(partial, primals, moved, has_aux=has_aux)
         _refuse_complex("jacfwd", value, "outputs")
         outputs, made_structure = flatten(value)

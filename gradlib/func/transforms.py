@@ -85,6 +85,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         has_aux: whether func returns a pair of its value and anything else.
     Returns: (value, vjp_fn) or (value, vjp_fn, aux). ``vjp_fn(cotangents)``, nested as the value, returns a tuple of one product for each
         primal, nested as it; it may be called again and again.
+    Raises: RuntimeError for a value that is no floating-point or complex Tensor, and from ``vjp_fn`` for cotangents that are not nested as
+        the value.
     Source: torch.func.vjp.
     Example:
         >>> value, pullback = gradlib.func.vjp(lambda x: x**2, gradlib.tensor([1.0, 2.0]))
@@ -265,6 +267,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
         func: takes Tensors or nests of them, and returns such.
         primals: where to linearize it.
     Returns: (value, jvp_fn). ``jvp_fn(*tangents)``, nested as the primals, returns what ``jvp`` would, as often as it is called.
+    Raises: RuntimeError from ``jvp_fn`` for tangents that are not nested as the primals, or do not fit them.
     Source: torch.func.linearize.
     Example:
         >>> value, derivative = gradlib.func.linearize(lambda x: x**2, gradlib.tensor([1.0, 2.0]))

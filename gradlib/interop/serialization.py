@@ -43,7 +43,17 @@ _SAFETENSORS = {
 
 
 class DamagedFile(ValueError):
-    """A file that is not as it was written: cut short, changed, or none of these formats."""
+    """A file that is not as it was written: cut short, changed, or none of these formats.
+
+    Example:
+        >>> from pathlib import Path
+        >>> _ = Path("x.npz").write_bytes(b"not a file of tensors")
+        >>> try:
+        ...     gradlib.load("x.npz")
+        ... except gradlib.DamagedFile as error:
+        ...     print("damaged")
+        damaged
+    """
 
 
 def save(obj: Any, f: Place, pickle_module: ModuleType | None = None) -> None:

@@ -82,7 +82,8 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
     """``leaky_relu`` written into input.
 
     Args:
-        input: a tensor; further arguments as for the form that makes a new one.
+        input: the tensor that is written.
+        negative_slope: as for ``leaky_relu``.
     Source: torch.nn.functional.leaky_relu_.
     Example:
         >>> gradlib.nn.functional.leaky_relu_(gradlib.tensor([-1.0, 2.0]))
@@ -95,7 +96,8 @@ def elu_(input: Any, alpha: float = 1.0) -> Any:
     """``elu`` written into input.
 
     Args:
-        input: a tensor; further arguments as for the form that makes a new one.
+        input: the tensor that is written.
+        alpha: as for ``elu``.
     Source: torch.nn.functional.elu_.
     Example:
         >>> gradlib.nn.functional.elu_(gradlib.tensor([-1.0, 2.0]))

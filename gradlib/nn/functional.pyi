@@ -50,7 +50,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         target: classes, as for ``nll_loss``; or probabilities of the input's shape and of float dtype.
         weight, ignore_index, size_average, reduce, reduction: as for ``nll_loss``; with probabilities "mean" divides by the batch size.
         label_smoothing: from 0 to 1, how much of each target is shared out equally among all classes.
-    Raises: as ``nll_loss``; RuntimeError for a label_smoothing outside [0, 1].
+    Raises: as ``nll_loss``; RuntimeError for a label_smoothing outside [0, 1]; IndexError for scores without dimensions.
     Source: torch.nn.functional.cross_entropy.
     Example:
         >>> gradlib.nn.functional.cross_entropy(gradlib.tensor([[1.0, 2.0, 0.0]]), gradlib.tensor([1]))
@@ -61,7 +61,10 @@ def dropout(input: Tensor, p: _float = 0.5, training: _bool = True, inplace: _bo
     """Each element set to 0 with probability p, the others divided by 1 - p; the input itself outside training.
 
     Args:
+        input: any shape, float or complex.
         p: the probability, from 0 to 1.
+        training: whether anything is dropped at all.
+        inplace: write the result into input.
     Raises: ValueError for another p.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
     Example:
@@ -86,7 +89,8 @@ def elu_(input: Tensor, alpha: _float = 1.0) -> Tensor:
     """``elu`` written into input.
 
     Args:
-        input: a tensor; further arguments as for the form that makes a new one.
+        input: the tensor that is written.
+        alpha: as for ``elu``.
     Source: torch.nn.functional.elu_.
     Example:
         >>> gradlib.nn.functional.elu_(gradlib.tensor([-1.0, 2.0]))
@@ -104,7 +108,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: _int | None = None, ma
         scale_grad_by_freq: divide each row's gradient by how often it was looked up.
         sparse: not supported; gradients are dense.
     Returns: (*input.shape, D).
-    Raises: RuntimeError for other dtypes and ranks, IndexError for a place outside.
+    Raises: RuntimeError for other dtypes and ranks, IndexError for a place outside, AssertionError for such a padding_idx;
+        NotImplementedError for ``sparse=True``.
     Source: torch.nn.functional.embedding.
     Example:
         >>> gradlib.nn.functional.embedding(gradlib.tensor([1, 0]), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -128,7 +133,8 @@ def huber_loss(input: Tensor, target: Tensor, reduction: _str = 'mean', delta: _
     """x²/2 for small differences, delta (|x| - delta/2) for those beyond ``delta``.
 
     Args:
-        delta: where they join, positive. The others as for ``mse_loss``, but a weighted mean divides by the number of elements.
+        delta: where they join, positive.
+        input, target, reduction, weight: as for ``mse_loss``, but a weighted mean divides by the number of elements.
     Raises: RuntimeError for a delta that is not positive.
     Source: torch.nn.functional.huber_loss.
     Example:
@@ -137,8 +143,10 @@ def huber_loss(input: Tensor, target: Tensor, reduction: _str = 'mean', delta: _
     """
 
 def l1_loss(input: Tensor, target: Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', weight: Tensor | None = None) -> Tensor:
-    """Absolute difference; its gradient at zero is zero. Arguments as for ``mse_loss``.
+    """Absolute difference; its gradient at zero is zero.
 
+    Args:
+        input, target, size_average, reduce, reduction, weight: as for ``mse_loss``.
     Source: torch.nn.functional.l1_loss.
     Example:
         >>> gradlib.nn.functional.l1_loss(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, 0.0]))
@@ -153,7 +161,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor |
         normalized_shape: the sizes of the dimensions that are normalised together.
         weight, bias: of ``normalized_shape``, or nothing.
         eps: added to the variance.
-    Raises: RuntimeError for shapes or dtypes that do not fit.
+    Raises: RuntimeError for shapes or dtypes that do not fit; NotImplementedError for an input that is no real float.
     Source: torch.nn.functional.layer_norm.
     Example:
         >>> gradlib.nn.functional.layer_norm(gradlib.tensor([[1.0, 2.0, 3.0]]), (3,))
@@ -177,7 +185,8 @@ def leaky_relu_(input: Tensor, negative_slope: _float = 0.01) -> Tensor:
     """``leaky_relu`` written into input.
 
     Args:
-        input: a tensor; further arguments as for the form that makes a new one.
+        input: the tensor that is written.
+        negative_slope: as for ``leaky_relu``.
     Source: torch.nn.functional.leaky_relu_.
     Example:
         >>> gradlib.nn.functional.leaky_relu_(gradlib.tensor([-1.0, 2.0]))
@@ -335,7 +344,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: _bool | None = N
     """Square of small differences, absolute value of large ones, smoothly joined at ``beta``: x²/(2 beta), and |x| - beta/2.
 
     Args:
-        beta: where they join; 0 gives ``l1_loss``. The others as for ``mse_loss``.
+        beta: where they join; 0 gives ``l1_loss``.
+        input, target, size_average, reduce, reduction: as for ``mse_loss``.
     Raises: RuntimeError for a negative beta.
     Source: torch.nn.functional.smooth_l1_loss.
     Example:

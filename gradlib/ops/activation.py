@@ -251,7 +251,10 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     """Each element set to 0 with probability p, the others divided by 1 - p; the input itself outside training.
 
     Args:
+        input: any shape, float or complex.
         p: the probability, from 0 to 1.
+        training: whether anything is dropped at all.
+        inplace: write the result into input.
     Raises: ValueError for another p.
     Source: torch.nn.functional.dropout; the random numbers are gradlib's own stream.
     Example:

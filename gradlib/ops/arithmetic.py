@@ -226,6 +226,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     """Each element of input divided by that of other.
 
     Args:
+        input, other: numbers or tensors that broadcast together.
         rounding_mode: None for the quotient (integers give floats); "trunc" rounds it to zero, "floor" down, both keep integers.
     Raises: RuntimeError for another mode, and for integers divided by zero under one.
     Source: torch.div.
@@ -329,6 +330,7 @@ def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
     """input + weight * (end - input), exactly end for the weight 1.
 
     Args:
+        input, end: tensors of one dtype, float or complex, that broadcast together.
         weight: a number or a tensor that broadcasts with the others.
     Source: torch.lerp.
     Example:

@@ -331,6 +331,7 @@ def isclose(xp: Any, input: Any, other: Any, rtol: float = 1e-05, atol: float = 
     """Whether |input - other| <= atol + rtol * |other| for each pair; equal infinities are close.
 
     Args:
+        input, other: tensors of one dtype that broadcast together.
         rtol, atol: relative and absolute tolerance, not negative.
         equal_nan: count NaN as close to NaN.
     Raises: RuntimeError for a negative tolerance.
@@ -359,8 +360,10 @@ def _apart(xp: Any, input: Any, other: Any) -> Any:
 
 @composite
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether every pair of elements is close; arguments as for ``isclose``.
+    """Whether every pair of elements is close: ``isclose`` everywhere.
 
+    Args:
+        input, other, rtol, atol, equal_nan: as for ``isclose``.
     Source: torch.allclose.
     Example:
         >>> gradlib.allclose(gradlib.tensor([1.0]), gradlib.tensor([1.0 + 1e-7]))

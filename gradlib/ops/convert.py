@@ -222,6 +222,7 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:
     Args:
         input: any shape and dtype.
         value: a number or a tensor without dimensions.
+    Raises: RuntimeError for a value with dimensions.
     Source: torch.fill.
     Example:
         >>> gradlib.fill(gradlib.zeros(2), 3)

@@ -279,8 +279,10 @@ def arange(
     """Numbers from start (0 when only end is given) up to but not including end, step apart.
 
     Args:
+        start, end, step: numbers; step is 1 when left out.
         dtype: defaults to int64 when all three are integers, else to the default dtype.
-    Raises: RuntimeError for a step of 0 or of the wrong sign.
+        device, requires_grad: as in ``tensor``.
+    Raises: RuntimeError for a step of 0 or of the wrong sign, and for infinite ends; NotImplementedError for bool and complex dtypes.
     Source: torch.arange.
     Example:
         >>> gradlib.arange(1, 2, 0.25)
@@ -393,6 +395,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     Args:
         n, m: the numbers of rows and of columns; m is n when left out.
         dtype, device, requires_grad: as in ``tensor``.
+    Raises: RuntimeError for a negative number of rows or columns.
     Source: torch.eye.
     Example:
         >>> gradlib.eye(2)

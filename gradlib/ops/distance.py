@@ -57,7 +57,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = _MODES[0]) -> An
             digits where points are close: "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist" or, for more than 25 points,
             "use_mm_for_euclid_dist_if_necessary".
     Returns: (..., n, m).
-    Raises: RuntimeError for another p, for shapes and dtypes that do not fit.
+    Raises: RuntimeError for another p, for shapes and dtypes that do not fit; ValueError for another compute_mode.
     Source: torch.cdist.
     Example:
         >>> gradlib.cdist(gradlib.tensor([[0.0, 0.0]]), gradlib.tensor([[3.0, 4.0]]))

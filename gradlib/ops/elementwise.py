@@ -556,6 +556,7 @@ def round(xp: Any, input: Any, decimals: int = 0) -> Any:
     Args:
         input: any shape; integer or float.
         decimals: how many places are kept behind the point; 0 for integers.
+    Raises: NotImplementedError for integers with decimals.
     Source: torch.round.
     Example:
         >>> gradlib.round(gradlib.tensor([0.5, 1.5, 2.345]), decimals=2)

@@ -217,7 +217,8 @@ def index_put(put: Any, input: Any, indices: Any, values: Any, accumulate: bool 
         indices: a tuple or list of integer tensors or masks for the leading dimensions.
         values: a tensor of input's dtype that broadcasts to ``input[indices]``.
         accumulate: add instead of replace.
-    Raises: RuntimeError for a dtype or shape that does not fit, IndexError (on the CPU) for places outside.
+    Raises: RuntimeError for a dtype or shape that does not fit; IndexError (on the CPU) for places outside; TypeError for indices that are
+        no tuple or list.
     Source: torch.Tensor.index_put_.
     Example:
         >>> gradlib.index_put(gradlib.zeros(3), (gradlib.tensor([0, 2]),), gradlib.tensor([1.0, 2.0]))

@@ -52,7 +52,8 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
 
     Args:
         tensors: of equal sizes but for that dimension; those of shape (0,) add nothing.
-    Raises: RuntimeError for sizes that do not match, or 0-d tensors.
+        dim: the dimension along which they are joined.
+    Raises: RuntimeError for sizes that do not match, or 0-d tensors; ValueError for no tensors.
     Source: torch.cat.
     Example:
         >>> gradlib.cat([gradlib.tensor([1, 2]), gradlib.tensor([3])])
@@ -197,6 +198,8 @@ def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
     Args:
         input: any shape and dtype.
         dim: the dimension that goes.
+    Returns: a tuple of views, one dimension smaller.
+    Raises: IndexError for a tensor without dimensions.
     Source: torch.unbind.
     Example:
         >>> gradlib.unbind(gradlib.tensor([[1, 2], [3, 4]]))
@@ -235,7 +238,8 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
         input: any shape and dtype.
         split_sizes: the sizes, which add up to the dimension's.
         dim: the dimension that is cut.
-    Raises: RuntimeError unless the sizes add up to the dimension's.
+    Returns: a tuple of views.
+    Raises: RuntimeError unless the sizes are not negative and add up to the dimension's, and for a tensor without dimensions.
     Source: torch.split_with_sizes.
     Example:
         >>> gradlib.split_with_sizes(gradlib.arange(3), (1, 2))
@@ -259,7 +263,11 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     """Consecutive slices along a dimension, as views.
 
     Args:
+        tensor: any shape and dtype.
         split_size_or_sections: the size of every slice (the last one may be smaller), or a list of sizes.
+        dim: the dimension that is cut.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a tensor without dimensions, a size that is negative or 0, and sizes that do not add up to the dimension's.
     Source: torch.split.
     Example:
         >>> gradlib.split(gradlib.arange(5), 2)
@@ -296,6 +304,8 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
         input: any shape and dtype.
         chunks: how many; fewer come where the size does not allow it.
         dim: the dimension that is cut.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a tensor without dimensions and for fewer chunks than one.
     Source: torch.chunk.
     Example:
         >>> gradlib.chunk(gradlib.arange(5), 2)
@@ -330,6 +340,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
 
     Args:
         indices_or_sections: a list of positions, or the number of slices; an integer Tensor is read as either.
+        dim: the dimension that is cut.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a tensor without dimensions and for fewer slices than one.
     Source: torch.tensor_split.
     Example:
         >>> gradlib.tensor_split(gradlib.arange(5), 2)
@@ -360,6 +373,8 @@ def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     Args:
         input: any dtype.
         indices_or_sections: how many equal parts, or the places where parts begin.
+    Returns: a tuple of views.
+    Raises: RuntimeError for a tensor without dimensions, and for parts that would not be equal.
     Source: torch.hsplit.
     Example:
         >>> gradlib.hsplit(gradlib.arange(4), 2)
@@ -375,6 +390,8 @@ def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     Args:
         input: any dtype.
         indices_or_sections: how many equal parts, or the places where parts begin.
+    Returns: a tuple of views.
+    Raises: RuntimeError for fewer than two dimensions, and for parts that would not be equal.
     Source: torch.vsplit.
     Example:
         >>> gradlib.vsplit(gradlib.tensor([[1, 2], [3, 4]]), 2)
@@ -390,6 +407,8 @@ def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     Args:
         input: any dtype.
         indices_or_sections: how many equal parts, or the places where parts begin.
+    Returns: a tuple of views.
+    Raises: RuntimeError for fewer than three dimensions, and for parts that would not be equal.
     Source: torch.dsplit.
     Example:
         >>> [part.shape for part in gradlib.dsplit(gradlib.zeros(1, 1, 4), 2)]
@@ -480,6 +499,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
 
     Args:
         tensors: any shapes that broadcast together, and any dtypes.
+    Returns: a tuple of them, in the order given; views that share memory with what they were made of.
+    Raises: RuntimeError for shapes that do not broadcast together.
     Source: torch.broadcast_tensors.
     Example:
         >>> gradlib.broadcast_tensors(gradlib.tensor([1, 2]), gradlib.tensor([[3], [4]]))[0]
@@ -498,6 +519,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     Args:
         tensors: vectors or numbers of one dtype.
         indexing: "ij" (the i-th vector runs along dimension i) or "xy" (the first two exchanged).
+    Returns: a tuple with one tensor of the grid's shape for each vector.
+    Raises: RuntimeError for no vectors, tensors of more than one dimension, several dtypes, or another indexing.
     Source: torch.meshgrid.
     Example:
         >>> rows, columns = gradlib.meshgrid(gradlib.arange(2), gradlib.arange(3), indexing="ij")

@@ -93,8 +93,10 @@ def mse_loss(
 def l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Any = None
 ) -> Any:
-    """Absolute difference; its gradient at zero is zero. Arguments as for ``mse_loss``.
+    """Absolute difference; its gradient at zero is zero.
 
+    Args:
+        input, target, size_average, reduce, reduction, weight: as for ``mse_loss``.
     Source: torch.nn.functional.l1_loss.
     Example:
         >>> gradlib.nn.functional.l1_loss(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, 0.0]))
@@ -121,7 +123,8 @@ def smooth_l1_loss(
     """Square of small differences, absolute value of large ones, smoothly joined at ``beta``: x²/(2 beta), and |x| - beta/2.
 
     Args:
-        beta: where they join; 0 gives ``l1_loss``. The others as for ``mse_loss``.
+        beta: where they join; 0 gives ``l1_loss``.
+        input, target, size_average, reduce, reduction: as for ``mse_loss``.
     Raises: RuntimeError for a negative beta.
     Source: torch.nn.functional.smooth_l1_loss.
     Example:
@@ -140,7 +143,8 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     """x²/2 for small differences, delta (|x| - delta/2) for those beyond ``delta``.
 
     Args:
-        delta: where they join, positive. The others as for ``mse_loss``, but a weighted mean divides by the number of elements.
+        delta: where they join, positive.
+        input, target, reduction, weight: as for ``mse_loss``, but a weighted mean divides by the number of elements.
     Raises: RuntimeError for a delta that is not positive.
     Source: torch.nn.functional.huber_loss.
     Example:
@@ -304,7 +308,7 @@ def cross_entropy(
         target: classes, as for ``nll_loss``; or probabilities of the input's shape and of float dtype.
         weight, ignore_index, size_average, reduce, reduction: as for ``nll_loss``; with probabilities "mean" divides by the batch size.
         label_smoothing: from 0 to 1, how much of each target is shared out equally among all classes.
-    Raises: as ``nll_loss``; RuntimeError for a label_smoothing outside [0, 1].
+    Raises: as ``nll_loss``; RuntimeError for a label_smoothing outside [0, 1]; IndexError for scores without dimensions.
     Source: torch.nn.functional.cross_entropy.
     Example:
         >>> gradlib.nn.functional.cross_entropy(gradlib.tensor([[1.0, 2.0, 0.0]]), gradlib.tensor([1]))

@@ -53,6 +53,7 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
         input: any tensor.
         mask: bool; broadcasts with input.
         value: a number or a 0-d tensor; it takes input's dtype.
+    Raises: TypeError for a mask that is not of dtype bool; RuntimeError for a value with dimensions, or a complex one for real elements.
     Source: torch.Tensor.masked_fill.
     Example:
         >>> gradlib.masked_fill(gradlib.tensor([1, 2, 3]), gradlib.tensor([True, False, True]), 0)
@@ -119,6 +120,9 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """One value at the slices ``index`` (a vector of integers) along ``dim``.
 
     Args:
+        input: any shape and dtype.
+        dim: the dimension along which index counts.
+        index: (n,), integers.
         value: a number, or a 0-d tensor.
     Raises: RuntimeError for a value of more dimensions, IndexError (on the CPU) for places outside.
     Source: torch.Tensor.index_fill.

@@ -131,7 +131,8 @@ def embedding(
         scale_grad_by_freq: divide each row's gradient by how often it was looked up.
         sparse: not supported; gradients are dense.
     Returns: (*input.shape, D).
-    Raises: RuntimeError for other dtypes and ranks, IndexError for a place outside.
+    Raises: RuntimeError for other dtypes and ranks, IndexError for a place outside, AssertionError for such a padding_idx;
+        NotImplementedError for ``sparse=True``.
     Source: torch.nn.functional.embedding.
     Example:
         >>> gradlib.nn.functional.embedding(gradlib.tensor([1, 0]), gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -271,7 +272,7 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, 
         normalized_shape: the sizes of the dimensions that are normalised together.
         weight, bias: of ``normalized_shape``, or nothing.
         eps: added to the variance.
-    Raises: RuntimeError for shapes or dtypes that do not fit.
+    Raises: RuntimeError for shapes or dtypes that do not fit; NotImplementedError for an input that is no real float.
     Source: torch.nn.functional.layer_norm.
     Example:
         >>> gradlib.nn.functional.layer_norm(gradlib.tensor([[1.0, 2.0, 3.0]]), (3,))

@@ -147,6 +147,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     Args:
         input: (B, n, m).
         mat2: (B, m, p), of the same dtype.
+    Raises: RuntimeError for batches of different sizes, and for other shapes and dtypes.
     Source: torch.bmm.
     Example:
         >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
@@ -179,8 +180,7 @@ def dot(input: Any, tensor: Any) -> Any:
     """Sum of the products of two vectors; complex ones are not conjugated.
 
     Args:
-        input: (n,), any dtype.
-        other: (n,), of the same dtype.
+        input, tensor: (n,), any dtype, the same.
     Source: torch.dot.
     Example:
         >>> gradlib.dot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))

@@ -60,6 +60,7 @@ def rand(
 
     Args:
         size: the shape, as numbers or as a tuple.
+        generator: where the numbers come from; the device's default one when left out.
         dtype: the default float dtype when left out.
         device, requires_grad: as in ``tensor``.
     Source: torch.rand.
@@ -79,6 +80,7 @@ def randn(
 
     Args:
         size: the shape, as numbers or as a tuple.
+        generator: where the numbers come from; the device's default one when left out.
         dtype: the default float dtype when left out.
         device, requires_grad: as in ``tensor``.
     Source: torch.randn.
@@ -99,7 +101,10 @@ def randint(
 
     Args:
         low, high: ``randint(high, size)`` or ``randint(low, high, size)``.
+        size: the shape, as a tuple.
+        generator: where the numbers come from; the device's default one when left out.
         dtype: int64 when left out.
+        device, requires_grad: as in ``tensor``.
     Raises: RuntimeError unless low < high.
     Source: torch.randint.
     Example:
@@ -204,6 +209,7 @@ def randint_like(
     Args:
         input: the tensor whose shape, dtype and device are taken.
         low, high: numbers are at least low and less than high; one number is high, and low is 0.
+        generator: where the numbers come from; the device's default one when left out.
         dtype, device, requires_grad: what shall differ, as in ``tensor``.
     Source: torch.randint_like.
     Example:
@@ -245,6 +251,8 @@ def normal(
     Args:
         mean, std: numbers, or Tensors that broadcast together and give the shape.
         size: the shape, when both are numbers.
+        generator: where the numbers come from; the device's default one when left out.
+        dtype, device: when both are numbers, as for ``randn``.
     Raises: RuntimeError for a negative standard deviation.
     Source: torch.normal.
     Example:
@@ -290,7 +298,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
         input: any shape; the chance of a 1 for each element, between 0 and 1.
         p: one chance for all in its place.
         generator: where the numbers come from.
-    Raises: RuntimeError for probabilities outside [0, 1]; not looked at on a CUDA device.
+    Raises: RuntimeError for probabilities outside [0, 1], which are not looked at on a CUDA device; NotImplementedError for an input that
+        is no float, where it has to give them.
     Source: torch.bernoulli.
     Example:
         >>> gradlib.bernoulli(gradlib.tensor([0.0, 1.0]))
@@ -320,6 +329,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         input: weights, not negative and not all zero, of shape (n,) or (rows, n).
         num_samples: how many positions to draw for each row.
         replacement: whether one may come more than once.
+        generator: where the numbers come from; the device's default one when left out.
     Returns: int64 positions of shape (num_samples,) or (rows, num_samples).
     Raises: RuntimeError for weights (not looked at on a CUDA device) or a number of samples that make no sense.
     Source: torch.multinomial.

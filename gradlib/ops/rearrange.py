@@ -166,6 +166,7 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
     Args:
         shifts: how far, one number or one for each of dims.
         dims: along which; the flattened tensor when left out.
+    Raises: RuntimeError unless shifts and dims are equally many; IndexError for a dimension that the tensor does not have.
     Source: torch.roll.
     Example:
         >>> gradlib.roll(gradlib.tensor([1, 2, 3]), 1)
@@ -190,6 +191,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
         input: at least 2 dimensions.
         k: how many quarter turns.
         dims: the plane, from the first dimension to the second.
+    Raises: RuntimeError for an input of fewer dimensions, and unless dims are two different ones.
     Source: torch.rot90.
     Example:
         >>> gradlib.rot90(gradlib.tensor([[1, 2], [3, 4]]))

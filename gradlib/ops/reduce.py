@@ -154,6 +154,7 @@ def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dt
     Args:
         input: any shape; float (nansum: integers too).
         dim, keepdim, dtype: as in ``sum``.
+    Raises: RuntimeError for complex dtypes.
     Source: torch.nansum.
     Example:
         >>> gradlib.nansum(gradlib.tensor([1.0, gradlib.nan, 3.0]))

@@ -143,6 +143,7 @@ def logcumsumexp(xp: Namespace, input: Any, dim: int) -> Any:
 
     Args:
         input: any shape, float or complex dtype.
+        dim: the dimension along which the sum runs.
     Raises: NotImplementedError for integers and bools.
     Source: torch.logcumsumexp.
     Example:
@@ -201,6 +202,7 @@ def cummax(input: Any, dim: int, *, out: Any = None) -> Any:
 
     Args:
         input: any shape, real dtype.
+        dim: the dimension along which the maximum runs.
     Returns: the named tuple (values, indices), indices of dtype int64; NaN, once met, stays.
     Source: torch.cummax.
     Example:
@@ -238,6 +240,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 
     Args:
         input: one dimension or more.
+        n: how often.
+        dim: the dimension whose neighbours are taken.
         prepend, append: put before and after the input first; same number of dimensions.
     Raises: RuntimeError for a 0-d input and for a negative n.
     Source: torch.diff.
@@ -272,7 +276,8 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
         y: the samples, one dimension or more.
         x: where they were taken: (n,) or a shape that broadcasts with y's.
         dx: their distance, when x is not given; 1 unless said.
-    Raises: RuntimeError for bools, for x and dx at once, for an x of another length.
+        dim: the dimension along which the samples follow each other.
+    Raises: RuntimeError for bools and for an x of another length; TypeError for x and dx at once.
     Source: torch.trapezoid.
     Example:
         >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)

@@ -50,7 +50,7 @@ def scatter_add(put: Any, input: Any, dim: int, index: Any, src: Any) -> Any:
         dim: the dimension along which index counts.
         index: integers from 0, of input's rank, in no other dimension larger than input, in none larger than src.
         src: what to add, of input's dtype.
-    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside; TypeError for a src that is no Tensor.
     Source: torch.scatter_add.
     Example:
         >>> gradlib.scatter_add(gradlib.zeros(3), 0, gradlib.tensor([0, 0, 2]), gradlib.tensor([1.0, 2.0, 3.0]))
@@ -97,7 +97,8 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
         input, dim, index, src: as for ``scatter_add``.
         reduce: "sum", "prod", "mean", "amax" or "amin".
         include_self: whether input's element takes part where src writes; elsewhere it stays in any case.
-    Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Raises: RuntimeError for another reduction, for shapes and dtypes that do not fit and, on the CPU, for places outside; TypeError for a
+        src that is no Tensor.
     Source: torch.scatter_reduce; the gradients of amax and amin are shared evenly among equals.
     Example:
         >>> gradlib.scatter_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0, 1]), gradlib.tensor([2.0, 3.0, 4.0]), "prod")

@@ -360,6 +360,7 @@ def adjoint(input: Any) -> Any:
 
     Args:
         input: (..., m, n), any dtype.
+    Raises: RuntimeError for a vector.
     Source: torch.adjoint.
     Example:
         >>> gradlib.adjoint(gradlib.tensor([[1 + 2j, 3j]]))
@@ -384,6 +385,7 @@ def expand(xp: Namespace, input: Any, shape: Any) -> Any:
     """Dimensions of size 1 stretched to a larger size, and new ones put in front, without using memory.
 
     Args:
+        input: any shape and dtype.
         shape: the wanted sizes; -1 keeps a size.
     Raises: RuntimeError for a size that is neither 1 nor the wanted one.
     Source: torch.Tensor.expand.

@@ -31,7 +31,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """The elements start to start + length - 1 along a dimension, as a view.
 
     Args:
+        dim: the dimension that is cut.
         start: where to begin; negative numbers count from the end; a 0-d integer tensor is read.
+        length: how many elements.
     Raises: IndexError or RuntimeError for a slice that is not within the tensor.
     Source: torch.narrow.
     Example:
@@ -86,6 +88,7 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
 
     Args:
         offset: 0 for the main diagonal, positive above it, negative below.
+        dim1, dim2: the dimensions of the matrix whose diagonal is taken.
     Raises: RuntimeError when the two dimensions are the same one.
     Source: torch.diagonal.
     Example:
@@ -171,6 +174,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     Args:
         input: (n,) or (n, m), any dtype.
         diagonal: 0 for the main diagonal, positive above it, negative below.
+    Raises: RuntimeError for other numbers of dimensions than one or two.
     Source: torch.diag.
     Example:
         >>> gradlib.diag(gradlib.tensor([1, 2]))

@@ -60,8 +60,10 @@ def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
 
 @op("other", complex="explicit", input=lambda g, out, dim: g - exp(out) * sum(g, dim, True))
 def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
-    """Logarithm of ``softmax``, accurate also where that is tiny. Arguments as there.
+    """Logarithm of ``softmax``, accurate also where that is tiny.
 
+    Args:
+        input, dim, dtype: as for ``softmax``.
     Source: torch.log_softmax.
     Example:
         >>> gradlib.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)

@@ -72,6 +72,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
 
     Args:
         input: any shape, real dtype; NaN comes last (first when descending).
+        dim: the dimension along which elements are ordered.
         descending: largest first.
         stable: equal elements keep their order; they do in any case.
     Returns: the named tuple (values, indices), indices of dtype int64.
@@ -190,6 +191,8 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False, *, out: A
 
     Args:
         input: any shape, integer or real float dtype; NaN counts as largest.
+        k: which, from 1.
+        dim: the dimension that is searched.
         keepdim: leave the dimension with size 1.
     Returns: the named tuple (values, indices), indices of dtype int64.
     Raises: RuntimeError for a k out of range.
@@ -220,6 +223,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
 
     Args:
         input: any shape, integer or real float dtype.
+        dim: the dimension that is searched; all when left out.
         keepdim: leave the dimension with size 1.
     Returns: a 0-d tensor (whose gradient goes in equal parts to all elements of that value), or the named tuple (values, indices).
     Source: torch.median.
@@ -309,6 +313,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         assume_unique: neither holds a value twice; taken as advice.
         invert: whether each element is none of them.
     Returns: bool, of the shape of ``elements``.
+    Raises: TypeError for two numbers.
     Source: torch.isin.
     Example:
         >>> gradlib.isin(gradlib.tensor([1, 2, 3]), gradlib.tensor([2, 5]))
@@ -393,6 +398,8 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 
     Args:
         input: any shape, or a number.
+        boundaries: (n,), ascending.
+        out_int32: give int32 instead of int64.
         right: whether a value equal to a boundary falls into the interval above it.
     Raises: RuntimeError for boundaries that are no vector.
     Source: torch.bucketize.

@@ -105,8 +105,11 @@ def var(
 def std(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None, out: Any = None
 ) -> Any:
-    """Standard deviation over ``dim``: the square root of ``var``, whose arguments it takes; zero has zero gradient.
+    """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient.
 
+    Args:
+        input, dim, unbiased, keepdim, correction: as for ``var``.
+    Raises: as ``var``.
     Source: torch.std.
     Example:
         >>> gradlib.std(gradlib.tensor([1.0, 2.0, 3.0]))
@@ -118,8 +121,12 @@ def std(
 
 @composite(method=False)
 def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
-    """The pair (``var``, ``mean``). Arguments as for ``var``.
+    """The variance and the mean over ``dim``.
 
+    Args:
+        input, dim, unbiased, keepdim, correction: as for ``var``.
+    Returns: the pair (``var``, ``mean``).
+    Raises: as ``var``.
     Source: torch.var_mean.
     Example:
         >>> gradlib.var_mean(gradlib.tensor([1.0, 2.0, 3.0]))
@@ -131,8 +138,12 @@ def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
 
 @composite(method=False)
 def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Any:
-    """The pair (``std``, ``mean``). Arguments as for ``var``.
+    """The standard deviation and the mean over ``dim``.
 
+    Args:
+        input, dim, unbiased, keepdim, correction: as for ``var``.
+    Returns: the pair (``std``, ``mean``).
+    Raises: as ``var``.
     Source: torch.std_mean.
     Example:
         >>> gradlib.std_mean(gradlib.tensor([1.0, 2.0, 3.0]))

@@ -62,7 +62,7 @@ class AveragedParameters:
         params: the tensors; copies of them are the first average.
         avg_fn: (average, value, number averaged so far) -> new average; the mean by default.
     Raises: ValueError at an update with another number of tensors or other shapes.
-    Source: torch.AveragedParameters.
+    Source: torch.optim.swa_utils.AveragedModel, for a list of tensors in the place of a module.
     Example:
         >>> x = gradlib.zeros(1)
         >>> average = gradlib.optim.swa_utils.AveragedParameters([x])

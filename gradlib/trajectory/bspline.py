@@ -46,6 +46,12 @@ def step_bspline(
     Returns: `JointTrajectory`, each (B, H, D), in SI units. Sample 0 is the start.
     Raises: TypeError and ValueError that name the rule broken, what was received and what to do.
     Source: de Boor, A Practical Guide to Splines (1978), chapters IX and X.
+    Example:
+        >>> knots = gradlib.zeros(1, 2, 1)
+        >>> goal = (gradlib.ones(1, 1),)  # at rest at 1
+        >>> motion = gradlib.trajectory.step_bspline(knots, (), 0.1, samples_per_knot=2, goal=goal)
+        >>> motion.position.shape, motion.position[0, -1], motion.velocity[0, -1]
+        (gradlib.Size([1, 11, 1]), tensor([1.]), tensor([0.]))
     """
     name = "step_bspline"
     if degree not in host.DEGREES:

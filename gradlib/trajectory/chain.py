@@ -48,6 +48,11 @@ def step_position(
     Returns: `JointTrajectory` of position, velocity, acceleration, jerk, each of u's shape and dtype, in SI units.
     Raises: TypeError and ValueError that name the rule broken, what was received and what to do.
     Source: finite differences; the central scheme's weights follow Fornberg, Mathematics of Computation 51 (1988), table 1.
+    Example:
+        >>> u = gradlib.tensor([[[1.0], [3.0], [0.0]]])  # one trajectory, three steps, one joint
+        >>> motion = gradlib.trajectory.step_position(u, (gradlib.zeros(1, 1),), 0.5)
+        >>> motion.position[0, :, 0], motion.velocity[0, :, 0]
+        (tensor([0., 1., 3.]), tensor([0., 2., 4.]))
     """
     if scheme == "central":
         return step_central(u, start, dt, start_idx, goal, layout, out, check)
@@ -64,10 +69,19 @@ def step_velocity(
 
     For h = 1 .. H-1 and t = dt[:, h], v_h = u_{h-1}, p_h = p_{h-1} + t v_h, a_h = (v_h - v_{h-1}) / t, j_h = (a_h - a_{h-1}) / t.
 
-    Args: as `step_position`, with u in radians or metres a second; scheme is "backward" and there is no goal.
+    Args:
+        u: (B, H, D) velocities, radians or metres a second.
+        scheme: "backward".
+        start, dt, start_idx, layout, out, check: as for `step_position`.
+        goal: None; there is none.
     Returns: `JointTrajectory`; step 0 is the start with j = 0.
     Raises: as `step_position`.
     Source: backward Euler.
+    Example:
+        >>> u = gradlib.tensor([[[1.0], [3.0], [0.0]]])
+        >>> motion = gradlib.trajectory.step_velocity(u, (gradlib.zeros(1, 1),), 0.5)
+        >>> motion.position[0, :, 0], motion.acceleration[0, :, 0]
+        (tensor([0.0000, 0.5000, 2.0000]), tensor([0., 2., 4.]))
     """
     if scheme != "backward":
         raise _unknown("step_velocity", scheme, ("backward",))
@@ -83,10 +97,19 @@ def step_acceleration(
     For h = 1 .. H-1 and t = dt[:, h], a_h = u_{h-1}, v_h = v_{h-1} + t a_h, j_h = (a_h - a_{h-1}) / t, and
     p_h = p_{h-1} + t v_h ("semi_implicit_euler") or p_{h-1} + t v_{h-1} + t^2/2 a_h ("exact": constant over the step).
 
-    Args: as `step_position`, with u in radians or metres a second squared; scheme as above and there is no goal.
+    Args:
+        u: (B, H, D) accelerations, radians or metres a second squared.
+        scheme: "semi_implicit_euler" or "exact".
+        start, dt, start_idx, layout, out, check: as for `step_position`.
+        goal: None; there is none.
     Returns: `JointTrajectory`; step 0 is the start with j = 0.
     Raises: as `step_position`.
     Source: Hairer, Lubich and Wanner, Geometric Numerical Integration, section I.1.2 (semi-implicit, or symplectic, Euler).
+    Example:
+        >>> u = gradlib.tensor([[[1.0], [3.0], [0.0]]])
+        >>> motion = gradlib.trajectory.step_acceleration(u, (), 0.5)  # from rest at 0
+        >>> motion.velocity[0, :, 0], motion.position[0, :, 0]
+        (tensor([0.0000, 0.5000, 2.0000]), tensor([0.0000, 0.2500, 1.2500]))
     """
     if scheme not in ("semi_implicit_euler", "exact"):
         raise _unknown("step_acceleration", scheme, ("semi_implicit_euler", "exact"))
@@ -103,10 +126,19 @@ def step_jerk(
     ("semi_implicit_euler"), or by "exact" (constant over the step) v_h = v_{h-1} + t a_{h-1} + t^2/2 j_h and
     p_h = p_{h-1} + t v_{h-1} + t^2/2 a_{h-1} + t^3/6 j_h. Undoes `step_position`: its jerk, delayed by a step, gives its positions.
 
-    Args: as `step_position`, with u in radians or metres a second cubed; scheme as above and there is no goal.
+    Args:
+        u: (B, H, D) jerks, radians or metres a second cubed.
+        scheme: "semi_implicit_euler" or "exact".
+        start, dt, start_idx, layout, out, check: as for `step_position`.
+        goal: None; there is none.
     Returns: `JointTrajectory`; step 0 is the start with j = 0.
     Raises: as `step_position`.
     Source: Taylor's theorem with constant jerk; semi-implicit Euler as in `step_acceleration`.
+    Example:
+        >>> u = gradlib.tensor([[[1.0], [3.0], [0.0]]])
+        >>> motion = gradlib.trajectory.step_jerk(u, (), 1.0, scheme="exact")
+        >>> motion.acceleration[0, :, 0], motion.velocity[0, :, 0]
+        (tensor([0., 1., 4.]), tensor([0.0000, 0.5000, 3.0000]))
     """
     if scheme not in ("semi_implicit_euler", "exact"):
         raise _unknown("step_jerk", scheme, ("semi_implicit_euler", "exact"))

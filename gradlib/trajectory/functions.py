@@ -63,7 +63,19 @@ def _first(traj_dt: Any) -> Any:
 
 
 class CliqueTensorStep:
-    """Positions to states by dense matrices: p = mask start + n_mask u; v, a, j = fd_k p. Source: `jit_tensor_step_pos_clique`."""
+    """`jit_tensor_step_pos_clique`: positions to states by dense matrices, p = mask start + n_mask u and v, a, j = fd_k p.
+
+    Args:
+        u_act: (B, H, D) positions.
+        start_position, mask, n_mask, fd_1, fd_2, fd_3: as for `jit_tensor_step_pos_clique`.
+    Returns: p, v, a, j, each (B, H, D).
+    Source: cuRobo's Function of this name.
+    Example:
+        >>> from gradlib.trajectory import CliqueTensorStep, build_fd_matrix, build_start_state_mask
+        >>> fd = [build_fd_matrix(3, order=n) for n in (1, 2, 3)]
+        >>> CliqueTensorStep.apply(gradlib.ones(1, 3, 1), gradlib.zeros(1), *build_start_state_mask(3), *fd)[0][0, :, 0]
+        tensor([0., 1., 1.])
+    """
 
     @staticmethod
     def apply(u_act: Any, start_position: Any, mask: Any, n_mask: Any, fd_1: Any, fd_2: Any, fd_3: Any) -> tuple[Any, Any, Any, Any]:
@@ -71,7 +83,20 @@ class CliqueTensorStep:
 
 
 class CliqueTensorStepIdxKernel:
-    """`step_position`, backward differences, start rows chosen by index."""
+    """`step_position` with backward differences, start rows chosen by index.
+
+    Args:
+        start_position, start_velocity, start_acceleration: (S, D), or None for zeros.
+        start_idx: integers (B,), the row of each trajectory.
+        The others: as for `CliqueTensorStepKernel`.
+    Returns: `JointTrajectory`.
+    Source: cuRobo's Function of this name.
+    Example:
+        >>> u, rows, chosen = gradlib.ones(2, 3, 1), gradlib.tensor([[0.0], [1.0]]), gradlib.tensor([1, 0])
+        >>> gradlib.trajectory.CliqueTensorStepIdxKernel.apply(u, rows, None, None, chosen, *[None] * 4, 0.5, None).velocity[..., 0]
+        tensor([[0., 0., 0.],
+                [0., 2., 0.]])
+    """
 
     @staticmethod
     def apply(
@@ -84,7 +109,21 @@ class CliqueTensorStepIdxKernel:
 
 
 class CliqueTensorStepKernel:
-    """`step_position`, backward differences."""
+    """`step_position` with backward differences.
+
+    Args:
+        u_act: (B, H, D) positions.
+        start_position, start_velocity, start_acceleration: (B, D), or None for zeros.
+        out_position, out_velocity, out_acceleration, out_jerk: buffers of u_act's shape that are filled and returned; all four or none.
+        traj_dt: seconds; 0-d, (1,) or (H,).
+        out_grad_position: a buffer that backward fills with the gradient by u_act, or None.
+    Returns: `JointTrajectory`.
+    Source: cuRobo's Function of this name.
+    Example:
+        >>> u = gradlib.tensor([[[1.0], [3.0], [0.0]]])
+        >>> gradlib.trajectory.CliqueTensorStepKernel.apply(u, *[None] * 7, 0.5, None).velocity[0, :, 0]
+        tensor([0., 2., 4.])
+    """
 
     @staticmethod
     def apply(
@@ -98,7 +137,20 @@ class CliqueTensorStepKernel:
 
 
 class CliqueTensorStepIdxCentralDifferenceKernel:
-    """`step_position`, central differences, start rows chosen by index."""
+    """`step_position` with central differences, start rows chosen by index.
+
+    Args:
+        start_position, start_velocity, start_acceleration: (S, D), or None for zeros.
+        start_idx: integers (B,), the row of each trajectory.
+        The others: as for `CliqueTensorStepCentralDifferenceKernel`.
+    Returns: `JointTrajectory`.
+    Source: cuRobo's Function of this name.
+    Example:
+        >>> u, rows, chosen = gradlib.ones(2, 6, 1), gradlib.tensor([[0.0], [1.0]]), gradlib.tensor([1, 0])
+        >>> apply = gradlib.trajectory.CliqueTensorStepIdxCentralDifferenceKernel.apply
+        >>> apply(u, rows, None, None, chosen, *[None] * 4, 0.5, None).position[:, 0, 0]
+        tensor([1., 0.])
+    """
 
     @staticmethod
     def apply(
@@ -112,7 +164,18 @@ class CliqueTensorStepIdxCentralDifferenceKernel:
 
 
 class CliqueTensorStepCentralDifferenceKernel:
-    """`step_position`, central differences."""
+    """`step_position` with central differences.
+
+    Args:
+        traj_dt: seconds; only the first element counts.
+        The others: as for `CliqueTensorStepKernel`, H at least 6.
+    Returns: `JointTrajectory`.
+    Source: cuRobo's Function of this name.
+    Example:
+        >>> u = gradlib.ones(1, 6, 1)
+        >>> gradlib.trajectory.CliqueTensorStepCentralDifferenceKernel.apply(u, *[None] * 7, 0.5, None).position[0, :, 0]
+        tensor([0., 0., 1., 1., 1., 1.])
+    """
 
     @staticmethod
     def apply(
@@ -126,7 +189,16 @@ class CliqueTensorStepCentralDifferenceKernel:
 
 
 class CliqueTensorStepCoalesceKernel:
-    """`step_position`, backward differences, with the arrays held as (B, D, H) inside."""
+    """`step_position` with backward differences, computed on arrays of the layout (B, D, H).
+
+    Args: as for `CliqueTensorStepKernel`.
+    Returns: `JointTrajectory`, each (B, H, D).
+    Source: cuRobo's Function of this name.
+    Example:
+        >>> u = gradlib.tensor([[[1.0], [3.0], [0.0]]])
+        >>> gradlib.trajectory.CliqueTensorStepCoalesceKernel.apply(u, *[None] * 7, 0.5, None).velocity[0, :, 0]
+        tensor([0., 2., 4.])
+    """
 
     @staticmethod
     def apply(
@@ -143,7 +215,19 @@ class CliqueTensorStepCoalesceKernel:
 
 
 class AccelerationTensorStepIdxKernel:
-    """`step_acceleration`, semi-implicit Euler, start rows chosen by index."""
+    """`step_acceleration` by semi-implicit Euler, start rows chosen by index.
+
+    Args:
+        u_act: (B, H, D) accelerations.
+        The others: as for `CliqueTensorStepIdxKernel`.
+    Returns: `JointTrajectory`.
+    Source: cuRobo's Function of this name.
+    Example:
+        >>> u, rows, chosen = gradlib.ones(2, 3, 1), gradlib.tensor([[0.0], [1.0]]), gradlib.tensor([1, 0])
+        >>> gradlib.trajectory.AccelerationTensorStepIdxKernel.apply(u, rows, None, None, chosen, *[None] * 4, 0.5, None).position[..., 0]
+        tensor([[1.0000, 1.2500, 1.7500],
+                [0.0000, 0.2500, 0.7500]])
+    """
 
     @staticmethod
     def apply(
@@ -156,7 +240,18 @@ class AccelerationTensorStepIdxKernel:
 
 
 class AccelerationTensorStepKernel:
-    """`step_acceleration`, semi-implicit Euler."""
+    """`step_acceleration` by semi-implicit Euler.
+
+    Args:
+        u_act: (B, H, D) accelerations.
+        The others: as for `CliqueTensorStepKernel`.
+    Returns: `JointTrajectory`.
+    Source: cuRobo's Function of this name.
+    Example:
+        >>> u = gradlib.tensor([[[1.0], [3.0], [0.0]]])
+        >>> gradlib.trajectory.AccelerationTensorStepKernel.apply(u, *[None] * 7, 0.5, None).velocity[0, :, 0]
+        tensor([0.0000, 0.5000, 2.0000])
+    """
 
     @staticmethod
     def apply(

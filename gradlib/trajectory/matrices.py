@@ -48,6 +48,11 @@ def build_fd_matrix(
     Returns: (H, H); with PREV_STATE (H, H + order).
     Raises: ValueError for a horizon or an order below 1.
     Source: forward differences; section "Matrices" of this package's README.
+    Example:
+        >>> gradlib.trajectory.build_fd_matrix(3, SHIFT=True)
+        tensor([[ 0.,  0.,  0.],
+                [-1.,  1.,  0.],
+                [ 0., -1.,  1.]])
     """
     horizon = _horizon("build_fd_matrix", horizon)
     if order < 1:
@@ -95,6 +100,11 @@ def build_int_matrix(
     Returns: L^order, or (L diag(traj_dt))^order, with L the lower triangle of ones.
     Raises: ValueError for a horizon below 1.
     Source: rectangle rule.
+    Example:
+        >>> gradlib.trajectory.build_int_matrix(3)
+        tensor([[1., 0., 0.],
+                [1., 1., 0.],
+                [1., 1., 1.]])
     """
     horizon = _horizon("build_int_matrix", horizon)
     matrix = np.tril(np.ones((horizon, horizon)), diagonal)
@@ -118,6 +128,14 @@ def build_clique_matrix(horizon: int, dt: Any, device: Any = "cpu", dtype: Any =
     Returns: (3 H, H): S, then diag(1/dt)(I - S) with entry (0, 0) zero, then diag(1/dt) times that again; S shifts by one step.
     Raises: ValueError for a horizon below 1.
     Source: backward differences.
+    Example:
+        >>> gradlib.trajectory.build_clique_matrix(2, 0.5)
+        tensor([[ 0.,  0.],
+                [ 1.,  0.],
+                [ 0.,  0.],
+                [-2.,  2.],
+                [ 0.,  0.],
+                [-4.,  4.]])
     """
     horizon = _horizon("build_clique_matrix", horizon)
     rate = 1 / np.broadcast_to(np.asarray(_host(dt), dtype=np.float64), (horizon,))[:, None]
@@ -136,6 +154,12 @@ def build_start_state_mask(horizon: int, tensor_args: Any = None) -> tuple[Tenso
     Returns: mask (H, 1) with a one at (0, 0), and n_mask (H, H), the shift by one step.
     Raises: ValueError for a horizon below 1.
     Source: the delay of controls in this package's integrators.
+    Example:
+        >>> mask, shift = gradlib.trajectory.build_start_state_mask(3)
+        >>> mask * 5 + shift @ gradlib.tensor([[1.0], [2.0], [3.0]])
+        tensor([[5.],
+                [1.],
+                [2.]])
     """
     horizon = _horizon("build_start_state_mask", horizon)
     device, dtype = _args(tensor_args)
@@ -154,6 +178,9 @@ def interpolate_kernel(h: int, int_steps: int, tensor_args: Any = None) -> Tenso
     Returns: ((h - 1) int_steps, h).
     Raises: ValueError for fewer than 2 points or no step.
     Source: linear interpolation.
+    Example:
+        >>> gradlib.trajectory.interpolate_kernel(2, 3) @ gradlib.tensor([0.0, 1.0])
+        tensor([0.0000, 0.5000, 1.0000])
     """
     return _made(_interpolation("interpolate_kernel", h, int_steps), *_args(tensor_args))
 
@@ -161,10 +188,14 @@ def interpolate_kernel(h: int, int_steps: int, tensor_args: Any = None) -> Tenso
 def action_interpolate_kernel(h: int, int_steps: int, tensor_args: Any = None) -> Tensor:
     """Linear interpolation between actions as a matrix, which reaches the last action one segment early and holds it.
 
-    Args: as `interpolate_kernel`.
+    Args:
+        h, int_steps, tensor_args: as for ``interpolate_kernel``.
     Returns: ((h - 1) int_steps, h); the last int_steps rows give the last action.
-    Raises: as `interpolate_kernel`.
+    Raises: as ``interpolate_kernel``.
     Source: linear interpolation.
+    Example:
+        >>> gradlib.trajectory.action_interpolate_kernel(3, 2) @ gradlib.tensor([0.0, 1.0, 2.0])
+        tensor([0., 1., 2., 2.])
     """
     matrix = _interpolation("action_interpolate_kernel", h, int_steps)
     matrix[-int_steps:] = 0
@@ -193,6 +224,9 @@ def tensor_linspace(start: Any, end: Any, steps: int = 10) -> Any:
     Returns: start + (k / steps)(end - start) for k = 1 .. steps, of the shape that broadcasting gives, such as (D, steps).
     Raises: ValueError for no step.
     Source: linear interpolation.
+    Example:
+        >>> gradlib.trajectory.tensor_linspace(gradlib.tensor([[0.0]]), gradlib.tensor([[1.0]]), 4)
+        tensor([[0.2500, 0.5000, 0.7500, 1.0000]])
     """
     if steps < 1:
         raise ValueError(f"tensor_linspace: steps is at least 1, got {steps!r}")

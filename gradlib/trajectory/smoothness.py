@@ -43,6 +43,13 @@ def smoothness_cost(
     Returns: (B,) costs.
     Raises: TypeError and ValueError that name the rule broken, what was received and what to do.
     Source: the quadratic smoothness and limit terms of trajectory optimisation, as in Ratliff et al., CHOMP, ICRA 2009.
+    Example:
+        >>> u = gradlib.tensor([[[1.0], [3.0], [0.0]]], requires_grad=True)
+        >>> cost = gradlib.trajectory.smoothness_cost(u, (), 1.0, weights=(1.0, 0.0, 0.0))  # v = 0, 1, 2
+        >>> cost
+        tensor([5.], grad_fn=<SmoothnessCostBackward0>)
+        >>> gradlib.autograd.grad(cost.sum(), (u,))[0][0, :, 0]
+        tensor([-2.,  4.,  0.])
     """
     name = "smoothness_cost"
     sizes = control(name, u, layout, 1)

@@ -14,6 +14,10 @@ class JointState:
     Args:
         position: (S, D) or (D,), radians or metres.
         velocity, acceleration, jerk: its time derivatives, of the same shape.
+    Example:
+        >>> start = gradlib.trajectory.JointState(position=gradlib.zeros(1, 1), velocity=gradlib.ones(1, 1))
+        >>> gradlib.trajectory.step_acceleration(gradlib.zeros(1, 3, 1), start, 0.5).position[0, :, 0]
+        tensor([0.0000, 0.5000, 1.0000])
     """
 
     position: Any = None
@@ -29,7 +33,16 @@ class JointState:
 
 
 class JointTrajectory(NamedTuple):
-    """Positions, velocities, accelerations and jerks over a horizon, each (B, H, D), or (B, D, H) with layout "bdh"."""
+    """A motion over a horizon: what the integrators return, a named tuple.
+
+    Attributes:
+        position: (B, H, D), radians or metres; (B, D, H) with layout "bdh".
+        velocity, acceleration, jerk: its time derivatives, of the same shape.
+    Example:
+        >>> position, velocity, acceleration, jerk = gradlib.trajectory.step_position(gradlib.ones(2, 5, 7), (), 0.1)
+        >>> velocity.shape
+        gradlib.Size([2, 5, 7])
+    """
 
     position: Any
     velocity: Any
@@ -42,6 +55,10 @@ class JointLimits(NamedTuple):
 
     Args:
         position, velocity, acceleration, jerk: a bound m for -m .. m, or a pair (lower, upper), in numbers or (D,), SI units.
+    Example:
+        >>> limits = gradlib.trajectory.JointLimits(velocity=2.0, position=(-1.0, 3.0))
+        >>> gradlib.trajectory.smoothness_cost(gradlib.full((1, 3, 1), 4.0), (), 1.0, (0.0, 0.0, 0.0), limits)
+        tensor([6.])
     """
 
     position: Any = None

@@ -32,7 +32,21 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """What ran again in backward did not do what it did in forward."""
+    """What ran again in backward did not do what it did in forward.
+
+    Source: torch.utils.checkpoint.CheckpointError.
+    Example:
+        >>> calls = []
+        >>> def changes(x):
+        ...     calls.append(x)
+        ...     return x.exp() if len(calls) == 1 else x.reshape(1, 2).exp()
+        >>> y = gradlib.utils.checkpoint.checkpoint(changes, gradlib.ones(2, requires_grad=True), use_reentrant=False)
+        >>> try:
+        ...     y.sum().backward()
+        ... except gradlib.utils.checkpoint.CheckpointError as error:
+        ...     print(str(error).partition(".")[0])
+        checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass
+    """
 
 
 _early_stop: bool | None = None
@@ -43,7 +57,13 @@ _debug: bool | None = None
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Whether the checkpoints made inside stop running again as soon as all needed tensors are there.
 
+    Args:
+        enable: whether they do; without it, ``early_stop`` of each one says so.
     Source: torch.utils.checkpoint.set_checkpoint_early_stop.
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> with gradlib.utils.checkpoint.set_checkpoint_early_stop(False):
+        ...     y = gradlib.utils.checkpoint.checkpoint(gradlib.exp, x, use_reentrant=False)
     """
     global _early_stop
     before, _early_stop = _early_stop, enable
@@ -55,9 +75,15 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Whether the checkpoints made inside list their operations when they fail; None leaves it to each one's ``debug``.
+    """Whether the checkpoints made inside list their operations when they fail.
 
+    Args:
+        enabled: whether they do; None leaves it to each one's ``debug``.
     Source: torch.utils.checkpoint.set_checkpoint_debug_enabled.
+    Example:
+        >>> x = gradlib.ones(2, requires_grad=True)
+        >>> with gradlib.utils.checkpoint.set_checkpoint_debug_enabled(True):
+        ...     y = gradlib.utils.checkpoint.checkpoint(gradlib.exp, x, use_reentrant=False)
     """
     global _debug
     before, _debug = _debug, enabled
@@ -68,7 +94,14 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """The default ``context_fn``: two contexts that do nothing."""
+    """The default ``context_fn``: two contexts that do nothing.
+
+    Returns: a pair of contexts.
+    Source: torch.utils.checkpoint.noop_context_fn.
+    Example:
+        >>> [type(each).__name__ for each in gradlib.utils.checkpoint.noop_context_fn()]
+        ['nullcontext', 'nullcontext']
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -87,6 +120,7 @@ def checkpoint(
 
     Args:
         function: does the same whenever it is called with these arguments.
+        args, kwargs: its arguments.
         use_reentrant: False or None; torch's other variant does not exist here.
         context_fn: gives two context managers, one for the call and one for the call in backward.
         determinism_check: "default" compares shape, dtype and device of what is saved in both calls, "none" does not.
@@ -97,6 +131,11 @@ def checkpoint(
     Raises: ValueError for options that are not there; in backward CheckpointError when the two calls differ, RuntimeError when an argument
         was written in place since.
     Source: torch.utils.checkpoint.checkpoint.
+    Example:
+        >>> x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+        >>> gradlib.utils.checkpoint.checkpoint(lambda x: x.exp().square().sum(), x, use_reentrant=False).backward()
+        >>> x.grad
+        tensor([ 14.7781, 109.1963])
     """
     if use_reentrant:
         raise ValueError("checkpoint: use_reentrant=True is not offered; pass use_reentrant=False, which does all that it does and more")
@@ -138,9 +177,18 @@ def checkpoint_sequential(
 
     Args:
         functions: each takes what the one before returned.
-        segments: how many segments. input: what the first function takes.
+        segments: how many segments.
+        input: what the first function takes.
         use_reentrant, preserve_rng_state: as for ``checkpoint``.
+    Returns: what the last function returns.
+    Raises: as ``checkpoint``; ValueError for more segments than functions.
     Source: torch.utils.checkpoint.checkpoint_sequential.
+    Example:
+        >>> x = gradlib.tensor([0.5], requires_grad=True)
+        >>> steps = [gradlib.sin, gradlib.exp, gradlib.square]
+        >>> gradlib.utils.checkpoint.checkpoint_sequential(steps, 2, x, use_reentrant=False).backward()
+        >>> x.grad
+        tensor([4.5787])
     """
 
     def run(first: int, last: int) -> Callable[[Any], Any]:

@@ -31,6 +31,11 @@ def graphviz(output: Any, names: Names | None = None, *, saved: bool = True) -> 
         saved: whether to show what is saved.
     Returns: the text.
     Raises: RuntimeError for a tensor that nothing was recorded for.
+    Example:
+        >>> x = gradlib.tensor([1.0], requires_grad=True)
+        >>> text = gradlib.utils.graphviz(x.exp().sum(), {"x": x})
+        >>> text.splitlines()[0], "ExpBackward0" in text
+        ('digraph gradlib {', True)
     """
     outputs, known = _outputs(output), _known(names)
     lines = ["digraph gradlib {", "  rankdir=TB;", '  node [shape=ellipse, fontname="monospace", fontsize=10];']
@@ -59,6 +64,13 @@ def print_graph(output: Any, names: Names | None = None, *, saved: bool = True, 
         output, names, saved: as for ``graphviz``.
         file: where to, standard output by default.
     Raises: RuntimeError for a tensor that nothing was recorded for.
+    Example:
+        >>> x = gradlib.tensor([1.0], requires_grad=True)
+        >>> gradlib.utils.print_graph(x.exp().sum().square(), {"x": x}, saved=False)
+        SquareBackward0 (seq ...), [] float32
+        SumBackward0 (seq ...), [] float32
+        ExpBackward0 (seq ...), [1] float32
+        leaf x, [1] float32
     """
     known = _known(names)
     seen: set[Node] = set()

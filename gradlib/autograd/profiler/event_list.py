@@ -12,7 +12,7 @@ from gradlib.files import replacing
 
 
 class EventList(Events):
-    """Events in the order in which they began. Source: torch.autograd.profiler_util.EventList.
+    """Events in the order in which they began; what ``profile`` and the loaders give.
 
     Args:
         events: FunctionEvents, which are nested by their times here, or averages.
@@ -20,6 +20,12 @@ class EventList(Events):
         profile_memory, with_flops: whether those columns are filled.
     Attributes:
         files: what they were read from, over which nothing is written.
+    Source: torch.autograd.profiler_util.EventList.
+    Example:
+        >>> with gradlib.autograd.profiler.profile() as prof:
+        ...     _ = gradlib.ones(3, requires_grad=True).exp().sum()
+        >>> [event.name for event in prof.function_events]
+        ['exp', 'sum']
     """
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:

@@ -11,7 +11,17 @@ BIT = {"op": 1, "node": 2, "user": 4}
 
 
 class Kernel(NamedTuple):
-    """One run of a kernel on a device."""
+    """One run of a kernel on a device.
+
+    Attributes:
+        name: the kernel's.
+        start, duration: microseconds.
+        stream, device: where it ran.
+    Source: torch.autograd.profiler_util.Kernel.
+    Example:
+        >>> gradlib.autograd.profiler.Kernel("multiply", start=10.0, duration=2.5).duration
+        2.5
+    """
 
     name: str
     start: float
@@ -64,7 +74,7 @@ class _Times:
 
 
 class FunctionEvent(_Times):
-    """One operation, one node's run in backward, one Function or one range of the user's. Source: torch's FunctionEvent.
+    """One operation, one node's run in backward, one Function or one range of the user's.
 
     Attributes:
         kind: "op", "node" or "user".
@@ -82,6 +92,12 @@ class FunctionEvent(_Times):
         within: of which kinds, as bits of ``BIT``.
         node: the innermost node around it.
         backward: the runs of the nodes it made, and of the nodes that those made.
+    Source: torch.autograd.profiler_util.FunctionEvent.
+    Example:
+        >>> with gradlib.autograd.profiler.profile() as prof:
+        ...     gradlib.ones(3, requires_grad=True).sum().backward()
+        >>> [(event.name, event.kind) for event in prof.function_events]
+        [('sum', 'op'), ('SumBackward0', 'node'), ('AccumulateGrad', 'node')]
     """
 
     __slots__ = (
@@ -212,7 +228,21 @@ _SUMMED = (
 
 
 class FunctionEventAvg(_Times):
-    """The sums over events of one name. Source: torch's FunctionEventAvg."""
+    """The sums over events of one name, as ``key_averages()`` gives them.
+
+    Attributes:
+        key: the name.
+        count: how many events.
+        input_shapes, stack: those of all of them, where they were grouped by these.
+    Source: torch.autograd.profiler_util.FunctionEventAvg.
+    Example:
+        >>> with gradlib.autograd.profiler.profile() as prof:
+        ...     x = gradlib.ones(3)
+        ...     for _ in range(4):
+        ...         x = x + 1
+        >>> [(each.key, each.count) for each in prof.key_averages() if each.key == "add"]
+        [('add', 4)]
+    """
 
     def __init__(self, key: str = "", input_shapes: list[Any] | None = None, stack: list[str] | None = None) -> None:
         self.key = key

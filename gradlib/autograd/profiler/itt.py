@@ -12,9 +12,13 @@ DOMAIN = "gradlib"
 class emit_itt(Emit):
     """Give every operation and every node that backward runs an ITT task, labelled as by ``emit_nvtx``.
 
-    Args: as of ``emit_nvtx``.
-    Raises: ModuleNotFoundError without the package ittapi; RuntimeError as ``emit_nvtx`` does.
+    Args:
+        enabled, record_shapes: as for ``emit_nvtx``.
+    Raises: ModuleNotFoundError without the package ittapi; RuntimeError as ``emit_nvtx``.
     Source: torch.autograd.profiler.emit_itt.
+    Example:
+        >>> with gradlib.autograd.profiler.emit_itt(enabled=False):  # True under VTune, with the package ittapi
+        ...     gradlib.ones(3, requires_grad=True).sum().backward()
     """
 
     interface = "ITT"

@@ -35,6 +35,10 @@ def load_nsys(path: str | Path) -> EventList:
         the runs of backward that they caused (``backward``) and the kernels of both passes (``caused_kernels``,
         ``caused_device_time_total``). Kernels launched outside every range are on events named ``(outside ranges)``.
     Raises: FileNotFoundError; ValueError for a file that is no such export, saying what it lacks.
+    Example:
+        >>> events = gradlib.autograd.profiler.load_nsys("run.sqlite")
+        >>> [event.name for event in events][:2]
+        ['step', 'mul']
     """
     with opened(path, TABLES, "Nsight Systems", REMEDY, {_KERNEL: _GRAPH}, _FURTHER) as file:
         texts = strings(file, "StringIds", "id")

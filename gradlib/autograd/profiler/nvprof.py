@@ -30,6 +30,10 @@ def load_nvprof(path: str | Path) -> EventList:
     Raises: FileNotFoundError; ValueError for a file that is no such file, saying what it lacks.
     Source: torch.autograd.profiler.load_nvprof, which puts each kernel on every range around it; here it is on the innermost, and the
     others count it as nested.
+    Example:
+        >>> events = gradlib.autograd.profiler.load_nvprof("run.nvprof")
+        >>> [event.name for event in events][:2]
+        ['step', 'mul']
     """
     with opened(path, TABLES, "nvprof", REMEDY, further={_DRIVER: ("start", "end", "correlationId")}) as file:
         texts = strings(file, "StringTable", "_id_")

@@ -64,6 +64,9 @@ class emit_nvtx(Emit):
     Raises: RuntimeError when entered twice, or within another profiler on the same thread.
     Source: torch.autograd.profiler.emit_nvtx. Labels of backward are ``NAME, stashed seq = N, seq = M``; under ``no_grad`` there is no
     ``seq``, as in torch, because no node gets it.
+    Example:
+        >>> with gradlib.autograd.profiler.emit_nvtx():  # run under nsys or ncu to see the ranges
+        ...     gradlib.ones(3, requires_grad=True).sum().backward()
     """
 
     interface = "NVTX"

@@ -73,6 +73,11 @@ class profile(observer):
     Raises: RuntimeError when entered twice, within another profiler on the same thread, or for "cuda" without a GPU; ValueError for
         another device; AssertionError for ``use_cpu=False`` without ``use_kineto``, as in torch.
     Source: torch.autograd.profiler.profile.
+    Example:
+        >>> with gradlib.autograd.profiler.profile() as prof:
+        ...     gradlib.ones(3, requires_grad=True).exp().sum().backward()
+        >>> [event.name for event in prof.function_events]
+        ['exp', 'sum', 'SumBackward0', 'ExpBackward0', 'AccumulateGrad']
     """
 
     def __init__(

@@ -14,6 +14,12 @@ class record_function(ContextDecorator):
         name: what it is called.
         args: a further text that is shown behind it, or None.
     Source: torch.autograd.profiler.record_function.
+    Example:
+        >>> with gradlib.autograd.profiler.profile() as prof:
+        ...     with gradlib.autograd.profiler.record_function("load"):
+        ...         _ = gradlib.ones(3).exp()
+        >>> [event.name for event in prof.function_events]
+        ['load', 'exp']
     """
 
     def __init__(self, name: str, args: str | None = None) -> None:

@@ -129,8 +129,12 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
 
 @composite(method=False)
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
-    """The eigenvalues of Hermitian matrices, ascending. Arguments as for ``eigh``.
+    """The eigenvalues of Hermitian matrices, ascending.
 
+    Args:
+        A, UPLO: as for ``eigh``.
+    Returns: (..., n), real.
+    Raises: as ``eigh``.
     Source: torch.linalg.eigvalsh.
     Example:
         >>> gradlib.linalg.eigvalsh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]]))

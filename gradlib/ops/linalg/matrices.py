@@ -16,7 +16,16 @@ __all__: list[str] = []  # gradlib.linalg names LinAlgError
 
 
 class LinAlgError(np.linalg.LinAlgError, RuntimeError):
-    """A matrix for which the problem has no solution, such as the inverse of a singular one. Source: torch.linalg.LinAlgError."""
+    """A matrix for which the problem has no solution, such as the inverse of a singular one.
+
+    Source: torch.linalg.LinAlgError.
+    Example:
+        >>> try:
+        ...     gradlib.linalg.inv(gradlib.zeros(2, 2))
+        ... except gradlib.linalg.LinAlgError as error:
+        ...     print(error)
+        linalg.inv: Singular matrix. Use linalg.pinv for matrices that have no inverse.
+    """
 
 
 def attempt(name: str, advice: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:

@@ -230,7 +230,8 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """``linalg.pinv`` with an rtol of 1e-15.
 
     Args:
-        input: (..., n, n), or (..., m, n) for ``pinverse``; float or complex.
+        input: (..., m, n), float or complex.
+        rcond: the rtol, where another is wanted.
     Source: torch.pinverse.
     Example:
         >>> gradlib.pinverse(gradlib.tensor([[2.0], [0.0]]))
