@@ -26,6 +26,8 @@ TREE = {
         "gradlib/docs/start.md": "Start in five minutes",
         "gradlib/docs/from_torch.md": "For people who know torch",
         "gradlib/docs/from_numpy.md": "For people who know NumPy, CuPy or HIPS autograd",
+        "gradlib/docs/with_torch.md": "In a torch model",
+        "gradlib/docs/with_jax.md": "In a JAX program",
         "gradlib/docs/functions.md": "Functions and kernels of your own",
         "gradlib/docs/trajectories.md": "Trajectories",
         "gradlib/autograd/profiler/README.md": "Profiling",

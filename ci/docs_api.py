@@ -27,9 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = (
     "gradlib.fft", "gradlib.linalg", "gradlib.nn.functional", "gradlib.autograd", "gradlib.autograd.forward_ad",
-    "gradlib.autograd.functional",
-    "gradlib.autograd.graph", "gradlib.autograd.profiler", "gradlib.func", "gradlib.optim", "gradlib.trajectory", "gradlib.utils",
-    "gradlib.testing.hostcuda",
+    "gradlib.autograd.functional", "gradlib.autograd.graph", "gradlib.autograd.profiler", "gradlib.func", "gradlib.interop",
+    "gradlib.optim", "gradlib.trajectory", "gradlib.utils", "gradlib.testing.hostcuda",
 )  # fmt: skip
 """Modules with a page each, beside ``gradlib`` and ``gradlib.Tensor``."""
 

@@ -20,9 +20,9 @@ LAYERS = (
     ("backend", "files", "testing"),
     ("core",),
     ("ops",),
-    ("cuda", "fft", "func", "linalg", "nn", "optim", "return_types"),
-    ("interop",),
+    ("cuda", "fft", "func", "linalg", "nn", "return_types"),
     ("autograd",),
+    ("interop", "optim"),
     ("utils",),
     ("trajectory",),
     ("gradlib",),
@@ -31,7 +31,7 @@ LAYERS = (
 )
 """The packages from the lowest layer up; `gradlib` is `gradlib/__init__.py`."""
 
-HEAVY = ("cupy", "cupyx", "scipy", "matplotlib", "ml_dtypes", "safetensors", "torch", "yaml")
+HEAVY = ("cupy", "cupyx", "jax", "scipy", "matplotlib", "ml_dtypes", "safetensors", "torch", "yaml")
 
 
 def modules() -> dict[str, Path]:

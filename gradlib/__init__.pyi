@@ -3682,7 +3682,7 @@ def tensor(data: Any, *, dtype: _DType | None = None, device: _Device | None = N
     """A new tensor with a copy of the data; the way to make a leaf from Python numbers or an array.
 
     Args:
-        data: a number, nested lists of numbers or of 0-d tensors, a NumPy or CuPy array, a Tensor.
+        data: a number, nested lists of numbers or of 0-d tensors, a NumPy or CuPy array, what has ``__cuda_array_interface__``, a Tensor.
         dtype: defaults to that of an array; Python floats become the default dtype, ints int64, bools bool.
         device: defaults to that of an array or Tensor, and to the default device for Python data.
         requires_grad: record operations on it. pin_memory: accepted; it has no effect.

@@ -33,12 +33,16 @@ pytestmark = pytest.mark.host
 MODULES = tuple(
     importlib.import_module(f"gradlib{name}")
     for name in (
-        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".func", ".optim", ".optim.lr_scheduler", ".optim.swa_utils", ".autograd",
+        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".func", ".interop", ".optim", ".optim.lr_scheduler", ".optim.swa_utils",
+        ".autograd",
         ".autograd.forward_ad", ".autograd.function", ".autograd.functional", ".autograd.graph", ".autograd.profiler", ".trajectory",
         ".utils", ".utils.checkpoint",
     )
 )  # fmt: skip
 """``gradlib.testing.hostcuda`` is not among them: its functions work only in a process where it was put beneath CuPy."""
+
+OPTIONAL = ("jax", "scipy", "torch")
+"""Packages without which an example that imports one is skipped."""
 
 SECTIONS = ["Args", "Attributes", "Returns", "Raises", "Source", "Example"]
 
@@ -165,8 +169,9 @@ def test_what_a_function_raises_stands_under_raises(name: str) -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_the_example_runs_and_prints_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name == "gradlib.erf":
-        pytest.importorskip("scipy")
+    for package in OPTIONAL:
+        if f"import {package}" in documented(name) or (name, package) == ("gradlib.erf", "scipy"):
+            pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     if name.endswith("load_nsys"):
         files.nsys(tmp_path / "run.sqlite")

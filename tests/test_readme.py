@@ -87,6 +87,9 @@ def run(program: str, folder: Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_code_of_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
     parts = blocks((ROOT / page).read_text(encoding="utf-8"))
+    for package in ("jax", "scipy", "torch"):
+        if any(f"import {package}" in code for code, _ in parts):
+            pytest.importorskip(package)
     before = BEFORE.get(page, "") + "\n"
     if any("import cupy" in code for code, _ in parts) and not HAS_GPU:
         if NO_CUDA:

@@ -554,6 +554,18 @@ class Tensor(Methods):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """How libraries that read NumPy's arrays share this memory without a copy, such as Pillow's ``Image.fromarray``.
+
+        Raises: AttributeError for a tensor on a CUDA device, and for bfloat16, which the protocol has no name for; RuntimeError for a
+            tensor that requires a gradient (while recording).
+        Source: version 3 of NumPy's array interface.
+        """
+        if type(self._array) is not np.ndarray or self._array.dtype.kind == "V":
+            raise AttributeError(f"a tensor of dtype {self.dtype} on {self.device} has no __array_interface__")
+        return self.numpy().__array_interface__
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """How CuPy, Numba and PyTorch share this memory: ``cupy.asarray(tensor)`` copies nothing.
 

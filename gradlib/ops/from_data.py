@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dlpack, dtype as dtypes
-from gradlib.backend.array import Array, device_index, is_array, is_cupy, move, namespace, on_device_of
+from gradlib.backend.array import Array, cupy, device_index, is_array, is_cupy, move, namespace, on_device_of
 from gradlib.backend.device import resolve
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.create import finished
@@ -22,7 +22,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """A new tensor with a copy of the data; the way to make a leaf from Python numbers or an array.
 
     Args:
-        data: a number, nested lists of numbers or of 0-d tensors, a NumPy or CuPy array, a Tensor.
+        data: a number, nested lists of numbers or of 0-d tensors, a NumPy or CuPy array, what has ``__cuda_array_interface__``, a Tensor.
         dtype: defaults to that of an array; Python floats become the default dtype, ints int64, bools bool.
         device: defaults to that of an array or Tensor, and to the default device for Python data.
         requires_grad: record operations on it. pin_memory: accepted; it has no effect.
@@ -34,8 +34,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
                 [3., 4.]], requires_grad=True)
     """
     chosen = dtypes.as_dtype(dtype)
-    if isinstance(data, Tensor):
-        data = data._array
+    data = data._array if isinstance(data, Tensor) else _shared(data)
     if is_array(data):
         place = device_index(data) if device is None and is_cupy(data) else resolve(device)
         with on_device_of(data):
@@ -58,6 +57,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     chosen = dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
         return data if chosen is None and device is None else data.to(dtype=chosen, device=device)
+    data = _shared(data)
     if not is_array(data):
         return tensor(data, dtype=dtype, device=device)
     array = _plain(data)
@@ -122,6 +122,8 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
         >>> gradlib.asarray([1.0, 2.0])
         tensor([1., 2.])
     """
+    if not isinstance(obj, Tensor):
+        obj = _shared(obj)
     result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
     if copy is False and not (result is obj or (is_array(obj) and _is_same_memory(result._array, obj))):
         raise ValueError(f"can't alias data of type {type(obj).__name__} with dtype {result.dtype} on {result.device}; leave copy unset")
@@ -130,6 +132,11 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
 
 def _is_same_memory(a: Array, b: Array) -> bool:
     return device_index(a) == device_index(b) and bool(namespace(a).shares_memory(a, b))
+
+
+def _shared(data: Any) -> Any:
+    """A CuPy array around the memory of another library's array on a CUDA device; anything else as it is."""
+    return cupy().asarray(data) if hasattr(data, "__cuda_array_interface__") and not is_cupy(data) else data
 
 
 def _supported(dtype: np.dtype) -> np.dtype:

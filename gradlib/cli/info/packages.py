@@ -17,6 +17,8 @@ OPTIONAL = {
     "pyyaml": "limits of a robot from a YAML file",
     "matplotlib": "pictures of trajectories",
     "safetensors": "files of tensors that other programs read",
+    "torch": "functions of gradlib in its models, and the reverse",
+    "jax": "functions of gradlib in its programs, and the reverse",
     "ittapi": "ranges in Intel VTune",
     "example-robot-data": "robots as URDF files, for tests",
     "pybullet": "robots as URDF files, for tests",
