@@ -23,13 +23,15 @@ class View:
 
     __slots__ = ("base", "born", "custom", "duals", "parent", "recorded", "several", "step")
 
-    def __init__(self, base: Tensor, parent: View | None, step: tuple[Any, ...], recorded: bool, several: bool, custom: bool) -> None:
-        self.base = base
+    def __init__(self, source: Tensor, step: tuple[Any, ...]) -> None:
+        parent = source._meta.view if source._meta is not None else None
+        self.base = source if parent is None else parent.base
         self.parent = parent
         self.step = step
-        self.recorded = recorded  # made while recording, so writing to it can be recorded too
-        self.several = several  # one of several views that one operation returned
-        self.custom = custom  # returned by a custom Function, whose backward a write would bypass
+        # made while recording, so writing to it can be recorded too
+        self.recorded = (thread_state.grad_enabled or not global_state.no_grad) and (parent is None or parent.recorded)
+        self.several = step[2] is not None or (parent is not None and parent.several)  # one of several views that one operation returned
+        self.custom = parent is not None and parent.custom  # returned by a custom Function, whose backward a write would bypass
         self.duals: dict[Any, Any] | None = None
         self.born = 0  # for what a transform hands to the function it differentiates, which may write it: when that began
 
@@ -55,8 +57,7 @@ def replay(path: tuple[tuple[Any, ...], ...], base: Any) -> Any:
 def mark_view(op: Any, source: Any, result: Tensor, rest: tuple[Any, ...]) -> None:
     """Let a result that shares its source's memory share its version counter too, and know its base."""
     if isinstance(source, Tensor) and is_view_of(result._array, source._array):
-        base, parent, recorded, several, custom = _found_at(source)
-        result.meta.view = View(base, parent, (op, rest, None), recorded, several, custom)
+        result.meta.view = View(source, (op, rest, None))
         counter = result._version_slot = source.version
         counter.add_views(result)
 
@@ -67,7 +68,6 @@ def views_of(op: Any, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, 
     owner = getattr(array, "base", None)
     since = born(source) if global_state.born is not None else 0
     cls = InferenceTensor if isinstance(source, InferenceTensor) else Tensor
-    base, parent, recorded, _, custom = _found_at(source)
     results = []
     for index, each in enumerate(arrays):
         if type(each) is not np.ndarray or (each.base is not array and (owner is None or each.base is not owner)):
@@ -79,19 +79,10 @@ def views_of(op: Any, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, 
         result._array = each
         result._node = None
         result._meta = meta = TensorMeta()
-        meta.view = View(base, parent, (op, rest, index), recorded, True, custom)
+        meta.view = View(source, (op, rest, index))
         if since:
             meta.born = since
         result._version_slot = counter
         results.append(result)
     counter.add_views(*results)
     return results
-
-
-def _found_at(source: Tensor) -> tuple[Tensor, View | None, bool, bool, bool]:
-    """Of a new view of this tensor: ``base``, ``parent``, ``recorded``, ``several`` and ``custom``, as ``View`` has them."""
-    parent = source._meta.view if source._meta is not None else None
-    recorded = thread_state.grad_enabled or not global_state.no_grad
-    if parent is None:
-        return source, None, recorded, False, False
-    return parent.base, parent, recorded and parent.recorded, parent.several, parent.custom

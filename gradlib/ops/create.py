@@ -150,9 +150,9 @@ def as_element(value: Any, dtype: np.dtype) -> Any:
 
     Raises: as ``dtypes.fitted``; RuntimeError, too, for a finite number that would become infinite.
     """
-    value = _number(value)
+    value = value if type(value) in (bool, int, float) else _number(value)
     largest = 255 * 2.0**120 if dtypes.is_bfloat16(dtype) else LARGEST.get(dtype, math.inf)
-    if isinstance(value, (float, complex, int)) and any(largest < abs(part) < math.inf for part in (value.real, value.imag)):
+    if isinstance(value, (float, complex, int)) and (largest < abs(value.real) < math.inf or largest < abs(value.imag) < math.inf):
         raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value}")
     return dtypes.fitted(value, dtype)
 

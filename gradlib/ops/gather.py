@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -63,17 +64,18 @@ def vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any
 def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
     """What ``gather`` and ``scatter`` mean by places along ``dim``: in every other dimension, the position itself."""
     integers(name, places)
-    shape, sizes = places.shape or (1,), input.shape or (1,)
+    array = raw(places)
+    shape, sizes = array.shape or (1,), raw(input).shape or (1,)
     if len(shape) != len(sizes):
         raise RuntimeError(
-            f"{name}: index must have the same number of dimensions as input, got {list(places.shape)} for {list(input.shape)}"
+            f"{name}: index must have the same number of dimensions as input, got {list(array.shape)} for {list(raw(input).shape)}"
         )
-    if 0 not in shape and any(n > size for d, (n, size) in enumerate(zip(shape, sizes, strict=True)) if d != dim):
+    if 0 not in shape and any(map(operator.gt, shape, (*sizes[:dim], shape[dim], *sizes[dim + 1 :]))):
         raise RuntimeError(f"{name}: expected index {list(shape)} to be no larger than input {list(sizes)} apart from dimension {dim}")
     inside(name, places, sizes[dim])
-    with on_device_of(raw(places)):
-        arange = namespace(raw(places)).arange
-        return [places if d == dim else arange(n).reshape([-1 if e == d else 1 for e in range(len(shape))]) for d, n in enumerate(shape)]
+    with on_device_of(array):
+        arange, after = namespace(array).arange, [(...,) + (None,) * k for k in range(len(shape))]
+        return [places if d == dim else arange(n)[after[-1 - d]] for d, n in enumerate(shape)]
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------------------------
@@ -96,8 +98,9 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
         tensor([[1],
                 [4]])
     """
-    places = along("gather", input, wrap_dim(dim, input.ndim), index)
-    return pick(input if input.ndim else input.reshape((1,)), places)
+    ndim = raw(input).ndim
+    places = along("gather", input, wrap_dim(dim, ndim), index)
+    return pick(input if ndim else input.reshape((1,)), places)
 
 
 @composite

@@ -20,7 +20,7 @@ from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Tensor, raw
+from gradlib.core.tensor import Tensor
 from gradlib.core.writes import has_begun, refuse_memory
 from gradlib.ops.create import LARGEST, as_element
 
@@ -57,7 +57,7 @@ def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any
 
 def key_of(indices: Sequence[Any]) -> tuple[Any, ...]:
     """The arrays (and None for whole dimensions) as NumPy takes them between brackets."""
-    return tuple(_EVERYTHING if i is None else i for i in indices)
+    return tuple([_EVERYTHING if i is None else i for i in indices])
 
 
 @op(
@@ -135,18 +135,14 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 # ---- reading an index -----------------------------------------------------------------------------------------------------------
 
 
-def _settled(part: slice) -> bool:
-    """Whether a slice's bounds are plain numbers (a Tensor there could be written later)."""
-    return type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS
-
-
 def _view_index(item: Any) -> Any:
     """The part of a view's index that item is, or NotImplemented for an array; what NumPy would only meet later is refused here."""
     kind = type(item)
     if kind is int or item is None or item is Ellipsis:
         return item
     if kind is slice:
-        return item if _settled(item) else slice(*(b if b is None else operator.index(b) for b in (item.start, item.stop, item.step)))
+        bounds = (item.start, item.stop, item.step)  # plain numbers from now on: a Tensor there could be written later
+        return slice(*[b if type(b) in _BOUNDS else operator.index(b) for b in bounds])
     if isinstance(item, (bool, np.bool_, Tensor, Sequence, np.ndarray)) or is_array(item):
         return NotImplemented
     try:
@@ -173,7 +169,7 @@ def array_index(item: Any, like: Array) -> Any:
         warnings.warn("indexing with dtype uint8 reads it as a mask, as torch does; use bool or int64 instead.", UserWarning, stacklevel=4)
         with on_device_of(values):
             item = values = values.astype(np.bool_)
-    if device_index(values) != device_index(like):
+    if not type(values) is type(like) is np.ndarray and device_index(values) != device_index(like):
         if device_index(values) is not None:
             raise IndexError(f"indices are on cuda:{device_index(values)}, the indexed tensor is not; they go to the CPU with .cpu()")
         item = move(values, device_index(like))
@@ -216,34 +212,56 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
         gather from it (None in a list leaves a dimension whole; None instead of the list: nothing to gather).
     Raises: IndexError for anything else than torch's and NumPy's indices.
     """
-    read = [(_view_index(item), item) for item in _parts(index)]
+    read: list[tuple[Any, Any]] = []
+    taken, has_ellipsis = 0, False
+    for item in _parts(index):
+        part, array = _view_index(item), None
+        if part is NotImplemented:
+            array = array_index(item, x)
+            values = array._array if isinstance(array, Tensor) else array
+            taken += values.ndim if values.dtype.kind == "b" else 1
+        elif part is Ellipsis:
+            has_ellipsis = True
+        elif part is not None:
+            taken += 1
+        read.append((part, array))
     view: list[Any] = []
     gather: list[Any] = []
-    arrays = [array_index(item, x) if part is NotImplemented else None for part, item in read]
-    taken = sum(
-        (a.ndim if a.dtype.kind == "b" else 1) if a is not None else type(part) is int or type(part) is slice
-        for a, (part, _) in zip(arrays, read, strict=True)
-    )
-    for array, (part, _) in zip(arrays, read, strict=True):
+    for part, array in read:
         if array is None:
             view.append(part)
             gather += [] if type(part) is int else [None] * (max(x.ndim - taken, 0) if part is Ellipsis else 1)
-        elif array.ndim == 0:
-            chosen = (array._array if isinstance(array, Tensor) else array).item()
-            view.append(None if array.dtype.kind == "b" else chosen)
-            if array.dtype.kind == "b":
-                gather.append(move(np.arange(int(chosen)), device_index(x)))
-        else:
-            view += [_EVERYTHING] * (array.ndim if array.dtype.kind == "b" else 1)
+            continue
+        values = array._array if isinstance(array, Tensor) else array
+        mask = values.dtype.kind == "b"
+        if values.ndim:
+            view += [_EVERYTHING] * (values.ndim if mask else 1)
             gather.append(array)
-    if not any(i is Ellipsis for i in view):
+        elif mask:
+            view.append(None)
+            gather.append(move(np.arange(int(values.item())), device_index(x)))
+        else:
+            view.append(values.item())
+    if not has_ellipsis:
         view.append(Ellipsis)
     while gather and gather[-1] is None:
         gather.pop()
-    whole = all(i is Ellipsis or i == _EVERYTHING for i in view)
+    whole = view.count(_EVERYTHING) + view.count(Ellipsis) == len(view)
     if taken > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}: {taken} given")
     return (None if whole else tuple(view)), (gather or None)
+
+
+def _view_alone(key: Any) -> tuple[Any, ...] | None:
+    """An index that is settled as it stands, with one Ellipsis: of plain numbers, slices, None and Ellipsis; None for any other."""
+    items = key if type(key) is tuple else (key,)
+    for item in items:
+        if type(item) is slice:
+            if type(item.start) not in _BOUNDS or type(item.stop) not in _BOUNDS or type(item.step) not in _BOUNDS:
+                return None
+        elif type(item) not in _BASIC:
+            return None
+    return items if ... in items else (*items, ...)
 
 
 def getitem(input: Tensor, key: Any) -> Tensor:
@@ -257,15 +275,9 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         return slice_op(input, (key, ...))
     if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
         return index(input, [key])
-    items = key if type(key) is tuple else (key,)
-    for item in items:
-        if type(item) is slice:
-            if not _settled(item):
-                break
-        elif type(item) not in _BASIC:
-            break
-    else:
-        return slice_op(input, items if ... in items else (*items, ...))
+    view = _view_alone(key)
+    if view is not None:
+        return slice_op(input, view)
     view, gather = split(key, input._array)
     if gather is None:
         return slice_op(input, view or (...,))
@@ -316,8 +328,14 @@ def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
 
 def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
     """How many dimensions ``index`` gives for a tensor of ndim."""
-    arrays = [(i.ndim, i.dtype.kind == "b") for i in indices if i is not None]
-    return ndim - sum(n if mask else 1 for n, mask in arrays) + max(((1 if mask else n) for n, mask in arrays), default=0)
+    taken, given = 0, 0
+    for each in indices:
+        if each is not None:
+            array = each._array if isinstance(each, Tensor) else each
+            mask = array.dtype.kind == "b"
+            taken += array.ndim if mask else 1
+            given = max(given, 1 if mask else array.ndim)
+    return ndim - taken + given
 
 
 def _fitting(value: Any, like: Array, ndim: int) -> Any:
@@ -375,7 +393,9 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     Raises: IndexError as for reading, RuntimeError for a shape that does not fit and for what may not be written, TypeError for no values.
     """
     array = input._array
-    view, gather = split(key, array)
+    view, gather = _view_alone(key), None
+    if view is None:
+        view, gather = split(key, array)
     if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype:
         raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
     region = array if view is None else array[view]
@@ -384,9 +404,9 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         if _unrecorded(input, value):
             if type(region) is not np.ndarray or 0 in region.strides or not region.flags.writeable:
                 refuse_memory(region, _WRITE)
-            indices, made = key_of([raw(i) for i in gather or ()]), raw(values)
+            places = [_EVERYTHING if i is None else i._array if isinstance(i, Tensor) else i for i in gather or ()]
             try:
-                _store(region, indices, made)
+                _store(region, tuple(places), values._array if isinstance(values, Tensor) else values)
             except BaseException as error:
                 if has_begun(error):
                     input.version.bump()

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradlib.backend.array import Namespace, row_major
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Size, Tensor
+from gradlib.core.tensor import Size, Tensor, raw
 from gradlib.ops.create import zeros_of
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.shape import expand, reshape, unsqueeze
@@ -276,16 +276,21 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     split_size = split_size_or_sections
     if isinstance(split_size, (tuple, list)):
         return split_with_sizes(tensor, tuple(split_size), dim)
-    if not tensor.ndim:
+    shape = raw(tensor).shape
+    if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    size = tensor.shape[wrap_dim(dim, tensor.ndim)]
+    size = shape[wrap_dim(dim, len(shape))]
     if split_size < 0 or (split_size == 0 and size):
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, and not negative, but got split_size {split_size} for dimension size {size}"
         )
-    full, rest = divmod(size, split_size) if split_size else (1, 0)
-    sizes = [split_size] * full + [rest] * (rest > 0)
-    return split_with_sizes(tensor, tuple(sizes or [0]), dim)
+    return split_with_sizes(tensor, _cut(size, split_size) if size else (0,), dim)
+
+
+def _cut(size: int, each: int) -> tuple[int, ...]:
+    """As many parts of ``each`` as go into a size, then what is left."""
+    full, rest = divmod(size, each)
+    return (each,) * full + (rest,) * (rest > 0)
 
 
 def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> Any:
@@ -311,14 +316,13 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
         >>> gradlib.chunk(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    if not input.ndim:
+    shape = raw(input).shape
+    if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    size = input.shape[wrap_dim(dim, input.ndim)]
-    if size == 0:
-        return split_with_sizes(input, (0,) * chunks, dim)
-    return split(input, -(-size // chunks), dim)
+    size = shape[wrap_dim(dim, len(shape))]
+    return split_with_sizes(input, _cut(size, -(-size // chunks)) if size else (0,) * chunks, dim)
 
 
 def _bounds(parts: Any, size: int) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -255,7 +256,7 @@ def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ..
 def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
-    number = max(count(x.shape, dims), 1)
+    number = max(math.prod(map(x.shape.__getitem__, dims)), 1)
     centre = xp.add.reduce(x, axis=dims, keepdims=True) / number
     away = x - centre
     rstd = 1 / xp.sqrt(xp.add.reduce(away * away, axis=dims, keepdims=True) / number + eps)
@@ -281,24 +282,27 @@ def layer_norm(input: Any, normalized_shape: Sequence[int], weight: Any = None, 
     shape = tuple(normalized_shape)
     if not shape:
         raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got []")
-    if not dtypes.is_floating_point(input.dtype):
-        raise NotImplementedError(f"layer_norm is not implemented for {input.dtype}; convert it, for example with .float()")
+    array = raw(input)
+    dtype, sizes = array.dtype, array.shape
+    if not dtypes.is_floating_point(dtype):
+        raise NotImplementedError(f"layer_norm is not implemented for {dtype}; convert it, for example with .float()")
     for name, value in (("weight", weight), ("bias", bias)):
-        if value is not None and tuple(value.shape) != shape:
+        given = raw(value)
+        if value is not None and given.shape != shape:
             raise RuntimeError(
-                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(value.shape)} and "
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(given.shape)} and "
                 f"normalized_shape = {list(shape)}"
             )
-        if value is not None and value.dtype != input.dtype and not (input.dtype.itemsize == 2 and value.dtype == dtypes.float32):
-            raise RuntimeError(f"layer_norm: mixed dtype: {name} is {value.dtype}, input {input.dtype}; convert one with .to()")
-    if tuple(input.shape[max(input.ndim - len(shape), 0) :]) != shape:
+        if value is not None and given.dtype != dtype and not (dtype.itemsize == 2 and given.dtype == dtypes.float32):
+            raise RuntimeError(f"layer_norm: mixed dtype: {name} is {given.dtype}, input {dtype}; convert one with .to()")
+    if sizes[max(len(sizes) - len(shape), 0) :] != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size"
-            f"{list(input.shape)}"
+            f"{list(sizes)}"
         )
-    out, _, _ = native_layer_norm(input, tuple(range(input.ndim - len(shape), input.ndim)), eps)
+    out, _, _ = native_layer_norm(input, tuple(range(len(sizes) - len(shape), len(sizes))), eps)
     if weight is not None:
         out = out * weight
     if bias is not None:
         out = out + bias
-    return out if out.dtype == input.dtype else out.to(input.dtype) if isinstance(out, Tensor) else out.astype(input.dtype)
+    return out if out.dtype == dtype else out.to(dtype) if isinstance(out, Tensor) else out.astype(dtype)

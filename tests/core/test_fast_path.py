@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -242,3 +243,40 @@ def test_what_stays_on_the_fast_path(name: str) -> None:
         finally:
             sys.setprofile(None)
     assert "general" not in seen
+
+
+FEW: dict[str, Callable[..., Any]] = {
+    "int64 * float": lambda x, y, **_: y * 2.5, "float32 * int64": lambda x, y, **_: x * y, "float16": lambda h, **_: h * h,
+    "cat": lambda x, **_: gradlib.cat([x, x]), "mixed list": lambda x, y, **_: gradlib.cat([x, y]),
+    "where": lambda x, m, **_: gradlib.where(m, x, 0.0), "places": lambda x, i, **_: x[i], "second places": lambda x, i, **_: x[:, i],
+    "mask": lambda x, m, **_: x[m], "slice": lambda x, **_: x[1:, 0], "max": lambda x, **_: x.max(-1), "sort": lambda x, **_: x.sort(),
+    "topk": lambda x, **_: x.topk(1), "unbind": lambda x, **_: x.unbind(-1), "split": lambda x, **_: gradlib.split(x, 1, -1),
+    "chunk": lambda x, **_: gradlib.chunk(x, 3, -1), "svd": lambda x, **_: gradlib.linalg.svd(x, full_matrices=False),
+    "eigh": lambda s, **_: gradlib.linalg.eigh(s), "gather": lambda x, z, **_: gradlib.gather(x, 0, z),
+    "solve": lambda s, b, **_: gradlib.linalg.solve(s, b),
+    "layer_norm": lambda x, w, **_: gradlib.nn.functional.layer_norm(x, (3,), w, w),
+    "written row": lambda y, **_: y.__setitem__(0, 7), "written places": lambda y, i, **_: y.__setitem__(i, 7),
+}  # fmt: skip
+OURS = (str(Path(gradlib.__file__).parent), "gradlib, written for")
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", FEW)
+def test_an_operation_is_few_calls(name: str) -> None:
+    """Of Python functions, which are what a small operation costs."""
+    given = {"x": operand("float32 matrix leaf"), "y": operand("int64 matrix"), "h": operand("float16 matrix leaf")}
+    given |= {"m": given["y"] > 2, "z": given["y"] % 2, "i": gradlib.tensor([1, 0]), "w": gradlib.ones(3, requires_grad=True)}
+    given |= {"s": gradlib.eye(2).requires_grad_(), "b": gradlib.ones(2, 1, requires_grad=True)}
+    FEW[name](**given)  # what is written at the first call
+    calls: list[str] = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(OURS):
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        FEW[name](**given)
+    finally:
+        sys.setprofile(None)
+    assert 0 < len(calls) <= 20, calls

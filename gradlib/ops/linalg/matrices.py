@@ -86,20 +86,23 @@ def matrices(name: str, square: bool = False, low_precision: bool = False, integ
     """For ``op(promote=...)``: refuse operands that are no float or complex matrices of one dtype, or no square ones."""
 
     def check(values: list[Any]) -> list[Any]:
+        dtype = None
         for value in values:
-            if not is_array(value) and not isinstance(value, Tensor):
+            array = value._array if isinstance(value, Tensor) else value
+            if type(array) is not np.ndarray and not is_array(array):
                 raise TypeError(f"linalg.{name}: expected a Tensor, got {type(value).__name__}")
-            if value.ndim < 2:
-                raise RuntimeError(f"linalg.{name}: The input tensor must have at least 2 dimensions, got shape {list(value.shape)}")
-            if value.dtype != values[0].dtype:
-                raise RuntimeError(f"linalg.{name}: expected tensors of the same dtype, got {values[0].dtype} and {value.dtype}")
-            if not integers and not dtypes.is_differentiable(value.dtype):
-                raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {value.dtype}; use .float()")
-            if not low_precision and value.dtype.itemsize < 4 and dtypes.is_floating_point(value.dtype):
-                raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {value.dtype}; use .float()")
-        if square and values[0].shape[-1] != values[0].shape[-2]:
-            rows, columns = values[0].shape[-2:]
-            raise RuntimeError(f"linalg.{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices")
+            if array.ndim < 2:
+                raise RuntimeError(f"linalg.{name}: The input tensor must have at least 2 dimensions, got shape {list(array.shape)}")
+            if dtype is None:
+                dtype, shape = array.dtype, array.shape
+            elif array.dtype != dtype:
+                raise RuntimeError(f"linalg.{name}: expected tensors of the same dtype, got {dtype} and {array.dtype}")
+            if not integers and not dtypes.is_differentiable(dtype):
+                raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {dtype}; use .float()")
+            if not low_precision and dtype.itemsize < 4 and dtypes.is_floating_point(dtype):
+                raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {dtype}; use .float()")
+        if square and shape[-1] != shape[-2]:
+            raise RuntimeError(f"linalg.{name}: A must be batches of square matrices, but they are {shape[-2]} by {shape[-1]} matrices")
         return values
 
     return check

@@ -68,17 +68,17 @@ def solve_triangle(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
 
 def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
     """A and B in their common batch shape."""
-    inner = B.shape[-2 if left else -1]
-    if A.shape[-1] != inner:
+    a, b = raw(A).shape, raw(B).shape
+    if a[-1] != b[-2 if left else -1]:
         equation = "AX = B" if left else "XA = B"
-        raise RuntimeError(
-            f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({list(A.shape)} and {list(B.shape)})"
-        )
+        raise RuntimeError(f"linalg.{name}: Incompatible shapes of A and B for the equation {equation} ({list(a)} and {list(b)})")
+    if a[:-2] == b[:-2]:
+        return A, B
     try:
-        batch = np.broadcast_shapes(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
-        raise RuntimeError(f"linalg.{name}: the batches of {list(A.shape)} and {list(B.shape)} do not broadcast") from None
-    return expand(A, (*batch, *A.shape[-2:])), expand(B, (*batch, *B.shape[-2:]))
+        raise RuntimeError(f"linalg.{name}: the batches of {list(a)} and {list(b)} do not broadcast") from None
+    return expand(A, (*batch, *a[-2:])), expand(B, (*batch, *b[-2:]))
 
 
 @composite(method=False)
@@ -248,7 +248,10 @@ def _solve_slopes(g: Any, A: Any, out: Any) -> list[Any]:
     return [None if out is None else -(inner @ out.mT), inner]
 
 
-@op("other", promote=matrices("solve", square=True), sequence="B", A=Joint(needs=("out",)), B=_solve_slopes)
+_square_and_more = matrices("solve", square=True)
+
+
+@op("other", promote=_square_and_more, sequence="B", A=Joint(needs=("out",)), B=_solve_slopes)
 def solve_op(xp: Any, A: Any, B: Any) -> Any:
     """The X of A X = B; B is a list of one."""
     return _attempt_regular("solve", "A must not be singular; linalg.lstsq finds the nearest solution.", xp.linalg.solve, A, *B)
@@ -270,10 +273,11 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
         >>> gradlib.linalg.solve(2 * gradlib.eye(2), gradlib.tensor([2.0, 4.0]))
         tensor([1., 2.])
     """
-    matrices("solve", square=True)([A])
-    vector = B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+    _square_and_more([A])
+    a, b = raw(A).shape, raw(B).shape
+    vector = len(b) == 1 or b == a[:-1]
     if vector and not left:
-        raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation XA = B ({list(A.shape)} and {list(B.shape)})")
+        raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation XA = B ({list(a)} and {list(b)})")
     A, B = _fit_together("solve", A, B[..., None] if vector else B, left)
     X = solve_op(A, [B]) if left else solve_op(A.mT, [B.mT]).mT
     return X[..., 0] if vector else X
