@@ -113,6 +113,7 @@ from gradlib.ops.scan import *  # noqa: F403
 from gradlib.ops.scatter import *  # noqa: F403
 from gradlib.ops.select import *  # noqa: F403
 from gradlib.ops.shape import *  # noqa: F403
+from gradlib.ops.signs import *  # noqa: F403
 from gradlib.ops.slices import *  # noqa: F403
 from gradlib.ops.softmax import *  # noqa: F403
 from gradlib.ops.sort import *  # noqa: F403

@@ -1062,6 +1062,18 @@ def conj_physical(input: Tensor) -> Tensor:
 def conj_physical_(input: Tensor) -> Tensor:
     """``conj_physical`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+def copysign(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+    """The size of one number with the sign of another; zeros and NaN have signs too.
+
+    Args:
+        input: any shape; bool, integer or float; bools and integers become the default float dtype.
+        other: a tensor that broadcasts with it, or a number.
+    Source: torch.copysign; the derivative is 0 at 0.
+    Example:
+        >>> gradlib.copysign(gradlib.tensor([1.0, -2.0]), gradlib.tensor([-0.0, 3.0]))
+        tensor([-1.,  2.])
+    """
+
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Cosine of each element, in radians.
 
@@ -2722,6 +2734,18 @@ def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def negative_(input: Tensor) -> Tensor:
     """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
+def nextafter(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+    """The next number that the dtype has, from one towards another; itself where they are equal.
+
+    Args:
+        input, other: float tensors that broadcast together.
+    Raises: NotImplementedError for other dtypes.
+    Source: torch.nextafter.
+    Example:
+        >>> gradlib.nextafter(gradlib.tensor(1.0), gradlib.tensor(2.0)) - 1 == gradlib.finfo(gradlib.float32).eps
+        tensor(True)
+    """
+
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor:
     """The positions of the elements that are not zero.
@@ -3333,6 +3357,18 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     Example:
         >>> gradlib.sign(gradlib.tensor([-2.0, 0.0, 3.0]))
         tensor([-1.,  0.,  1.])
+    """
+
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Whether each element is negative, -0.0 and a negative NaN included.
+
+    Args:
+        input: any shape; bool, integer or float.
+    Raises: NotImplementedError for complex tensors.
+    Source: torch.signbit.
+    Example:
+        >>> gradlib.signbit(gradlib.tensor([1.0, -0.0]))
+        tensor([False,  True])
     """
 
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:

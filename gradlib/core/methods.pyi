@@ -597,6 +597,12 @@ class Methods:
     def copy_(self, src: Tensor, non_blocking: _bool = False) -> Tensor:
         """Write src into this tensor, in this tensor's dtype and on its device; gradients flow to src. Returns: this tensor."""
 
+    def copysign(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+        """The size of one number with the sign of another; zeros and NaN have signs too."""
+
+    def copysign_(self, other: _Operand) -> Tensor:
+        """``copysign`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
     def cos(self, *, out: Tensor | None = None) -> Tensor:
         """Cosine of each element, in radians."""
 
@@ -1174,6 +1180,9 @@ class Methods:
     def new_zeros(self, *size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
         """``zeros`` with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_zeros."""
 
+    def nextafter(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+        """The next number that the dtype has, from one towards another; itself where they are equal."""
+
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor:
         """The positions of the elements that are not zero."""
@@ -1347,6 +1356,9 @@ class Methods:
 
     def sign_(self) -> Tensor:
         """``sign`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
+    def signbit(self, *, out: Tensor | None = None) -> Tensor:
+        """Whether each element is negative, -0.0 and a negative NaN included."""
 
     def sin(self, *, out: Tensor | None = None) -> Tensor:
         """Sine of each element, in radians."""

@@ -16,7 +16,7 @@ from gradlib.ops.convert import to
     "pointwise",
     "add", "sub", "rsub", "mul", "neg", "where", "complex", "conj_physical", "real", "imag", "clone", "contiguous", "to_copy", "zero",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "bitwise_right_shift",
-    "eq", "ne", "lt", "le", "gt", "ge", "isclose", "isfinite", "isinf", "isnan",
+    "eq", "ne", "lt", "le", "gt", "ge", "isclose", "isfinite", "isinf", "isnan", "signbit",
     "logical_and", "logical_or", "logical_xor", "logical_not", "binary_cross_entropy_with_logits",
 )  # fmt: skip
 def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:

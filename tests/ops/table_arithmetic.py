@@ -70,6 +70,10 @@ CASES = [
         for n in (0, 1, 2, 3, -1, 0.5, -2, 1.7)
     ),
     Case("pow", lambda a: a**2, lambda rng: [rng.integers(-5, 6, 6)], lambda a: a * a, label="integers"),
+    Case("copysign", gradlib.copysign, spread((2, 1, 4), (3, 1)), lambda a, b: np.abs(a) * np.sign(b), dtypes=ALL),
+    Case(
+        "nextafter", gradlib.nextafter, spread((2, 1, 4), (3, 1)), np.nextafter, differentiable=False, dtypes=("float64",), tolerance=0,
+    ),
     Case("atan2", gradlib.atan2, spread((2, 1, 4), (3, 1)), lambda a, b: np.angle(b + 1j * a), dtypes=ALL),
     Case("hypot", gradlib.hypot, spread((2, 1, 4), (3, 1)), lambda a, b: np.sqrt(a * a + b * b), dtypes=ALL),
     Case("logaddexp", gradlib.logaddexp, uniform(-1, 1, *WIDE), log_add, complex=True, dtypes=ALL),

@@ -81,6 +81,7 @@ CASES = [
         dtypes=("float64",), second=False, label="tens",
     ),
     one("frac", lambda x: x - np.sign(x) * np.floor(abs(x)), spread((3, 4)), dtypes=("float64", "float32")),
+    one("signbit", lambda x: x < 0, normal((3, 4)), differentiable=False),
     one("isnan", lambda x: x != x, normal((3, 4)), differentiable=False),
     one("isinf", lambda x: abs(x) == np.inf, normal((3, 4)), differentiable=False),
     one("isfinite", lambda x: x - x == 0, normal((3, 4)), differentiable=False),

@@ -496,3 +496,17 @@ def test_so_do_their_derivatives(dtype: str) -> None:
         value, tangent = gradlib.func.jvp(call, (x.detach(),), (g,))
         assert tangent.tolist() == [want, want]
         assert gradlib.func.vmap(call)(x.detach()).tolist() == value.tolist()
+
+
+def test_signs_of_zeros_and_nan(device: str) -> None:
+    x = gradlib.tensor([0.0, -0.0, 2.0, -math.inf, math.nan], dtype=gradlib.float64, device=device, requires_grad=True)
+    y = gradlib.copysign(x, gradlib.tensor([-1.0, 1.0, -0.0, 1.0, -1.0], dtype=gradlib.float64, device=device))
+    assert gradlib.signbit(y).tolist() == [True, False, True, False, True]
+    y[:4].sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0, 0, -1, -1, 0]
+    assert gradlib.copysign(gradlib.tensor([1, -2], device=device), -1.0).tolist() == [-1, -2]
+    assert gradlib.signbit(gradlib.tensor([1, -2], device=device)).tolist() == [False, True]
+    assert gradlib.signbit(gradlib.tensor([200], dtype=gradlib.uint8, device=device)).tolist() == [False]
+    with pytest.raises(NotImplementedError, match="only for float tensors"):
+        gradlib.nextafter(gradlib.tensor([1]), gradlib.tensor([2]))
