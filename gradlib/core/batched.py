@@ -158,7 +158,11 @@ class Batched(Tensor):
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.shape[dim]
 
-    @Tensor.requires_grad.setter
+    @property
+    def requires_grad(self) -> bool:
+        return self.value.requires_grad
+
+    @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if value != self.requires_grad:
             raise RuntimeError(

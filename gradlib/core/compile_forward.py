@@ -7,6 +7,7 @@ arrays.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -20,14 +21,15 @@ def has_forward_path(op: Op) -> bool:
     """Whether an operation's kind says how tangents pass, so that there is a short form of it."""
     if not op.rules or op.view or op.sequence is not None or len(op.outputs) != 1 or set(op.tensors) != set(op.rules):
         return False
-    if op.kind not in ("elementwise", "linear", "bilinear") or op.jvp is not None:
+    if op.kind not in ("elementwise", "linear", "bilinear") or (op.jvp is not None and op.kind != "elementwise"):
         return False
     return op.kind != "linear" or len(op.tensors) == 1 or bool(op.promote)  # rules of others may do more than multiply elements
 
 
 def forward_names(op: Op) -> dict[str, Any]:
     """What the text of the forward path names besides what every compiled text may."""
-    return {"Dual": Dual, "broadcast_to": np.broadcast_to, **{f"rule_{name}": rule for name, rule in op.rules.items()}}
+    rules = {f"rule_{name}": rule for name, rule in op.rules.items()}
+    return {"Dual": Dual, "broadcast_to": np.broadcast_to, "jvp": op.jvp, **rules}
 
 
 def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[str]:
@@ -114,6 +116,10 @@ def _tangent(op: Op, value: Callable[[Op, str], str]) -> list[str]:
             term = f"rule_{name}({', '.join(_raw_name(op, name, need) for need in op.rule_params[name])})"
         added = term if name == op.tensors[0] else f"{term} if _d is None else _d + {term}"
         lines += [f"    if t_{name} is not None:", f"        _d = {added}"]
+    if op.jvp is not None:
+        given = ", ".join(n if n.startswith("t_") else _raw_name(op, "", n) for n in inspect.signature(op.jvp).parameters)
+        moved = " and ".join(f"t_{name} is not None" for name in op.tensors)
+        lines = [lines[0], f"    if {moved}:", f"        _d = jvp({given})", "    else:", *(f"    {line}" for line in lines[1:])]
     return [*lines, "    if _d is not None and type(_d) is not ndarray:", "        _d = as_array(_d)"]
 
 

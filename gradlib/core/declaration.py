@@ -46,6 +46,8 @@ class Op:
         kind: what forward mode needs to know. "elementwise": output i depends on element i of each input; "linear": in all
             differentiable inputs together, but those of a ``Joint``; "bilinear": in each of two; "other": has a ``jvp`` of its own, or
             will; "none": no derivative.
+        jvp: the tangent of the output, of names as in a rule and ``t_NAME`` for the tangent of an input; of an elementwise operation
+            that for inputs which all have one, where it is better than the sum of the rules.
         value: the function on raw arrays; its first parameter is the namespace.
         params: the names of its arguments; keyword_only: which may be given by name only; defaults: the values of those left out.
         tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.

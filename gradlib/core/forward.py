@@ -189,7 +189,7 @@ def jvp(
         inputs, tangents: its tensor arguments, flattened, and the tangent of each or None.
         outputs: what it gave.
     """
-    if op.jvp is not None:
+    if op.jvp is not None and (op.kind != "elementwise" or all(t is not None for t in tangents)):
         return _by_formula(op, args, tangents, outputs)
     apart = len(op.joint)
     if op.kind == "linear" and all(t is None for t in tangents[:apart]):

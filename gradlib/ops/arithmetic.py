@@ -17,7 +17,7 @@ from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.create import as_element, zeros_like
-from gradlib.ops.dtype_rules import takes
+from gradlib.ops.dtype_rules import in_single, takes
 
 __all__ = ["add", "addcdiv", "addcmul", "div", "floor_divide", "fmod", "lerp", "mul", "remainder", "rsub", "sub", "true_divide"]
 
@@ -159,6 +159,7 @@ def mul(xp: Any, input: Any, other: Any) -> Any:
     "elementwise", promote="float", numbers_in_single=True, inplace=True, aliases=("__truediv__",),
     input=lambda g, other: g / other,
     other=lambda g, input, other: -(g * ((input / other) / other)),
+    jvp=lambda t_input, t_other, other, out: (t_input - t_other * out) / other,  # not NaN where other is 0
 )  # fmt: skip
 def div_op(xp: Any, input: Any, other: Any) -> Any:
     """Each element of input divided by that of other; integers divide to the default float dtype."""
@@ -177,8 +178,8 @@ def rdiv(xp: Any, input: Any, other: Any) -> Any:
 
 def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
     """A whole-number division; of integers by zero it is an error, on the host, where it is seen without waiting."""
-    if xp is not np:
-        return getattr(division if is_cupy(input) or is_cupy(other) else xp, name)(input, other)
+    if xp is not np and (is_cupy(input) or is_cupy(other)):
+        return getattr(division, name)(input, other)
     function = getattr(np, name)
     if not dtypes.are_integers(input, other):
         return function(input, other)
@@ -320,8 +321,21 @@ publish(reflected(remainder), "__rmod__")
 # ---- between and beside -----------------------------------------------------------------------------------------------------------
 
 
+_in_lerp = takes("lerp", "fc")
+
+
+def _on_the_way(values: list[Any]) -> list[Any]:
+    """Both ends of one dtype, and a weight that is a number, a 0-d tensor or of that dtype too."""
+    if not any(dtypes.category(v.dtype) >= 2 for v in values[:2] if is_array(v)):
+        return _in_lerp([v for v in values[:2] if is_array(v)])  # raises
+    for name, value in zip(("end", "weight"), values[1:], strict=True):
+        if is_array(value) and value.dtype != values[0].dtype and (value.ndim or name == "end"):
+            raise RuntimeError(f"lerp: expected {name} of dtype {values[0].dtype}, as input, but got {value.dtype}; convert it with .to()")
+    return _in_lerp(values)
+
+
 @op(
-    "elementwise", promote=takes("lerp", "fc"), inplace=True,
+    "elementwise", promote=_on_the_way, numbers_in_single=True, inplace=True,
     input=lambda g, weight: g - g * weight,
     end=lambda g, weight: g * weight,
     weight=lambda g, input, end: g * (end - input),
@@ -354,6 +368,7 @@ def _scaled(product: Any, value: Any) -> Any:
     tensor1=lambda g, tensor2, value: g * tensor2 * value,
     tensor2=lambda g, tensor1, value: g * tensor1 * value,
 )  # fmt: skip
+@in_single
 def addcmul(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     """input + value * tensor1 * tensor2; value is a number.
 
@@ -380,6 +395,7 @@ def _dividable(values: list[Any]) -> list[Any]:
     tensor1=lambda g, tensor2, value: g / tensor2 * value,
     tensor2=lambda g, tensor1, tensor2, value: -(g * ((tensor1 / tensor2) / tensor2) * value),
 )  # fmt: skip
+@in_single
 def addcdiv(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     """input + value * tensor1 / tensor2; value is a number.
 

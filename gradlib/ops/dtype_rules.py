@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import is_array
 from gradlib.backend.dtype import promote
 
 _NAMES = {"b": "bool", "i": "integer", "f": "float", "c": "complex"}
@@ -44,6 +45,7 @@ def in_single(value: Callable[..., Any]) -> Callable[..., Any]:
     def widened(xp: Any, input: Any, *rest: Any) -> Any:
         if input.dtype.itemsize != 2 or input.dtype.kind in "iu":
             return value(xp, input, *rest)
-        return value(xp, input.astype(dtypes.float32), *rest).astype(input.dtype)
+        wide = (v.astype(dtypes.float32) if is_array(v) and dtypes.is_half(v.dtype) else v for v in rest)
+        return value(xp, input.astype(dtypes.float32), *wide).astype(input.dtype)
 
     return widened

@@ -361,6 +361,13 @@ def _fitting(value: Any, like: Array, ndim: int) -> Any:
     return trimmed(value, ndim)
 
 
+def _is_filling(gather: Sequence[Any], value: Tensor, like: Array) -> bool:
+    """Whether one element is written wherever a lone mask holds, which brings it to the dtype of what is written."""
+    masks = [index for index in gather if index is not None]
+    one = value.numel() == 1 and value.device.type == "cpu" and not (value.is_complex() and like.dtype.kind != "c")
+    return one and len(masks) == 1 and raw(masks[0]).dtype.kind == "b"
+
+
 def _half(value: float) -> float:
     """A number that float16 does not hold, rounded to what it does hold: as in torch, which refuses it in other dtypes and elsewhere."""
     with np.errstate(over="ignore"):
@@ -396,7 +403,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     view, gather = _view_alone(key), None
     if view is None:
         view, gather = split(key, array)
-    if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype:
+    if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype and not _is_filling(gather, value, array):
         raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
     region = array if view is None else array[view]
     with on_device_of(array):

@@ -64,6 +64,8 @@ def _real_log(number: float) -> float:
 
 
 def _powers_meet(values: list[Any]) -> list[Any]:
+    if isinstance(values[1], bool) and is_array(values[0]) and values[0].dtype.kind == "b":
+        return values
     met = _power_kinds(values)
     if isinstance(values[1], int) and met[0].dtype.kind in "iu":
         if values[1] < 0:
@@ -87,6 +89,8 @@ def pow(xp: Any, input: Any, exponent: Any) -> Any:
         >>> gradlib.pow(gradlib.tensor([2.0, 3.0]), 2)
         tensor([4., 9.])
     """
+    if isinstance(exponent, bool) and input.dtype.kind == "b":
+        return xp.logical_or(input, not exponent)
     if dtypes.are_integers(input, exponent):
         return _power_of_integers(xp, input, exponent)
     if isinstance(exponent, (int, float)) and exponent == 3:

@@ -163,17 +163,41 @@ whole_divisions = pytest.mark.parametrize(
 )
 
 
+def test_masks_to_the_power_of_a_bool_are_masks() -> None:
+    x = t([True, False])
+    for power, want in ((True, [True, False]), (False, [True, True])):
+        assert (x**power).dtype == gradlib.bool
+        assert (x**power).tolist() == want
+    for refused in (lambda: x**x, lambda: True**x, lambda: x ** t(True)):
+        with pytest.raises(NotImplementedError, match="pow is not implemented for bool"):
+            refused()
+
+
 @pytest.mark.host  # on a CUDA device somebody would have to wait for the error
 @whole_divisions
 def test_integers_by_zero_are_refused(function: Any) -> None:
-    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-        function(t([1, 2]), t([1, 0]))
+    for way in ("raise", "ignore"):  # NumPy's settings, of which a user's are "warn", decide nothing
+        with np.errstate(divide=way), pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            function(t([1, 2]), t([1, 0]))
 
 
 @whole_divisions
 def test_masks_are_not_divided(function: Any) -> None:
     with pytest.raises(RuntimeError, match="not implemented for bool"):
         function(t([True]), t([True]))
+
+
+@pytest.mark.nonfinite
+def test_the_tangent_of_a_quotient_by_zero_is_infinite() -> None:
+    """(a' - b' a / b) / b, as torch has it; the sum of two terms would be NaN."""
+    with forward_ad.dual_level():
+        a, b = forward_ad.make_dual(t([1.0, -1.0, 1.0]), t([0.0, 0.0, 1.0])), forward_ad.make_dual(t([0.0, 0.0, 2.0]), t([1.0, 1.0, 1.0]))
+        assert forward_ad.unpack_dual(a / b).tangent.tolist() == [-math.inf, math.inf, 0.25]
+        assert forward_ad.unpack_dual(a / t([0.0, 0.0, 2.0])).tangent.isnan().tolist() == [True, True, False]
+        column = forward_ad.make_dual(t([[0.0], [2.0]]), t([[1.0], [1.0]]))
+        assert forward_ad.unpack_dual(a / column).tangent.tolist() == [[-math.inf, math.inf, -math.inf], [-0.25, 0.25, 0.25]]
+    x = t([0.0], requires_grad=True)
+    assert gradlib.func.jvp(lambda b: (b + 1) / b, (x,), (t([1.0]),))[1].tolist() == [-math.inf]
 
 
 @pytest.mark.nonfinite
@@ -284,6 +308,27 @@ def test_lerp_reaches_its_end() -> None:
     assert gradlib.lerp(a, b, 1.0).tolist() == b.tolist()
     assert gradlib.lerp(a, b, t([0.0, 1.0])).tolist() == [a[0].item(), b[1].item()]
     assert a.lerp(b, 0.25).dtype == gradlib.float32
+
+
+def test_lerp_goes_between_tensors_of_one_float_dtype() -> None:
+    a, b = t([1.0, 2.0]), t([2.0, 3.0])
+    assert gradlib.lerp(a, b, t(0.5, "float64")).dtype == gradlib.float32
+    for end, weight in ((b.double(), 0.5), (b[0].double(), 0.5), (b, t([0.5, 0.5], "float64")), (b.half(), 0.5)):
+        with pytest.raises(RuntimeError, match=r"lerp: expected (end|weight) of dtype float32"):
+            gradlib.lerp(a, end, weight)
+    with pytest.raises(RuntimeError, match="expected end"):
+        a.lerp_(b.double(), 0.5)
+    for weight in (0.5, t([1, 1])):
+        with pytest.raises(NotImplementedError, match="lerp is not implemented for int64"):
+            gradlib.lerp(t([1, 2]), t([2, 3]), weight)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_types_are_scaled_in_float32(dtype: str) -> None:
+    x = t([0.0, 2.0**-12], dtype)
+    assert gradlib.addcmul(x, x, x, value=2.0**20).tolist() == [0.0, 2.0**-12 + 2.0**-4 if dtype == "float16" else 0.0625]
+    assert gradlib.addcdiv(t([0.0], dtype), t([0.0], dtype), t([1.0], dtype), value=2.0**20).tolist() == [0.0]
+    assert gradlib.lerp(x, x, 2.0**20).tolist() == x.tolist()
 
 
 def test_products_added() -> None:

@@ -496,6 +496,25 @@ def test_index_arrays_that_are_what_is_written() -> None:
     assert mask.tolist() == [False, False]
 
 
+def test_one_element_where_a_mask_holds_takes_the_dtype_of_what_is_written() -> None:
+    """As in torch, where this is ``masked_fill_``; several elements, and places by number, want one dtype."""
+    mask = gradlib.tensor([True, False, True])
+    for value in (gradlib.tensor([2.5]), gradlib.tensor(2.5, dtype="float64"), gradlib.tensor([[2]]), gradlib.tensor(True)):
+        for dtype in ("int64", "float32", "bool"):
+            x, want = gradlib.ones(3, dtype=dtype), gradlib.ones(3, dtype=dtype)
+            x[mask] = value.cpu()
+            want[mask] = value.to(dtype).to(want.device)
+            assert x.dtype.name == dtype
+            assert x.tolist() == want.tolist()
+    x, leaf = gradlib.ones(2, 3), gradlib.tensor([2.0], dtype="float64", device="cpu", requires_grad=True)
+    x[:, mask] = leaf
+    x.sum().backward()
+    assert leaf.grad.tolist() == [4.0]
+    for key, value in ((mask, gradlib.ones(2, dtype="float64")), ([0, 2], gradlib.ones(1, dtype="float64")), (mask, gradlib.tensor(1j))):
+        with pytest.raises(RuntimeError, match="needs one dtype"):
+            gradlib.ones(3)[key] = value
+
+
 def test_repeated_places_all_count_in_backward() -> None:
     x = gradlib.zeros(3, 2).requires_grad_()
     x[[0, 2, 0, 0]].sum().backward()

@@ -522,6 +522,10 @@ def test_determinants_of_matrices_that_are_not_finite(device: str) -> None:
             assert np.isnan(linalg.det(x).item())
             for value in (size, linalg.det(x)):
                 assert np.isnan(host(gradlib.autograd.grad(value, x)[0])).all()
+        for corner in (complex(INF, 0), complex(0, INF), complex(INF, 1)):
+            sign, size = linalg.slogdet(gradlib.tensor([[corner, 1], [1, 1]]))
+            assert np.isnan(sign.item())
+            assert np.isnan(size.item())
 
 
 @pytest.mark.nonfinite

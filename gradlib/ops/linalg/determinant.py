@@ -127,6 +127,7 @@ def slogdet_op(xp: Any, A: Any) -> Any:
     sign, size = xp.linalg.slogdet(A)
     if xp is np and not np.all(np.isfinite(size)):  # LAPACK takes a pivot of NaN for a zero
         size = np.where((sign == 0) & ~np.isfinite(A).all((-2, -1)), size.dtype.type(math.nan), size)
+        size = np.where(np.isnan(sign), size.dtype.type(math.nan), size)  # of a complex pivot that is infinite
         sign = np.where(size != size, nan_of(sign.dtype) if sign.dtype.kind == "c" else 0.0, sign)
     return sign, size
 
