@@ -365,7 +365,7 @@ def _is_filling(gather: Sequence[Any], value: Tensor, like: Array) -> bool:
     """Whether one element is written wherever a lone mask holds, which brings it to the dtype of what is written."""
     masks = [index for index in gather if index is not None]
     one = value.numel() == 1 and value.device.type == "cpu" and not (value.is_complex() and like.dtype.kind != "c")
-    return one and len(masks) == 1 and raw(masks[0]).dtype.kind == "b"
+    return one and len(masks) == 1 and masks[0].dtype.kind == "b"
 
 
 def _half(value: float) -> float:
