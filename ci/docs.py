@@ -1,8 +1,8 @@
 """Builds the documentation: ``bash ci/docs.sh``.
 
 The Markdown files of the repository keep their places; a copy of them is what Sphinx reads. A link from one to another becomes a link
-between pages, a link to a source file a page that shows it. Every warning is an error, and afterwards every internal link of the finished
-site is followed.
+between pages, a link to a source file a page that shows it, and a public name in prose leads to its reference. Every warning is an error,
+and afterwards every internal link of the finished site is followed.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ TREE = {
     "Packages": {
         "gradlib/core/README.md": "core: the tape",
         "gradlib/autograd/README.md": "autograd: torch's entries",
+        "gradlib/ops/README.md": "ops: the operations",
         "gradlib/func/README.md": "func: vmap and transforms",
         "gradlib/trajectory/README.md": "trajectory: the integrators",
         "gradlib/testing/hostcuda/README.md": "hostcuda: a driver on the CPU",
@@ -51,10 +52,13 @@ TREE = {
 STYLE = """\
 @media (min-width: 82em) { .content { width: min(58em, max(46em, 100vw - 37em)); } }
 @media (max-width: 46em) { td code, li code, p code { overflow-wrap: anywhere; } td { padding-inline: 0.3rem; } }
-dl.field-list { display: grid; grid-template-columns: 6rem auto; margin-block: 0.3rem; }
+dl.field-list { display: grid; grid-template-columns: 6rem minmax(0, 1fr); margin-block: 0.3rem; }
+@media (max-width: 46em) { dl.field-list { grid-template-columns: minmax(0, 1fr); } }
 dl.field-list > dd { margin: 0; }
 dl.field-list > dd > ul { margin-top: 0; }
 dl.field-list p { margin-block: 0; }
+div.highlight-text .highlight { background: none; border-left: 0.2rem solid var(--color-background-border); border-radius: 0; }
+.highlight .nn { text-decoration: none !important; }
 """
 
 
@@ -98,13 +102,15 @@ class Stage:
     def fill(self) -> None:
         (self.folder / "_static").mkdir(parents=True)
         (self.folder / "_static" / "site.css").write_text(STYLE, encoding="utf-8")
+        reference = Reference()
         for page in self.pages:
-            self.write(page, self.relinked(page, page.read_text(encoding="utf-8")) + (contents() if page == self.pages[0] else ""))
+            text = reference.linked(self.relinked(page, page.read_text(encoding="utf-8")))
+            self.write(page, text + (contents() if page == self.pages[0] else ""))
         for source in sorted(self.sources):
             language = {".py": "python", ".cu": "c++", ".cuh": "c++", ".sh": "bash"}.get(source.suffix, "none")
             code = source.read_text(encoding="utf-8")
             self.write(source, f"---\norphan: true\n---\n# {source.relative_to(ROOT)}\n\n````{{code-block}} {language}\n{code}\n````\n")
-        for name, text in Reference().pages():
+        for name, text in reference.pages():
             path = self.folder / "api" / f"{name}.md"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text + "\n", encoding="utf-8")

@@ -32,6 +32,14 @@ MODULES = (
 )  # fmt: skip
 """Modules with a page each, beside ``gradlib`` and ``gradlib.Tensor``."""
 
+PARTS = {
+    "gradlib.trajectory": {
+        "Integrators": ("chain", "bspline"), "Cost": ("smoothness",), "States and limits": ("state",), "Dense matrices": ("matrices",),
+        "cuRobo's functions": ("compat",), "cuRobo's Functions": ("functions",),
+    },
+}  # fmt: skip
+"""Headings of pages whose entries are of several kinds, and the files that each shows."""
+
 SPELLED = {
     "_bool": "bool", "_int": "int", "_float": "float", "_complex": "complex", "_str": "str", "_Number": "Number", "_DType": "DTypeLike",
     "_Operand": "Tensor | ndarray | Number", "_Device": "Device", "_Dims": "int | Sequence[int]", "_Shape": "int | Sequence[int]",
@@ -46,6 +54,8 @@ SECTION = re.compile(
     r"^(Args|Attributes|Returns, Raises|Returns|Raises(?: \(when called\))?|Source|Yields|Example|Note):[ \n]?", re.MULTILINE
 )
 FIRST = re.compile(r"^\((self|cls|input)(: [\w ]+)?(, /)?(, )?")
+LINK = re.compile(r"(\[[^\]]*\]\([^)]*\))")
+CODE = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(\(\))?`(?!`)")
 RECORDS = re.compile(r"\b_([A-Z]\w+)")
 PRIVATE = re.compile(r"\b(?:builtins\.|gradlib\.(?:[a-z_]+\.)+(?=[A-Z]))")
 
@@ -75,6 +85,23 @@ class Reference:
             found[f"Tensor.{name}"] = f"gradlib.Tensor.{name}"
         return found
 
+    def linked(self, text: str) -> str:
+        """A page whose prose leads from what it names (``optim.Adam``, ``step_jerk``) to the reference.
+
+        A word alone, such as ``grad``, may be a method, an argument or a function, and is left.
+        """
+        lines, inside = [], False
+        for line in text.split("\n"):
+            inside ^= line.startswith("```")
+            if not inside and not line.startswith(("```", "#", "    ")):
+                line = "".join(part if LINK.fullmatch(part) else CODE.sub(self._to_reference, part) for part in LINK.split(line))
+            lines.append(line)
+        return "\n".join(lines)
+
+    def _to_reference(self, code: re.Match[str]) -> str:
+        known = self.names.get(code[1]) if re.search(r"[._]", code[1]) else None
+        return f"{{py:obj}}`{code[1]}{code[2] or ''} <{known}>`" if known else code[0]
+
     def pages(self) -> Iterator[tuple[str, str]]:
         """Each page's name and text."""
         yield "gradlib", self.top()
@@ -88,7 +115,10 @@ class Reference:
             parts = [f"# {name}", about, f"```{{py:currentmodule}} {name}\n```"]
             entries = {each: getattr(module, each) for each in public(module)}
             ordered = sorted(entries, key=lambda each: (inspect.isclass(entries[each]), each.lower()))
-            parts += [self.entry(name, each, entries[each]) for each in ordered]
+            for heading, files in PARTS.get(name, {"": ()}).items():
+                homes = {f"{name}.{each}" for each in files}
+                parts += [f"## {heading}"] if heading else []
+                parts += [self.entry(name, each, entries[each]) for each in ordered if not homes or entries[each].__module__ in homes]
             yield page_name(name), "\n\n".join(parts)
 
     def top(self) -> str:

@@ -50,6 +50,21 @@ def test_every_public_function_and_method_has_an_entry(pages: dict[str, str]) ->
             assert any(f" gradlib.Tensor.{name}{after}" in pages["tensor"] for after in "(\n"), name
 
 
+def test_every_name_of_a_page_with_parts_has_an_entry(api: Any, pages: dict[str, str]) -> None:
+    for name in api.PARTS:
+        for each in api.public(modules(api)[name]):
+            assert any(f" {each}{after}" in pages[api.page_name(name)] for after in "(\n"), each
+
+
+def test_names_in_prose_lead_to_the_reference(builder: Any) -> None:
+    linked = builder.Reference().linked
+    assert linked("`step_jerk`, `optim.Adam()`") == (
+        "{py:obj}`step_jerk <gradlib.trajectory.step_jerk>`, {py:obj}`optim.Adam() <gradlib.optim.Adam>`"
+    )
+    for left in ("`grad` and `no_such_name`", "## `no_grad`", "```\n`no_grad`\n```", "    `no_grad`", "[about `no_grad`](x.md)"):
+        assert linked(left) == left
+
+
 def test_every_public_name_has_a_docstring(api: Any) -> None:
     shown = {f"{name}.{each}": getattr(module, each) for name, module in modules(api).items() for each in api.public(module)}
     methods = {f"Tensor.{each}": getattr(gradlib.Tensor, each) for each in api.members(gradlib.Tensor)}
