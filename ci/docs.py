@@ -28,6 +28,7 @@ TREE = {
         "gradlib/docs/from_numpy.md": "For people who know NumPy, CuPy or HIPS autograd",
         "gradlib/docs/with_torch.md": "In a torch model",
         "gradlib/docs/with_jax.md": "In a JAX program",
+        "gradlib/docs/with_scipy.md": "With SciPy's solvers",
         "gradlib/docs/functions.md": "Functions and kernels of your own",
         "gradlib/docs/trajectories.md": "Trajectories",
         "gradlib/autograd/profiler/README.md": "Profiling",

@@ -1,4 +1,4 @@
-"""Optimisers with torch.optim's names and semantics, for gradlib Tensors on either device."""
+"""Optimisers with torch.optim's names and semantics, for gradlib Tensors on either device; SciPy's solvers with the tape's derivatives."""
 
 from gradlib.optim import lr_scheduler as lr_scheduler, swa_utils as swa_utils
 from gradlib.optim.adadelta import Adadelta as Adadelta
@@ -12,4 +12,5 @@ from gradlib.optim.optimizer import Optimizer as Optimizer
 from gradlib.optim.radam import RAdam as RAdam
 from gradlib.optim.rmsprop import RMSprop as RMSprop
 from gradlib.optim.rprop import Rprop as Rprop
+from gradlib.optim.scipy_solvers import least_squares as least_squares, minimize as minimize, root as root, solve_ivp as solve_ivp
 from gradlib.optim.sgd import SGD as SGD

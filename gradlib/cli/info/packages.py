@@ -12,7 +12,7 @@ from gradlib.cli.info.facts import Part
 
 REQUIRED = {"numpy": "arrays on the CPU", "nvtx": "ranges in NVIDIA's profilers"}
 OPTIONAL = {
-    "scipy": "special functions and decompositions that NumPy lacks",
+    "scipy": "solvers, special functions and decompositions that NumPy lacks",
     "ml_dtypes": "bfloat16",
     "pyyaml": "limits of a robot from a YAML file",
     "matplotlib": "pictures of trajectories",
