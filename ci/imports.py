@@ -21,6 +21,7 @@ LAYERS = (
     ("core",),
     ("ops",),
     ("cuda", "fft", "func", "linalg", "nn", "return_types"),
+    ("numpy",),
     ("autograd",),
     ("interop", "optim"),
     ("utils",),

@@ -14,6 +14,7 @@ from gradlib import (
     interop as interop,
     linalg as linalg,
     nn as nn,
+    numpy as numpy,
     optim as optim,
     return_types as return_types,
     trajectory as trajectory,

@@ -21,6 +21,7 @@ from gradlib import func as func
 from gradlib import interop as interop
 from gradlib import linalg as linalg
 from gradlib import nn as nn
+from gradlib import numpy as numpy
 from gradlib import optim as optim
 from gradlib import return_types as return_types
 from gradlib import trajectory as trajectory

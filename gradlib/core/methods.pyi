@@ -106,6 +106,9 @@ class Methods:
     def __and__(self, other: _Operand) -> Tensor:
         """The bits that both elements of each pair have."""
 
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """What NumPy calls for any other function of its own with a Tensor among the arguments."""
+
     def __eq__(self, other: _Operand) -> Tensor:  # type: ignore[override]
         """Whether the elements of each pair are equal."""
 

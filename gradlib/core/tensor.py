@@ -685,8 +685,8 @@ if sys.version_info >= (3, 12):  # earlier, a class that has it looks every attr
     setattr(Tensor, "__getattr__", missing_attribute)  # noqa: B010  (an assignment would contradict the declaration above)
 
 
-def publish(function: Callable[..., Any] | property, *names: str) -> None:
-    """Make a function a method of Tensor under these names, or a property one of its attributes."""
+def publish(function: Any, *names: str) -> None:
+    """Make a function a method of Tensor under these names, or a property or another descriptor one of its attributes."""
     for each in names:
         setattr(Tensor, each, function)
 

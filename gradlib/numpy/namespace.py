@@ -1,0 +1,79 @@
+"""What ``gradlib.numpy`` and its submodules hold: NumPy's names, where functions look for Tensors in their arguments first."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradlib.numpy.operands import first_tensor, tensor_of
+from gradlib.numpy.registry import REFUSED, SERVED, refusal
+
+_DISPATCHED = type(np.sum)  # the class of functions that ask __array_function__
+
+
+def served(module: ModuleType, name: str) -> Any:
+    """A name of one of NumPy's modules for Tensors and arrays. Raises: AttributeError for one that it has not."""
+    found = getattr(module, name)
+    return function(found) if callable(found) and not isinstance(found, type) else found
+
+
+@functools.cache
+def function(found: Any) -> Any:
+    """A NumPy function that takes Tensors, also in lists; of arrays alone it is NumPy's own."""
+    known = SERVED.get(found)
+    if known is not None:
+        return _choosing(found, known.call)
+    if found in REFUSED or isinstance(found, (_DISPATCHED, np.ufunc)):
+        return _choosing(found, functools.partial(_refuse, found))
+    return found
+
+
+def _refuse(found: Any, *args: Any, **kwargs: Any) -> Any:
+    raise refusal(found)
+
+
+def _choosing(found: Any, call: Callable[..., Any]) -> Any:
+    if isinstance(found, np.ufunc):
+        return Ufunc(found)
+
+    @functools.wraps(found)
+    def choosing(*args: Any, **kwargs: Any) -> Any:
+        if first_tensor(args) is not None or (kwargs and first_tensor(tuple(kwargs.values())) is not None):
+            return call(*args, **kwargs)
+        return found(*args, **kwargs)
+
+    return choosing
+
+
+class Ufunc:
+    """A ufunc that also takes lists with Tensors in them; its methods and what it tells of itself are NumPy's."""
+
+    def __init__(self, found: np.ufunc) -> None:
+        self.ufunc = found
+        self.__name__ = self.__qualname__ = found.__name__
+        self.__doc__ = found.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.ufunc(*map(_stacked, args), **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.ufunc, name)
+        if name in ("reduce", "accumulate", "reduceat", "outer", "at"):
+            return lambda first, *args, **kwargs: found(_stacked(first), *args, **kwargs)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.__name__!r} for arrays and Tensors>"
+
+
+def _stacked(value: Any) -> Any:
+    """A list with Tensors in it as one Tensor; all else as it is."""
+    if type(value) is list or type(value) is tuple:
+        like = first_tensor(value)
+        if like is not None:
+            return tensor_of(value, like)
+    return value

@@ -1,0 +1,217 @@
+"""What NumPy's functions are given, as Tensors: lists, arrays and numbers, in the dtype in which NumPy would compute."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import is_array
+from gradlib.core.tensor import Tensor, wrap
+from gradlib.ops.join import stack
+
+NUMBERS = (bool, int, float, complex)
+
+
+def first_tensor(value: Any) -> Tensor | None:
+    """The first Tensor in a value or in the lists and tuples that it is made of."""
+    if isinstance(value, Tensor):
+        return value
+    if type(value) is list or type(value) is tuple:
+        for each in value:
+            if type(each) not in NUMBERS and (found := first_tensor(each)) is not None:
+                return found
+    return None
+
+
+def tensor_of(value: Any, like: Tensor | None = None, dtype: Any = None) -> Tensor:
+    """A value as a Tensor: lists of Tensors are stacked, arrays share their memory, numbers have NumPy's dtype.
+
+    Args:
+        value: a Tensor, an array, a number, or lists of them.
+        like: a Tensor on whose device lists and numbers are put; arrays stay where they are.
+        dtype: what it is converted to.
+    Raises: TypeError for what holds no numbers.
+    """
+    if isinstance(value, Tensor):
+        return value if dtype is None else cast(value, dtype)
+    if isinstance(value, (list, tuple)) and first_tensor(value) is not None:
+        parts = met(*value, like=like)
+        return cast(stack(broadcast_same(parts)), dtype)
+    if is_array(value):
+        return cast(wrap(native(value)), dtype)
+    made = np.asarray(value, dtype=dtype)
+    if made.dtype.kind not in "biufc":
+        raise TypeError(f"expected a Tensor, an array or numbers, got {type(value).__name__}")
+    found = wrap(native(made))
+    return found if like is None or not like.is_cuda else found.to(like.device)
+
+
+def broadcast_same(parts: Sequence[Tensor]) -> list[Tensor]:
+    """The parts of a list as they are stacked. Raises: ValueError where their shapes differ, as NumPy does."""
+    shapes = {tuple(part.shape) for part in parts}
+    if len(shapes) > 1:
+        raise ValueError(
+            "setting an array element with a sequence: the parts of a list must have one shape, got " + ", ".join(map(str, sorted(shapes)))
+        )
+    return list(parts)
+
+
+def native(array: Any) -> Any:
+    """An array in a dtype and a byte order that gradlib holds. Raises: TypeError for other elements."""
+    held = dtypes.as_dtype(array.dtype)
+    if held not in HELD and not dtypes.is_half(held):  # type: ignore[arg-type]
+        raise TypeError(f"gradlib holds {', '.join(sorted(d.name for d in HELD))} and bfloat16, got an array of {array.dtype}")
+    return array if array.dtype == held and array.dtype.isnative else array.astype(held)
+
+
+HELD = frozenset(
+    map(np.dtype, ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"))
+)
+
+
+def held(dtype: Any) -> np.dtype:
+    """The dtype in which a result of NumPy's is held: wider unsigned integers as int64, whose values they mostly share."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "u" and dtype.itemsize > 1:
+        return dtypes.int64
+    chosen = dtypes.as_dtype(dtype)
+    if chosen is None or (chosen not in HELD and not dtypes.is_half(chosen)):
+        raise TypeError(f"gradlib holds no elements of {dtype}")
+    return chosen
+
+
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """The Tensor in a dtype (None: its own), itself where it has it. A complex one becomes real by its real part, as in NumPy."""
+    if dtype is None or x.dtype == dtype:
+        return x
+    dtype = held(dtype)
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        x = x.real
+    return x.to(dtype)
+
+
+def met(*values: Any, like: Tensor | None = None, floating: bool = False, dtype: Any = None) -> list[Tensor]:
+    """Values as Tensors of the dtype in which NumPy computes with all of them.
+
+    Args:
+        values: Tensors, arrays, numbers or lists.
+        like: a Tensor on whose device lists and numbers go; by default the first among the values.
+        floating: integers and bools become float64.
+        dtype: take this one.
+    """
+    if dtype is None and _are_alike(values, floating):
+        return list(values)
+    like = like if like is not None else first_tensor(values)
+    weak = [type(v) in NUMBERS for v in values]
+    tensors = [None if light else tensor_of(v, like) for v, light in zip(values, weak, strict=True)]
+    if dtype is None:
+        dtype = common_dtype(*[v if t is None else t for v, t in zip(values, tensors, strict=True)])
+        if floating and dtype.kind in "biu":
+            dtype = dtypes.float64
+    return [tensor_of(v, like, held(dtype)) if t is None else cast(t, dtype) for v, t in zip(values, tensors, strict=True)]
+
+
+def _are_alike(values: Sequence[Any], floating: bool) -> bool:
+    """Whether all are Tensors of one dtype, with which nothing is to be done."""
+    first: Any = None
+    for value in values:
+        if not isinstance(value, Tensor) or (first is not None and value.dtype is not first):
+            return False
+        first = value.dtype
+    return first is not None and not (floating and first.kind in "biu")
+
+
+def common_dtype(*values: Any) -> np.dtype:
+    """NumPy's common dtype of Tensors, arrays and numbers, where Python's numbers are weak."""
+    found = [v if type(v) in NUMBERS else v.dtype if hasattr(v, "dtype") else np.asarray(v).dtype for v in values]
+    return held(found[0] if len(found) == 1 and isinstance(found[0], np.dtype) else np.result_type(*found))
+
+
+def floating(x: Any, like: Tensor | None = None) -> Tensor:
+    """A value as a Tensor of floating or complex elements: integers and bools become float64, as in NumPy."""
+    x = tensor_of(x, like)
+    return x.to(dtypes.float64) if x.dtype.kind in "biu" else x
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that an ``axis=`` argument names, counted from 0; all for None. Raises: AxisError, ValueError for one named twice."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = tuple(axis_of(each, ndim) for each in given)
+    if len(set(found)) < len(found):
+        raise ValueError("duplicate value in 'axis'")
+    return found
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """An axis counted from 0. Raises: numpy.exceptions.AxisError where there is none."""
+    place = operator.index(axis)
+    if not -ndim <= place < ndim:
+        raise np.exceptions.AxisError(place, ndim)
+    return place % ndim
+
+
+def value_of(x: Any) -> Any:
+    """The values as a NumPy array or Python's numbers, for arguments that choose and have no derivative: indices, sizes, masks."""
+    if isinstance(x, Tensor):
+        return x.detach().cpu().numpy()
+    if isinstance(x, (list, tuple)) and first_tensor(x) is not None:
+        return [value_of(each) for each in x]
+    return x
+
+
+def constant(array: Any, like: Tensor) -> Tensor:
+    """A NumPy array as a Tensor on the device of another."""
+    made = wrap(native(np.ascontiguousarray(array).reshape(np.shape(array))))
+    return made.to(like.device) if like.is_cuda else made
+
+
+def written(result: Any, out: Any, name: str) -> Any:
+    """A result written into what was given as ``out=``: into a Tensor in place, so that it carries the derivative.
+
+    Raises: TypeError for an array, which would drop a derivative; ValueError for another shape.
+    """
+    if out is None:
+        return result
+    if isinstance(out, tuple) and len(out) == 1:
+        (out,) = out
+        return written(result, out, name)
+    if isinstance(out, np.ndarray) and not result.requires_grad and not result.is_cuda:
+        np.copyto(out, result.numpy(), casting="same_kind")
+        return out
+    if not isinstance(out, Tensor):
+        raise TypeError(
+            f"{name}: out= is {_described(out)}, but the result is a Tensor{' that requires grad' if result.requires_grad else ''} on "
+            f"{result.device}; give a Tensor as out=, or leave it away"
+        )
+    if tuple(out.shape) != tuple(result.shape):
+        raise ValueError(f"{name}: out= has shape {tuple(out.shape)}, the result {tuple(result.shape)}")
+    if not np.can_cast(result.dtype, out.dtype, casting="same_kind"):
+        raise TypeError(f"{name}: cannot cast the result from {result.dtype} to {out.dtype} of out= with casting rule 'same_kind'")
+    return out.copy_(result)
+
+
+def _described(value: Any) -> str:
+    return "a NumPy array" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def flat(x: Tensor, axis: Any) -> tuple[Tensor, int]:
+    """For functions that flatten where no axis is named: the Tensor and the axis to work along."""
+    return (x.reshape((-1,)), 0) if axis is None else (x, axis_of(axis, x.ndim))
+
+
+def moved_last(x: Tensor, axis: int) -> Tensor:
+    """With this axis last."""
+    return x if axis in (-1, x.ndim - 1) else x.movedim(axis, -1)
+
+
+def all_tensors(values: Iterable[Any], like: Tensor | None = None) -> list[Tensor]:
+    """Each value as a Tensor in its own dtype."""
+    values = list(values)
+    like = like if like is not None else first_tensor(values)
+    return [tensor_of(v, like) for v in values]

@@ -1,0 +1,68 @@
+"""NumPy's two protocols on Tensor: ``numpy.sin(x)`` and ``numpy.concatenate([x, y])`` are gradlib's operations, and differentiate.
+
+Both are put on Tensor here, which itself knows nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradlib.core.tensor import Tensor, publish
+from gradlib.numpy import creation, indexing, linear, methods, products, reductions, shaping, ufuncs
+from gradlib.numpy.registry import SERVED, refusal
+
+FAMILIES = (creation, indexing, linear, products, reductions, shaping, ufuncs)
+"""The modules that fill the table: importing them registers what they implement."""
+
+_SAME = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+_NUMBERS = frozenset((int, float))
+
+
+def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """What NumPy calls for a ufunc, or one of its methods, on a Tensor.
+
+    Operands of float32 or float64, all alike, go to gradlib's operation at once; others are first brought to the dtypes of the ufunc's
+    loop. An array or a NumPy number on the left of a Python operator arrives here too, and gets what the operator of Tensor gives.
+    """
+    if method != "__call__":
+        return methods.method(ufunc, method, inputs, kwargs)
+    if not kwargs:
+        if ufunc in ufuncs.REFLECTED and isinstance(inputs[0], (np.ndarray, np.generic)):
+            return ufuncs.REFLECTED[ufunc](self, inputs[0])
+        operation = ufuncs.DIRECT.get(ufunc)
+        if operation is not None and (dtype := self.dtype) in _SAME:
+            for x in inputs:
+                if x is not self and type(x) not in _NUMBERS and not (isinstance(x, Tensor) and x.dtype is dtype):
+                    break
+            else:
+                return operation(*inputs)
+    return ufuncs.call(ufunc, *inputs, **kwargs)
+
+
+def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """What NumPy calls for any other function of its own with a Tensor among the arguments."""
+    served = SERVED.get(func)
+    if served is None:
+        raise refusal(func)
+    return served.call(*args, **kwargs)
+
+
+class _OfTheClass:
+    """A method that the class has and a Tensor itself answers None for.
+
+    NumPy asks the class. CuPy asks the object, and only whether it is None: then ``array * x`` of a CuPy array goes to the operators of
+    Tensor; otherwise CuPy takes the values, and the derivative is lost.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __get__(self, tensor: Tensor | None, cls: type) -> Callable[..., Any] | None:
+        return self.function if tensor is None else None
+
+
+publish(_OfTheClass(__array_ufunc__), "__array_ufunc__")
+publish(__array_function__, "__array_function__")

@@ -1,0 +1,304 @@
+"""Sums, products, extrema, means and their kin, along axes and running, with NumPy's arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.core.tensor import Tensor
+from gradlib.numpy.operands import axes_of, cast, flat, floating, tensor_of, written
+from gradlib.numpy.registry import implements, numpy_function
+from gradlib.ops import elementwise, minmax, reduce, scan, select, variance
+
+
+def _left(x: Tensor, where: Any, instead: Any) -> Tensor:
+    """What ``where=`` leaves of x; the rest is ``instead``."""
+    return x if where is True or where is None else select.where(tensor_of(where, x, np.bool_), x, cast(tensor_of(instead, x), x.dtype))
+
+
+def _widened(x: Tensor, dtype: Any) -> Tensor:
+    """x in the dtype in which NumPy adds it up: small integers and bools as int64."""
+    if dtype is not None:
+        return cast(x, dtype)
+    return x.to(dtypes.int64) if x.dtype.kind in "bu" or (x.dtype.kind == "i" and x.dtype.itemsize < 8) else x
+
+
+@implements(np.sum)
+def sum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 0, where: Any = True
+) -> Tensor:
+    """The sum along axes."""
+    x = _left(_widened(tensor_of(a), dtype), where, 0)
+    result = reduce.sum(x, None if axis is None else axes_of(axis, x.ndim), bool(keepdims)) if axis != () else x.clone()
+    return written(result if type(initial) is int and initial == 0 else result + initial, out, "numpy.sum")
+
+
+@implements(np.prod)
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 1, where: Any = True
+) -> Tensor:
+    """The product along axes."""
+    x = _left(_widened(tensor_of(a), dtype), where, 1)
+    result = _each_axis(reduce.prod, x, axis, keepdims)
+    return written(result if type(initial) is int and initial == 1 else result * initial, out, "numpy.prod")
+
+
+def _each_axis(operation: Callable[..., Any], x: Tensor, axis: Any, keepdims: Any) -> Tensor:
+    """An operation that reduces one axis, for several."""
+    if axis is None and not keepdims:
+        return operation(x)
+    for each in sorted(axes_of(axis, x.ndim), reverse=True):
+        x = operation(x, each, bool(keepdims))
+    return x
+
+
+def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+    def extremum(
+        a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True, dtype: Any = None
+    ) -> Tensor:
+        x = cast(tensor_of(a), dtype)
+        if where is not True and initial is None:
+            raise ValueError(f"numpy.{name} with where= needs initial=, which has no identity of its own")
+        x = _left(x, where, initial)
+        axes = axes_of(axis, x.ndim)
+        if any(x.shape[i] == 0 for i in axes):
+            if initial is None:
+                raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
+            shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
+            return written(x.new_full(tuple(shape), initial), out, f"numpy.{name}")
+        result = operation(x, axes, bool(keepdims)) if axes else x.clone()
+        if initial is not None:
+            result = meeting(result, cast(tensor_of(initial, x), x.dtype))
+        return written(result, out, f"numpy.{name}")
+
+    return extremum
+
+
+max = implements(np.max, np.amax)(_extremum(minmax.amax, select.maximum, "max"))
+min = implements(np.min, np.amin)(_extremum(minmax.amin, select.minimum, "min"))
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Tensor:
+    """The range of the values, largest less smallest."""
+    return written(max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims), out, "numpy.ptp")
+
+
+@implements(np.all, exact=True)
+def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = True) -> Tensor:
+    """Whether all are true."""
+    x = _left(tensor_of(a).to(dtypes.bool_), where, True)
+    return written(reduce.all(x, axes_of(axis, x.ndim), bool(keepdims)) if axis != () and x.ndim else x.clone(), out, "numpy.all")
+
+
+@implements(np.any, exact=True)
+def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = True) -> Tensor:
+    """Whether one is true."""
+    x = _left(tensor_of(a).to(dtypes.bool_), where, False)
+    return written(reduce.any(x, axes_of(axis, x.ndim), bool(keepdims)) if axis != () and x.ndim else x.clone(), out, "numpy.any")
+
+
+@implements(np.count_nonzero, exact=True)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+    """How many are not zero."""
+    return sum(tensor_of(a) != 0, axis, keepdims=keepdims)
+
+
+def counted(x: Tensor, axis: Any) -> int:
+    """How many elements a reduction along these axes takes together."""
+    return math.prod(x.shape[i] for i in axes_of(axis, x.ndim))
+
+
+@implements(np.mean)
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
+    """The mean along axes."""
+    x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
+    if where is True:
+        if x.dtype.kind in "fcV" and axis != ():
+            return written(reduce.mean(x, None if axis is None else axes_of(axis, x.ndim), bool(keepdims)), out, "numpy.mean")
+        return written(cast(sum(floating(x), axis, keepdims=keepdims) / counted(x, axis), x.dtype), out, "numpy.mean")
+    chosen = tensor_of(where, x, np.bool_).broadcast_to(x.shape)
+    count = sum(chosen, axis, keepdims=keepdims).to(x.dtype)
+    return written(sum(x, axis, keepdims=keepdims, where=chosen) / count, out, "numpy.mean")
+
+
+def _spread(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, around: Any, correction: Any, root: bool) -> Tensor:
+    x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
+    if correction is not None and ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    less = ddof if correction is None else correction
+    if where is True and around is None and axis != ():
+        operation = variance.std if root else variance.var
+        return operation(x, None if axis is None else axes_of(axis, x.ndim), correction=less, keepdim=bool(keepdims))
+    center = mean(x, axis, keepdims=True, where=where) if around is None else tensor_of(around, x)
+    away = x - center
+    squares = elementwise.square(away) if x.dtype.kind != "c" else elementwise.square(away.real) + elementwise.square(away.imag)
+    if where is True:
+        count: Any = counted(x, axis)
+    else:
+        count = sum(tensor_of(where, x, np.bool_).broadcast_to(x.shape), axis, keepdims=keepdims).to(squares.dtype)
+    found = sum(squares, axis, keepdims=keepdims, where=where) / (count - less)
+    return elementwise.sqrt(found) if root else found
+
+
+@implements(np.var)
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+    mean: Any = None, correction: Any = None,
+) -> Tensor:  # fmt: skip
+    """The variance along axes; divided by their count less ``ddof``."""
+    return written(_spread(a, axis, dtype, ddof, keepdims, where, mean, correction, root=False), out, "numpy.var")
+
+
+@implements(np.std)
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+    mean: Any = None, correction: Any = None,
+) -> Tensor:  # fmt: skip
+    """The standard deviation along axes."""
+    return written(_spread(a, axis, dtype, ddof, keepdims, where, mean, correction, root=True), out, "numpy.std")
+
+
+def _running(operation: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+    def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
+        x, along = flat(_widened(tensor_of(a), dtype), axis)
+        return written(operation(x, along), out, f"numpy.{name}")
+
+    return running
+
+
+cumsum = implements(np.cumsum)(_running(scan.cumsum, "cumsum"))
+cumprod = implements(np.cumprod)(_running(scan.cumprod, "cumprod"))
+
+
+def _with_initial(running: Callable[..., Tensor], start: int) -> Callable[..., Tensor]:
+    def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Tensor:
+        x = tensor_of(x)
+        if axis is None:
+            if x.ndim != 1:
+                raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+            axis = 0
+        result = running(x, axis, dtype)
+        if include_initial:
+            from gradlib.ops.join import cat
+
+            shape = [1 if i == axes_of(axis, x.ndim)[0] else n for i, n in enumerate(x.shape)]
+            result = cat([result.new_full(tuple(shape), start), result], axes_of(axis, x.ndim)[0])
+        return written(result, out, "numpy.cumulative_sum")
+
+    return cumulative
+
+
+implements(numpy_function("cumulative_sum"))(_with_initial(cumsum, 0))
+implements(numpy_function("cumulative_prod"))(_with_initial(cumprod, 1))
+
+
+# ---- without what is not a number ----------------------------------------------------------------------------------------------
+
+
+def _without_nan(x: Tensor, instead: Any) -> Tensor:
+    return select.where(elementwise.isnan(x), x.new_full((), instead), x) if x.dtype.kind in "fc" else x
+
+
+@implements(np.nansum)
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 0, where: Any = True
+) -> Tensor:
+    """The sum of what is a number."""
+    return sum(_without_nan(tensor_of(a), 0), axis, dtype, out, keepdims, initial, where)
+
+
+@implements(np.nanprod)
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 1, where: Any = True
+) -> Tensor:
+    """The product of what is a number."""
+    return prod(_without_nan(tensor_of(a), 1), axis, dtype, out, keepdims, initial, where)
+
+
+@implements(np.nancumsum)
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
+    """The running sum of what is a number."""
+    return cumsum(_without_nan(tensor_of(a), 0), axis, dtype, out)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
+    """The running product of what is a number."""
+    return cumprod(_without_nan(tensor_of(a), 1), axis, dtype, out)
+
+
+def numbers(x: Tensor, where: Any) -> Tensor:
+    """Which elements are numbers, of those that ``where=`` leaves."""
+    found = ~elementwise.isnan(x)
+    return found if where is True else found & tensor_of(where, x, np.bool_)
+
+
+@implements(np.nanmean)
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
+    """The mean of what is a number."""
+    x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
+    return mean(x, axis, None, out, keepdims, where=numbers(x, where))
+
+
+@implements(np.nanvar)
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+    mean: Any = None, correction: Any = None,
+) -> Tensor:  # fmt: skip
+    """The variance of what is a number."""
+    x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
+    return var(x, axis, None, out, ddof, keepdims, where=numbers(x, where), mean=mean, correction=correction)
+
+
+@implements(np.nanstd)
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+    mean: Any = None, correction: Any = None,
+) -> Tensor:  # fmt: skip
+    """The standard deviation of what is a number."""
+    x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
+    return std(x, axis, None, out, ddof, keepdims, where=numbers(x, where), mean=mean, correction=correction)
+
+
+def _nan_extremum(found: Callable[..., Tensor], instead: float) -> Callable[..., Tensor]:
+    def extremum(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Tensor:
+        x = tensor_of(a)
+        if x.dtype.kind != "f":
+            return found(x, axis, out, keepdims, initial, where)
+        none = all(elementwise.isnan(x), axis, keepdims=keepdims)
+        result = found(_without_nan(x, instead), axis, None, keepdims, initial, where)
+        return written(select.where(none, x.new_full((), math.nan), result) if initial is None else result, out, "numpy.nanmax")
+
+    return extremum
+
+
+implements(np.nanmax)(_nan_extremum(max, -math.inf))
+implements(np.nanmin)(_nan_extremum(min, math.inf))
+
+
+def _place_of(operation: Callable[..., Any], name: str, instead: float | None = None) -> Callable[..., Tensor]:
+    def place(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = tensor_of(a)
+        if instead is not None:
+            if x.dtype.kind == "f" and bool(all(elementwise.isnan(x), axis).any()):
+                raise ValueError("All-NaN slice encountered")
+            x = _without_nan(x, instead)
+        if x.dtype == np.bool_:
+            x = x.to(dtypes.uint8)
+        along = None if axis is None else axes_of(axis, x.ndim)[0]
+        if axis is None and keepdims:
+            return written(operation(x.detach()).reshape((1,) * x.ndim), out, f"numpy.{name}")
+        return written(operation(x.detach(), along, bool(keepdims)), out, f"numpy.{name}")
+
+    return place
+
+
+implements(np.argmax, exact=True)(_place_of(minmax.argmax, "argmax"))
+implements(np.argmin, exact=True)(_place_of(minmax.argmin, "argmin"))
+implements(np.nanargmax, exact=True)(_place_of(minmax.argmax, "nanargmax", -math.inf))
+implements(np.nanargmin, exact=True)(_place_of(minmax.argmin, "nanargmin", math.inf))

@@ -1,0 +1,81 @@
+"""The table of NumPy's functions that take Tensors: what serves each, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Served(NamedTuple):
+    """How a NumPy function is served for Tensors.
+
+    Attributes:
+        call: takes NumPy's arguments, Tensors among them.
+        exact: whether its results are integers, bools or no arrays at all, so that they have no derivative.
+    """
+
+    call: Callable[..., Any]
+    exact: bool
+
+
+SERVED: dict[Any, Served] = {}
+"""By NumPy's function, ufuncs included: whatever has an implementation."""
+
+REFUSED: dict[Any, str] = {}
+"""By NumPy's function: what to do instead."""
+
+
+def implements(*functions: Any, exact: bool = False) -> Callable[[Function], Function]:
+    """Register what serves these NumPy functions when a Tensor is among their arguments.
+
+    Args:
+        functions: NumPy's functions; several where they are one function under two names.
+        exact: its results are integers, bools or no arrays, and so have no derivative.
+    """
+
+    def register(call: Function) -> Function:
+        for function in functions:
+            SERVED[function] = Served(call, exact)
+        return call
+
+    return register
+
+
+def refuses(instead: str, *functions: Any) -> None:
+    """Register NumPy functions that take no Tensor, with what to do instead."""
+    for function in functions:
+        REFUSED[function] = instead
+
+
+def name_of(function: Any) -> str:
+    """A NumPy function as users spell it: numpy.linalg.eig."""
+    module = getattr(function, "__module__", None) or "numpy"
+    return f"{module}.{getattr(function, '__name__', function)}"
+
+
+def refusal(function: Any) -> TypeError:
+    """The error for a NumPy function that takes no Tensor; names the nearest that does."""
+    instead = REFUSED.get(function) or _nearest(function)
+    return TypeError(
+        f"{name_of(function)} does not take a gradlib Tensor: {instead}. For the values alone, without a derivative, call it on "
+        "tensor.detach().cpu().numpy()"
+    )
+
+
+def _nearest(function: Any) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name_of(function), [name_of(each) for each in SERVED], n=2, cutoff=0.5)
+    return f"the nearest that do are {' and '.join(near)}" if near else "no operation of gradlib's expresses it"
+
+
+def numpy_function(path: str) -> Any:
+    """A function of NumPy's by its dotted name; None where this NumPy has none: some came with later versions."""
+    found: Any = np
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found

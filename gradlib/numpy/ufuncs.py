@@ -1,0 +1,304 @@
+"""NumPy's ufuncs on Tensors: one call of gradlib's operation, in the dtypes that the ufunc itself names.
+
+Which loop a ufunc takes for the dtypes of its operands is asked from NumPy (``ufunc.resolve_dtypes``), once for each combination.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend import dtype as dtypes
+from gradlib.core.tensor import Tensor
+from gradlib.numpy.operands import NUMBERS, cast, first_tensor, held, tensor_of, written
+from gradlib.numpy.registry import SERVED, Served, numpy_function, refusal
+from gradlib.ops import arithmetic, compare, complex as complex_ops, elementwise, powers, product, select
+
+DIRECT: dict[Any, Callable[..., Any]] = {}
+"""The operation of each ufunc, on Tensors that already have the dtypes of its loop."""
+
+_OPERATORS: dict[str, Any] = {
+    "radd": np.add, "rsub": np.subtract, "rmul": np.multiply, "rtruediv": np.true_divide, "rpow": np.power, "rfloordiv": np.floor_divide,
+    "rmod": np.remainder, "rmatmul": np.matmul, "rand": np.bitwise_and, "ror": np.bitwise_or, "rxor": np.bitwise_xor,
+    "rlshift": np.left_shift, "rrshift": np.right_shift, "gt": np.less, "ge": np.less_equal, "lt": np.greater, "le": np.greater_equal,
+    "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+REFLECTED: dict[Any, Callable[..., Any]] = {function: getattr(Tensor, f"__{name}__") for name, function in _OPERATORS.items()}
+"""The operator of Tensor's that answers ``array + tensor``, which NumPy hands on as a call of this ufunc."""
+
+
+def ufunc(name: str, operation: Callable[..., Any], exact: bool = False) -> None:
+    """Serve a ufunc by an operation; one that this NumPy does not have is passed over."""
+    function = numpy_function(name)
+    if function is not None:
+        DIRECT[function] = operation
+        SERVED[function] = Served(functools.partial(call, function), exact)
+
+
+def call(function: Any, *inputs: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
+    """A ufunc called on operands among which is a Tensor, with the keywords that NumPy's take.
+
+    Args:
+        function: the ufunc. inputs: its operands; further ones are ``out``.
+        out: a Tensor, or one for each result, that the result is written into, in place, so that it carries the derivative.
+        where: only there the result is computed; elsewhere it is that of ``out``, or zero without one.
+        kwargs: dtype, casting, signature, and order and subok, which say nothing of Tensors; axis, axes and keepdims of ``vecdot``.
+    """
+    if function in REFLECTED and _from_operator(inputs, out, where, kwargs):
+        return REFLECTED[function](inputs[1], inputs[0])
+    if len(inputs) > function.nin:
+        inputs, out = inputs[: function.nin], inputs[function.nin :]
+    operation = DIRECT.get(function)
+    if operation is None:
+        raise refusal(function)
+    shaping = {name: kwargs.pop(name) for name in ("axis", "axes", "keepdims") if name in kwargs}
+    like = first_tensor(inputs)
+    operands = [x if type(x) in NUMBERS or isinstance(x, Tensor) else tensor_of(x, like) for x in inputs]
+    wanted, given = loop(function, operands, **kwargs)
+    placed = [
+        (x if dtype.kind in "fc" and type(x) is not bool else tensor_of(x, like, dtype)) if type(x) in NUMBERS else cast(x, dtype)
+        for x, dtype in zip(operands, wanted, strict=True)
+    ]
+    if where is not True:
+        where = tensor_of(where, like, np.bool_)
+        placed = [_tamed(function, x, where) for x in placed]
+    made = operation(*placed, **shaping)
+    several = isinstance(made, tuple)
+    results = [_finished(function, r, dtype) for r, dtype in zip(made if several else (made,), given, strict=True)]
+    outs = out if isinstance(out, tuple) else (out,)
+    outs = (*outs, *[None] * (len(results) - len(outs)))
+    if where is not True:
+        results = [_where(function, where, r, o, like) for r, o in zip(results, outs, strict=True)]
+    results = [written(r, o, f"numpy.{function.__name__}") for r, o in zip(results, outs, strict=True)]
+    return tuple(results) if several else results[0]
+
+
+def _from_operator(inputs: tuple[Any, ...], out: Any, where: Any, kwargs: Any) -> bool:
+    """Whether a call may be that of ``array + x`` or ``array += x``, which NumPy hands on as a call of the ufunc."""
+    return (
+        len(inputs) == 2 and isinstance(inputs[0], (np.ndarray, np.generic)) and isinstance(inputs[1], Tensor) and not kwargs
+        and where is True and (out is None or out[0] is inputs[0])
+    )  # fmt: skip
+
+
+def _finished(function: Any, result: Any, dtype: np.dtype) -> Any:
+    return result if result.dtype == dtype else cast(result, dtype)
+
+
+def _tamed(function: Any, x: Any, where: Tensor) -> Any:
+    """An operand that is harmless where nothing is computed, so that no derivative there is infinite or not a number."""
+    if not isinstance(x, Tensor) or x.dtype.kind not in "fc":
+        return x
+    return select.where(where, x, 2.0 if function is np.arccosh else 0.5)
+
+
+def _where(function: Any, where: Tensor, result: Any, out: Any, like: Any) -> Any:
+    if out is None:
+        return select.where(where, result, result.new_zeros(()))
+    return select.where(where, result, cast(tensor_of(out, like), result.dtype))
+
+
+def loop(
+    function: Any, operands: list[Any], dtype: Any = None, casting: str = "same_kind", signature: Any = None, sig: Any = None,
+    order: Any = None, subok: bool = True,
+) -> tuple[tuple[np.dtype, ...], tuple[np.dtype, ...]]:  # fmt: skip
+    """The dtypes of operands and of results in which NumPy would compute.
+
+    Raises: TypeError for operands that the ufunc does not take.
+    """
+    signature = signature if signature is not None else sig
+    key = tuple([type(x) if type(x) in NUMBERS else x.dtype for x in operands])
+    if dtype is None and signature is None and casting == "same_kind":
+        return _loop(function, key)
+    if dtype is not None:
+        signature = (*[None] * function.nin, *[np.dtype(dtype)] * function.nout)
+    elif isinstance(signature, str):
+        letters = signature.replace("->", "")
+        signature = tuple(np.dtype(c) for c in letters) if len(letters) > 1 else (*[None] * function.nin, np.dtype(letters))
+    return _resolved(function, key, signature, casting)
+
+
+@functools.lru_cache(maxsize=4096)
+def _loop(function: Any, operands: tuple[Any, ...]) -> tuple[tuple[np.dtype, ...], tuple[np.dtype, ...]]:
+    return _resolved(function, operands, None, "same_kind")
+
+
+def _resolved(function: Any, operands: tuple[Any, ...], signature: Any, casting: str) -> Any:
+    alone = all(isinstance(x, type) for x in operands)
+    operands = tuple(np.dtype(x) if x is bool or alone else x for x in operands)
+    chosen = {} if signature is None else {"signature": signature}
+    found = function.resolve_dtypes((*operands, *[None] * function.nout), casting=casting, **chosen)
+    return tuple(map(held, found[: function.nin])), tuple(map(held, found[function.nin :]))
+
+
+# ---- what gradlib has no operation of its own for ------------------------------------------------------------------------------
+
+
+def rint(x: Tensor) -> Tensor:
+    """Rounded to the nearest integer, ties to the even one."""
+    return elementwise.round(x)
+
+
+def cbrt(x: Tensor) -> Tensor:
+    """The real cube root; its derivative at zero is infinite."""
+    return elementwise.sign(x) * elementwise.abs(x) ** (1.0 / 3.0)
+
+
+def logaddexp2(x: Any, y: Any) -> Tensor:
+    """``log2(2**x + 2**y)`` without overflow."""
+    ln2 = math.log(2.0)
+    like = first_tensor((x, y))
+    return powers.logaddexp(tensor_of(x, like) * ln2, tensor_of(y, like) * ln2) / ln2
+
+
+def copysign(x: Any, y: Any) -> Tensor:
+    """The size of x with the sign of y. It does not change with y but where that is zero."""
+    like = first_tensor((x, y))
+    x, y = tensor_of(x, like), tensor_of(y, like)
+    return select.where(signbit(x) == signbit(y), x, -x)
+
+
+def signbit(x: Tensor) -> Tensor:
+    """Whether the sign is set: of -0.0 too."""
+    x = x.detach()
+    if x.dtype.kind not in "f":
+        return x < 0
+    return (x < 0) | ((x == 0) & (elementwise.reciprocal(select.where(x == 0, x, 1.0)) < 0))
+
+
+def heaviside(x: Any, middle: Any) -> Tensor:
+    """0 below zero, 1 above it, and ``middle`` at zero."""
+    like = first_tensor((x, middle))
+    x, middle = tensor_of(x, like), tensor_of(middle, like)
+    return select.where(x == 0, middle, select.where(elementwise.isnan(x), x, (x > 0).to(x.dtype)))
+
+
+def ldexp(x: Any, exponent: Any) -> Tensor:
+    """``x * 2**exponent``."""
+    like = first_tensor((x, exponent))
+    x = tensor_of(x, like)
+    return x * elementwise.exp2(tensor_of(exponent, like, x.dtype))
+
+
+def modf(x: Tensor) -> tuple[Tensor, Tensor]:
+    """(fractional part, integral part), both with the sign of x."""
+    whole = elementwise.trunc(x)
+    return select.where(elementwise.isinf(x), x * 0.0 if not bool(elementwise.isinf(x.detach()).any()) else _zero_like(x), x - whole), whole
+
+
+def _zero_like(x: Tensor) -> Tensor:
+    return copysign(select.where(elementwise.isinf(x), 0.0, x), x)
+
+
+def divmod_(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """(x // y, x % y)."""
+    return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
+
+
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; of a complex number ``x / abs(x)``."""
+    return elementwise.sgn(x) if x.dtype.kind == "c" else elementwise.sign(x)
+
+
+def reciprocal(x: Tensor) -> Tensor:
+    """``1 / x``; of integers the whole part."""
+    return elementwise.trunc(1.0 / x.to(dtypes.float64)).to(x.dtype) if x.dtype.kind in "iu" else elementwise.reciprocal(x)
+
+
+def degrees(x: Tensor) -> Tensor:
+    """From radians to degrees."""
+    return x * (180.0 / math.pi)
+
+
+def radians(x: Tensor) -> Tensor:
+    """From degrees to radians."""
+    return x * (math.pi / 180.0)
+
+
+def unchanged(x: Tensor) -> Tensor:
+    """Rounding of what is integer already."""
+    return x.clone()
+
+
+def _rounding(operation: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: operation(x) if x.dtype.kind == "f" else unchanged(x)
+
+
+def _conjugate(x: Tensor) -> Tensor:
+    return complex_ops.conj(x) if x.dtype.kind == "c" else x.clone()
+
+
+def _both(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation that wants a Tensor first."""
+    return lambda x, y: operation(x if isinstance(x, Tensor) else tensor_of(x, y, y.dtype), y)
+
+
+def _matvec(a: Tensor, b: Tensor, **axes: Any) -> Tensor:
+    _no_axes(axes)
+    return product.matmul(a, b.unsqueeze(-1)).squeeze(-1)
+
+
+def _vecmat(a: Tensor, b: Tensor, **axes: Any) -> Tensor:
+    _no_axes(axes)
+    return product.matmul(_conjugate(a).unsqueeze(-2), b).squeeze(-2)
+
+
+def _vecdot(a: Tensor, b: Tensor, axis: int = -1, keepdims: bool = False, axes: Any = None) -> Tensor:
+    _no_axes({} if axes is None else {"axes": axes})
+    product_ = _conjugate(a) * b if axis == -1 else _conjugate(a).movedim(axis, -1) * b.movedim(axis, -1)
+    result = product_.sum(-1)
+    return result.unsqueeze(-1).movedim(-1, axis) if keepdims else result
+
+
+def _matmul(a: Tensor, b: Tensor, **axes: Any) -> Tensor:
+    _no_axes(axes)
+    return product.matmul(a, b)
+
+
+def _no_axes(axes: dict[str, Any]) -> None:
+    if axes:
+        raise TypeError(f"{', '.join(axes)}= is not taken for Tensors; move the axes first, with numpy.moveaxis")
+
+
+_ONE = {
+    "sin": elementwise.sin, "cos": elementwise.cos, "tan": elementwise.tan, "sinh": elementwise.sinh, "cosh": elementwise.cosh,
+    "tanh": elementwise.tanh, "arcsin": elementwise.asin, "arccos": elementwise.acos, "arctan": elementwise.atan,
+    "arcsinh": elementwise.asinh, "arccosh": elementwise.acosh, "arctanh": elementwise.atanh, "exp": elementwise.exp,
+    "exp2": elementwise.exp2, "expm1": elementwise.expm1, "log": elementwise.log, "log2": elementwise.log2,
+    "log10": elementwise.log10, "log1p": elementwise.log1p, "sqrt": elementwise.sqrt, "square": elementwise.square,
+    "absolute": elementwise.abs, "fabs": elementwise.abs, "negative": elementwise.neg, "positive": elementwise.positive,
+    "reciprocal": reciprocal, "cbrt": cbrt, "degrees": degrees, "rad2deg": degrees, "radians": radians, "deg2rad": radians,
+    "rint": _rounding(rint), "floor": _rounding(elementwise.floor), "ceil": _rounding(elementwise.ceil),
+    "trunc": _rounding(elementwise.trunc), "sign": sign, "conjugate": _conjugate, "modf": modf,
+}  # fmt: skip
+_TWO = {
+    "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "true_divide": arithmetic.div,
+    "floor_divide": arithmetic.floor_divide, "remainder": arithmetic.remainder, "fmod": arithmetic.fmod, "divmod": divmod_,
+    "power": powers.pow, "float_power": powers.pow, "arctan2": powers.atan2, "hypot": powers.hypot, "logaddexp": powers.logaddexp,
+    "logaddexp2": logaddexp2, "maximum": select.maximum, "minimum": select.minimum, "fmax": select.fmax, "fmin": select.fmin,
+    "copysign": copysign, "heaviside": heaviside, "ldexp": ldexp, "matmul": _matmul, "matvec": _matvec, "vecmat": _vecmat,
+    "vecdot": _vecdot,
+}  # fmt: skip
+_EXACT_ONE = {
+    "isnan": elementwise.isnan, "isinf": elementwise.isinf, "isfinite": elementwise.isfinite, "signbit": signbit,
+    "logical_not": compare.logical_not, "invert": compare.bitwise_not,
+}  # fmt: skip
+_EXACT_TWO = {
+    "less": compare.lt, "less_equal": compare.le, "greater": compare.gt, "greater_equal": compare.ge, "equal": compare.eq,
+    "not_equal": compare.ne, "logical_and": compare.logical_and, "logical_or": compare.logical_or, "logical_xor": compare.logical_xor,
+    "bitwise_and": compare.bitwise_and, "bitwise_or": compare.bitwise_or, "bitwise_xor": compare.bitwise_xor,
+    "left_shift": compare.bitwise_left_shift, "right_shift": compare.bitwise_right_shift,
+}  # fmt: skip
+
+for _name, _operation in _ONE.items():
+    ufunc(_name, _operation)
+for _name, _operation in _TWO.items():
+    ufunc(_name, _both(_operation) if _operation in (select.maximum, select.minimum, select.fmax, select.fmin) else _operation)
+for _name, _operation in _EXACT_ONE.items():
+    ufunc(_name, _operation, exact=True)
+for _name, _operation in _EXACT_TWO.items():
+    ufunc(_name, _both(_operation), exact=True)
