@@ -147,7 +147,8 @@ RETURNS = {
     **same("sort", "_Sort"),
     **same("std_mean var_mean", "tuple[Tensor, Tensor]"),
     "topk": "_TopK", "kthvalue": "_KthValue", "cummax": "_Cummax", "cummin": "_Cummin", "aminmax": "_MinMax", "slogdet": "_Slogdet",
-    "__array_function__": "Any", "eigh": "_Eigh", "svd": "_SVD", "qr": "_QR", "lstsq": "_Lstsq", "numel": "_int", "broadcast_shapes": "Size",
+    "eigh": "_Eigh", "svd": "_SVD", "qr": "_QR", "lstsq": "_Lstsq", "numel": "_int", "broadcast_shapes": "Size",
+    "__array_function__": "Any",
 }  # fmt: skip
 """What functions return that do not return a Tensor."""
 

@@ -253,3 +253,37 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
     if not left.size:
         return x[:0]
     return x[int(left[0]) if "f" in trim.lower() else 0 : int(left[-1]) + 1 if "b" in trim.lower() else None]
+
+
+@implements(np.diag_indices_from, exact=True)
+def diag_indices_from(arr: Any) -> tuple[np.ndarray, ...]:
+    """The places of the diagonal."""
+    return np.diag_indices_from(np.broadcast_to(0, tuple(tensor_of(arr).shape)))
+
+
+@implements(np.tril_indices_from, exact=True)
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[np.ndarray, ...]:
+    """The places of the lower triangle."""
+    return np.tril_indices_from(np.broadcast_to(0, tuple(tensor_of(arr).shape)), k)
+
+
+@implements(np.triu_indices_from, exact=True)
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[np.ndarray, ...]:
+    """The places of the upper triangle."""
+    return np.triu_indices_from(np.broadcast_to(0, tuple(tensor_of(arr).shape)), k)
+
+
+@implements(np.unravel_index, exact=True)
+def unravel_index(indices: Any, shape: Any, order: Any = "C") -> tuple[Tensor, ...]:
+    """Places in the flattened array as places along each axis."""
+    like = tensor_of(indices)
+    return tuple(constant(each, like) for each in np.unravel_index(value_of(indices), shape, order))
+
+
+@implements(np.ravel_multi_index, exact=True)
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Tensor:
+    """Places along each axis as places in the flattened array."""
+    like = first_tensor(multi_index)
+    assert like is not None
+    given = tuple(value_of(each) for each in multi_index)
+    return constant(np.asarray(np.ravel_multi_index(given, dims, mode, order)), like)

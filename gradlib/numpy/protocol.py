@@ -11,10 +11,26 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor, publish
-from gradlib.numpy import creation, indexing, linear, methods, products, reductions, shaping, ufuncs
+from gradlib.numpy import (
+    creation,
+    indexing,
+    linear,
+    methods,
+    pointwise,
+    polynomials,
+    products,
+    reductions,
+    refusals,
+    sampled,
+    shaping,
+    sorting,
+    ufuncs,
+)  # fmt: skip
 from gradlib.numpy.registry import SERVED, refusal
 
-FAMILIES = (creation, indexing, linear, products, reductions, shaping, ufuncs)
+FAMILIES = (
+    creation, indexing, linear, pointwise, polynomials, products, reductions, refusals, sampled, shaping, sorting, ufuncs,
+)  # fmt: skip
 """The modules that fill the table: importing them registers what they implement."""
 
 _SAME = frozenset((np.dtype(np.float32), np.dtype(np.float64)))

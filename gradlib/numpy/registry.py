@@ -39,7 +39,8 @@ def implements(*functions: Any, exact: bool = False) -> Callable[[Function], Fun
 
     def register(call: Function) -> Function:
         for function in functions:
-            SERVED[function] = Served(call, exact)
+            if function is not None:  # a later NumPy has it
+                SERVED[function] = Served(call, exact)
         return call
 
     return register
@@ -48,7 +49,8 @@ def implements(*functions: Any, exact: bool = False) -> Callable[[Function], Fun
 def refuses(instead: str, *functions: Any) -> None:
     """Register NumPy functions that take no Tensor, with what to do instead."""
     for function in functions:
-        REFUSED[function] = instead
+        if function is not None:
+            REFUSED[function] = instead
 
 
 def name_of(function: Any) -> str:

@@ -428,6 +428,22 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     return x
 
 
+@implements(np.fft.fftshift)
+def fftshift(x: Any, axes: Any = None) -> Tensor:
+    """With the middle of each axis first."""
+    t = tensor_of(x)
+    named = axes_of(axes, t.ndim)
+    return roll(t, [t.shape[i] // 2 for i in named], list(named))
+
+
+@implements(np.fft.ifftshift)
+def ifftshift(x: Any, axes: Any = None) -> Tensor:
+    """``fftshift`` undone."""
+    t = tensor_of(x)
+    named = axes_of(axes, t.ndim)
+    return roll(t, [-(t.shape[i] // 2) for i in named], list(named))
+
+
 @implements(np.rot90)
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     """Turned by quarters in a plane."""

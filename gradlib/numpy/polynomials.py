@@ -1,0 +1,148 @@
+"""Polynomials by their coefficients, highest power first, as numpy.poly and its kin hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlib.core.tensor import Tensor
+from gradlib.numpy.linear import lstsq
+from gradlib.numpy.operands import first_tensor, floating, met, tensor_of, value_of
+from gradlib.numpy.registry import implements, refuses
+from gradlib.numpy.sampled import convolve
+from gradlib.numpy.shaping import concatenate, stack
+from gradlib.ops import elementwise
+
+
+@implements(np.polyval)
+def polyval(p: Any, x: Any) -> Tensor:
+    """The polynomial at x, by Horner's rule."""
+    like = first_tensor((p, x))
+    coefficients, at = met(p, x, like=like)
+    found = at * 0
+    for i in range(coefficients.shape[0]):
+        found = found * at + coefficients[i]
+    return found
+
+
+def _padded(a: Any, b: Any) -> list[Tensor]:
+    parts = [x.reshape((1,)) if x.ndim == 0 else x for x in met(a, b)]
+    size = max(x.shape[0] for x in parts)
+    return [concatenate([x.new_zeros((size - x.shape[0],)), x]) for x in parts]
+
+
+@implements(np.polyadd)
+def polyadd(a1: Any, a2: Any) -> Tensor:
+    """The sum."""
+    x, y = _padded(a1, a2)
+    return x + y
+
+
+@implements(np.polysub)
+def polysub(a1: Any, a2: Any) -> Tensor:
+    """The difference."""
+    x, y = _padded(a1, a2)
+    return x - y
+
+
+@implements(np.polymul)
+def polymul(a1: Any, a2: Any) -> Tensor:
+    """The product."""
+    return convolve(a1, a2)
+
+
+@implements(np.polydiv)
+def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
+    """(quotient, remainder)."""
+    x, y = (t.reshape((1,)) if t.ndim == 0 else t for t in met(u, v, floating=True))
+    steps = x.shape[0] - y.shape[0] + 1
+    if steps < 1:
+        return x.new_zeros((1,)), x
+    found = []
+    for i in range(steps):
+        factor = x[i] / y[0]
+        found.append(factor)
+        x = concatenate([x[:i], x[i : i + y.shape[0]] - factor * y, x[i + y.shape[0] :]])
+    rest = x[steps:] if steps < x.shape[0] else x[-1:]
+    left = np.flatnonzero(~np.isclose(value_of(rest), 0, rtol=1e-14, atol=1e-14))
+    return stack(found), rest[int(left[0]) if left.size else rest.shape[0] - 1 :]
+
+
+@implements(np.polyder)
+def polyder(p: Any, m: int = 1) -> Tensor:
+    """The m-th derivative."""
+    if m < 0:
+        raise ValueError("Order of derivative must be positive (see polyint)")
+    x = tensor_of(p)
+    for _ in range(m):
+        powers = tensor_of(np.arange(x.shape[0] - 1, 0, -1, dtype=x.dtype.name if x.dtype.kind != "b" else "int64"), x).to(x.device)
+        x = x[:-1] * powers
+    return x
+
+
+@implements(np.polyint)
+def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
+    """The m-th antiderivative, with k as constants of integration."""
+    like = first_tensor((p, k))
+    x = floating(p, like)
+    constants = x.new_zeros((m,)) if k is None else tensor_of(k, like, x.dtype).reshape((-1,))
+    if constants.shape[0] == 1 and m > 1:
+        constants = constants.broadcast_to((m,))
+    for i in range(m):
+        powers = tensor_of(np.arange(x.shape[0], 0, -1, dtype=np.float64)).to(x.device).to(x.dtype)
+        x = concatenate([x / powers, constants[i : i + 1]])
+    return x
+
+
+@implements(np.poly)
+def poly(seq_of_zeros: Any) -> Tensor:
+    """The coefficients of the polynomial with these zeros; of a symmetric matrix, its characteristic one."""
+    x = floating(seq_of_zeros)
+    if x.ndim == 2:
+        if not np.allclose(value_of(x), value_of(x).conj().T):
+            raise TypeError("numpy.poly of a Tensor takes zeros, or a symmetric matrix")
+        from gradlib.numpy.linear import eigvalsh
+
+        x = eigvalsh(x)
+    found = x.new_ones((1,))
+    for i in range(x.shape[0]):
+        found = convolve(found, stack([x.new_ones(()), -x[i]]))
+    return found
+
+
+@implements(np.vander)
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Powers of each element in its row, the highest first unless ``increasing``."""
+    t = tensor_of(x)
+    t = t.to(np.int64) if t.dtype.kind == "b" else t
+    if t.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    count = t.shape[0] if N is None else N
+    columns = [t.new_ones((t.shape[0],))] if count else []
+    for _ in range(count - 1):
+        columns.append(columns[-1] * t)
+    if not columns:
+        return t.new_zeros((t.shape[0], 0))
+    return stack(columns if increasing else columns[::-1], 1)
+
+
+@implements(np.polyfit)
+def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Tensor:
+    """The coefficients that fit points best in the sense of least squares."""
+    if full or cov:
+        raise TypeError("numpy.polyfit takes neither full= nor cov= for a Tensor; numpy.linalg.lstsq gives residuals")
+    like = first_tensor((x, y, w))
+    at, values = met(floating(x, like), y, like=like, floating=True)
+    matrix = vander(at, int(deg) + 1)
+    if w is not None:
+        weights = tensor_of(w, like, at.dtype)
+        matrix = matrix * weights.unsqueeze(1)
+        values = values * (weights.unsqueeze(1) if values.ndim == 2 else weights)
+    scale = elementwise.sqrt((matrix.detach() * matrix.detach()).sum(0))
+    bound = at.shape[0] * np.finfo(at.dtype).eps if rcond is None else rcond
+    found = lstsq(matrix / scale, values, bound)[0]
+    return found / (scale.unsqueeze(1) if found.ndim == 2 else scale)
+
+
+refuses("gradlib has no eigenvalues of general matrices, of which the zeros are made; numpy.polyval and numpy.poly are taken", np.roots)
