@@ -26,9 +26,10 @@ from gradlib import cli
 ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = (
-    "gradlib.fft", "gradlib.linalg", "gradlib.nn.functional", "gradlib.autograd", "gradlib.autograd.forward_ad",
-    "gradlib.autograd.functional", "gradlib.autograd.graph", "gradlib.autograd.profiler", "gradlib.func", "gradlib.interop",
-    "gradlib.optim", "gradlib.trajectory", "gradlib.utils", "gradlib.testing.hostcuda",
+    "gradlib.fft", "gradlib.linalg", "gradlib.nn.functional", "gradlib.nn.utils", "gradlib.autograd", "gradlib.autograd.forward_ad",
+    "gradlib.autograd.function", "gradlib.autograd.functional", "gradlib.autograd.graph", "gradlib.autograd.profiler", "gradlib.func",
+    "gradlib.interop", "gradlib.optim", "gradlib.optim.lr_scheduler", "gradlib.optim.swa_utils", "gradlib.trajectory", "gradlib.utils",
+    "gradlib.utils.checkpoint", "gradlib.testing.hostcuda",
 )  # fmt: skip
 """Modules with a page each, beside ``gradlib`` and ``gradlib.Tensor``."""
 
@@ -50,9 +51,7 @@ SPELLED = {
 IN_PLACE = "in place"
 """The family of the functions that write into their first argument."""
 
-SECTION = re.compile(
-    r"^(Args|Attributes|Returns, Raises|Returns|Raises(?: \(when called\))?|Source|Yields|Example|Note):[ \n]?", re.MULTILINE
-)
+SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Source|Yields|Example|Note):[ \n]?", re.MULTILINE)
 FIRST = re.compile(r"^\((self|cls|input)(: [\w ]+)?(, /)?(, )?")
 LINK = re.compile(r"(\[[^\]]*\]\([^)]*\))")
 CODE = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(\(\))?`(?!`)")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import gradlib
+from tests.test_docstrings import MODULES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,6 +49,10 @@ def test_every_public_function_and_method_has_an_entry(pages: dict[str, str]) ->
     for name in dir(gradlib.Tensor):
         if not name.startswith("_"):
             assert any(f" gradlib.Tensor.{name}{after}" in pages["tensor"] for after in "(\n"), name
+
+
+def test_every_module_whose_docstrings_are_looked_at_has_a_page(api: Any) -> None:
+    assert {module.__name__ for module in MODULES} <= {"gradlib", *api.MODULES}
 
 
 def test_every_name_of_a_page_with_parts_has_an_entry(api: Any, pages: dict[str, str]) -> None:

@@ -30,7 +30,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         has_aux: whether func returns more than its value.
     Returns: a function of func's arguments that returns (gradient, value), or (gradient, (value, aux)). The gradient is nested as the
         argument is; for several argnums a tuple.
-    Raises (when called): RuntimeError when the result is no 0-d Tensor.
+    Raises: RuntimeError, when the returned function is called and its result is no 0-d Tensor.
     Source: torch.func.grad_and_value.
     Example:
         >>> gradlib.func.grad_and_value(lambda x: (x**2).sum())(gradlib.tensor([1.0, 2.0]))
