@@ -301,11 +301,13 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
         node.shape = tuple(map(_SHAPE, outputs))
         node.dtype = tuple(map(_DTYPE, outputs))
         declared = len(op.outputs) == len(outputs)
+        versions = None
         for i, result in enumerate(results):
             if not declared or i in op.differentiable:
                 result._node = Output(node, i, outputs[i])
             elif op.outputs[i] in op.needs:
-                result._version_slot = node.meta.output_versions[i] = Version()
+                versions = node.meta.output_versions if versions is None else versions
+                result._version_slot = versions[i] = Version()
     return tuple(results), outputs
 
 

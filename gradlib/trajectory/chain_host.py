@@ -27,7 +27,8 @@ def _ready(array: Array | None, dtype: np.dtype) -> Array | None:
     return None if array is None else np.ascontiguousarray(array, dtype=dtype)
 
 
-def _part(parts: Parts, low: int, high: int) -> list[Array | None]:
+def part_of(parts: Parts, low: int, high: int) -> list[Array | None]:
+    """The trajectories ``low`` to ``high`` of each array."""
     return [None if x is None else x[low:high] for x in parts]
 
 
@@ -55,8 +56,8 @@ def forward(
     with np.errstate(all="ignore"):  # differences across rows are computed and overwritten; overflow gives inf, as on a GPU
         for low, high in split(len(u), u.shape[1] * u.shape[2], block_of(order, u.shape[1])):
             steps = blocks.of(low, (high - low, *u.shape[1:]))
-            parts, views = _part(start, low, high), [x[low:high] for x in work]
-            added = None if extra is None else _part(extra, low, high)
+            parts, views = part_of(start, low, high), [x[low:high] for x in work]
+            added = None if extra is None else part_of(extra, low, high)
             forward_block(control[low:high], parts, added, steps, order, exact, views)
         if work is not result:
             for target, value in zip(result, work, strict=True):
@@ -118,7 +119,7 @@ def adjoint(
         for low, high in split(trajectories, horizon * joints, block_of(order, horizon)):
             steps = blocks.of(low, (high - low, horizon, joints))
             into = None if by_sources is None else [x[low:high] for x in by_sources]
-            adjoint_block(_part(ready, low, high), steps, order, exact, by_u[low:high], by_start[:, low:high], into)
+            adjoint_block(part_of(ready, low, high), steps, order, exact, by_u[low:high], by_start[:, low:high], into)
         made = (by_u, *by_start, *(by_sources or ()))
         return made if stored == dtype else tuple(x.astype(stored) for x in made)
 

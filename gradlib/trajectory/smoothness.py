@@ -17,7 +17,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.trajectory import smoothness_device as device, smoothness_host as host
 from gradlib.trajectory.arguments import Sizes, control, describe, start_parts, step_times
 from gradlib.trajectory.chain import ChainOptions, by_step_times, chain
-from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, series_rows, shaped, times_table
+from gradlib.trajectory.layout import batch_and_joints, each, host_times, launch_times, series, series_rows, shaped
 from gradlib.trajectory.state import JointLimits
 
 Weights = tuple[float, ...] | Array  # of velocity, acceleration and jerk: three numbers, or (3, D)
@@ -211,7 +211,8 @@ def smoothness(
     constants = (weights, bounds, limit_weight, *wanted)
     made: Any
     if xp is np:
-        made = host.cost_and_gradient(np.ascontiguousarray(u.swapaxes(1, 2)) if time_last else u, begin, times_table(xp, dt), *constants)
+        u = np.ascontiguousarray(u.swapaxes(1, 2)) if time_last else u
+        made = host.cost_and_gradient(u, begin, host_times(dt, False, joints), *constants)
     else:
         rows, group = [series_rows(x, time_last) for x in begin], joints if time_last else 1
         made = device.cost_and_gradient(xp, series(u, time_last), rows, launch_times(xp, dt), *constants, group)
@@ -220,4 +221,4 @@ def smoothness(
         by_u = np.ascontiguousarray(by_u.swapaxes(1, 2)) if xp is np and time_last else shaped(by_u, shape)
         by_start = [shaped(x, (batch, joints)) for x in by_start]
     nothing = xp.empty(0, u.dtype)
-    return (cost, *(nothing if x is None else x for x in (by_u, *by_start, by_dt)))
+    return (cost, *[nothing if x is None else x for x in (by_u, *by_start, by_dt)])

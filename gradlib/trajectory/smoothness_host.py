@@ -14,7 +14,7 @@ import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.trajectory.cache_blocks import BlockSteps, Steps, compute_dtype, split
-from gradlib.trajectory.chain_host import adjoint_block, forward_block
+from gradlib.trajectory.chain_host import adjoint_block, forward_block, part_of
 
 Parts = Sequence[Array | None]
 Result = tuple[Array, Array | None, Array | None, Array | None, Array | None, Array | None]
@@ -27,48 +27,57 @@ def cost_and_gradient(
     """Cost of each trajectory and its gradients.
 
     Args:
-        u: (B, H, D) positions. start: position, velocity, acceleration (B, D) or None. dt: (1 or B, 1 or H) seconds.
+        u: (B, H, D) positions. start: position, velocity, acceleration (B, D) or None. dt: (1 or B, 1 or H) seconds, or a number.
         weights: of squared velocity, acceleration and jerk, three numbers or (3, D).
         limits: None, or (8, D): lower and upper of p, v, a, j. limit_weight: of squared excesses over them.
         by_parts, by_dt: whether to compute the gradients by u and the start parts, and by dt.
     Returns: cost (B,), and gradients by u (B, H, D), by the start parts (B, D) and by dt (B, 1 or H), or None for each.
     """
     dtype = compute_dtype(u.dtype)
-    times = np.array(dt, dtype=dtype, ndmin=2)
+    shared = BlockSteps(dt, dtype)
+    times = shared.dt
     control = np.ascontiguousarray(u, dtype=dtype)
     begin = [None if x is None else np.ascontiguousarray(x, dtype=dtype) for x in start]
     cost = np.empty(len(u), dtype)
-    gradient = by_parts or by_dt
-    by_u = np.empty(u.shape, dtype) if gradient else None
-    by_start = [np.empty((u.shape[0], u.shape[2]), dtype) if gradient else None for _ in range(3)]
-    over_time = np.empty((len(u), times.shape[1]), dtype) if by_dt else None
-    shared = BlockSteps(times, dtype)
+    made: list[Array | None] = [None] * 5  # the gradients by u, by the start parts and by dt
+    if by_parts or by_dt:
+        made[:4] = np.empty(u.shape, dtype), *np.empty((3, u.shape[0], u.shape[2]), dtype)
+    if by_dt:
+        made[4] = np.empty((len(u), times.shape[1]), dtype)
     table = np.array(weights, dtype).reshape(3, -1)
+    scaled = limits is None and times.shape[1] == 1 and u.shape[1] > 1
     factors: list[Any] = []
     with np.errstate(all="ignore"):
         for low, high in split(len(u), u.shape[1] * u.shape[2]):
-            block = control[low:high]
-            part = [None if x is None else x[low:high] for x in begin]
-            views = [None if x is None else x[low:high] for x in (by_u, *by_start, over_time)]
+            block, part, views = control, begin, made
+            if high - low < len(u):
+                block, part, views = control[low:high], part_of(begin, low, high), part_of(made, low, high)
             seconds = times[low:high] if len(times) > 1 else times
             steps = shared.of(low, block.shape)
-            scaled = limits is None and times.shape[1] == 1 and u.shape[1] > 1
             if not factors or len(times) > 1:
-                unit = seconds if scaled else np.ones_like(seconds[:1, :1])
-                factors = [_factor(2 * table[k], unit, 2 * k + 2, steps) for k in range(3)]
+                factors = _factors(2 * table, seconds if scaled else np.ones_like(seconds[:1, :1]), steps)
             fitted = [f if f.ndim == 0 else f[: steps.size] for f in factors]
             if scaled:
                 cost[low:high] = _scaled_block(block, part, seconds, fitted, steps, views)
             else:
                 cost[low:high] = _block(block, part, fitted, limits, limit_weight, steps, views)
-        gradients = [None if x is None else x.astype(u.dtype, copy=False) for x in (by_u, *by_start)]
-        return cost.astype(u.dtype, copy=False), gradients[0], gradients[1], gradients[2], gradients[3], over_time
+        if u.dtype != dtype:
+            cost, made[:4] = cost.astype(u.dtype), [None if x is None else x.astype(u.dtype) for x in made[:4]]
+        return cost, made[0], made[1], made[2], made[3], made[4]
 
 
-def _factor(weights: Array, seconds: Array, power: int, steps: Steps) -> Array:
+def _factors(weights: Array, seconds: Array, steps: Steps) -> list[Any]:
+    """``weights / t^2``, ``t^4`` and ``t^6`` of velocity, acceleration and jerk: for each element of a flat block, or one number."""
+    if weights.shape[1] == seconds.size == 1:
+        return list(weights[:, 0] / seconds[0] ** _POWERS.astype(weights.dtype))
+    return [_factor(row, seconds, power, steps) for row, power in zip(weights, (2, 4, 6), strict=True)]
+
+
+_POWERS = np.array([2, 4, 6])
+
+
+def _factor(weights: Array, seconds: Array, power: int, steps: Steps) -> Any:
     """``weights / t^power`` for each element of a flat block, or one number."""
-    if weights.size == seconds.size == 1:
-        return weights.reshape(())[()] / seconds.reshape(())[()] ** power
     table = weights / seconds**power
     if (table == table[0, 0]).all():
         return table[0, 0]
