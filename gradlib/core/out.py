@@ -43,6 +43,21 @@ def write_out(name: str, out: Any, result: Any) -> Any:
     return tuple(out)
 
 
+_OF_ONE_DTYPE = frozenset({
+    "abs", "amax", "amin", "argmax", "argmin", "argsort", "bitwise_not", "ceil", "clamp", "clamp_max", "clamp_min", "det", "floor", "frac",
+    "inv", "log_softmax", "logcumsumexp", "matmul", "nan_to_num", "neg", "round", "sgn", "sign", "signbit", "softmax", "tril", "triu",
+    "trunc", "vector_norm", "where",
+})  # fmt: skip
+"""Operations that torch writes only where ``out=`` has the very dtype of the result; others bring it to that of ``out=``."""
+
+
+def _takes(name: str, result: Any, out: Any) -> bool:
+    """Whether a result of one dtype may be written as another."""
+    if name in ("all", "any"):
+        return out in (dtypes.bool_, dtypes.uint8)
+    return result == out if name in _OF_ONE_DTYPE else dtypes.can_cast(result, out)
+
+
 def _refuse(name: str, out: Any, result: Any) -> None:
     """Refuse what cannot take a result as ``out=``."""
     if not isinstance(out, Tensor) or not isinstance(result, Tensor):
@@ -51,7 +66,7 @@ def _refuse(name: str, out: Any, result: Any) -> None:
         raise no_derivative(name)
     if out._array.shape != result._array.shape:
         raise RuntimeError(f"{name}: out= has shape {list(out._array.shape)}, the result {list(result._array.shape)}")
-    if not dtypes.can_cast(result._array.dtype, out._array.dtype):
+    if not _takes(name, result._array.dtype, out._array.dtype):
         raise RuntimeError(f"result type {result._array.dtype} can't be cast to the desired output type {out._array.dtype}")
     if device_index(out._array) != device_index(result._array):
         raise RuntimeError(f"{name}: out= is on {out.device}, the result on {result.device}")

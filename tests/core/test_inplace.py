@@ -237,6 +237,28 @@ class TestRefused:
             gradlib.ones(1).expand(3).add_(1)
         assert (x.tolist(), i.tolist()) == ([1, 1, 1], [1, 1, 1])
 
+    def test_some_results_are_written_in_their_own_dtype_only(self) -> None:
+        """As in torch, whose kernels of these do not convert; a sum or a product is brought to the dtype of ``out=``."""
+        x, wide = gradlib.tensor([-1.0, 2.0]), gradlib.zeros(2, dtype=gradlib.float64)
+        for name in ("abs", "neg", "ceil", "sign", "trunc", "clamp_min"):
+            more = (0,) if name == "clamp_min" else ()
+            with pytest.raises(RuntimeError, match="can't be cast"):
+                getattr(gradlib, name)(x, *more, out=wide)
+        scalar = {name: gradlib.zeros((), dtype=name) for name in ("int32", "int64", "float64", "uint8", "bool")}
+        for call, out in (
+            (gradlib.argmax, "int32"), (lambda x, out: gradlib.amax(x, 0, out=out), "float64"), (gradlib.all, "int64"),
+        ):  # fmt: skip
+            with pytest.raises(RuntimeError, match="can't be cast"):
+                call(x, out=scalar[out])
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            gradlib.where(x > 0, x, x, out=wide)
+        gradlib.argmax(x, out=scalar["int64"])
+        gradlib.any(gradlib.tensor([0, 3], dtype=gradlib.uint8), out=scalar["bool"])
+        gradlib.any(x, out=scalar["uint8"])
+        gradlib.exp(gradlib.zeros(2), out=wide)
+        assert [scalar[name].item() for name in ("int64", "bool", "uint8")] == [1, True, 1]
+        assert wide.tolist() == [1, 1]
+
     def test_lower_precision_is_kept(self) -> None:
         x = gradlib.ones(2, dtype=gradlib.float32)
         x.add_(gradlib.ones(2, dtype=gradlib.float64))

@@ -37,7 +37,7 @@ def whole() -> Tensor:
 BINARY = {
     "add", "atan2", "arctan2", "div", "divide", "floor_divide", "fmod", "greater", "greater_equal", "gt", "ge", "eq", "ne", "not_equal",
     "hypot", "less", "less_equal", "le", "lt", "logical_and", "logical_or", "logical_xor", "mul", "multiply", "pow", "remainder",
-    "sub", "subtract", "true_divide",
+    "copysign", "sub", "subtract", "true_divide",
 }  # fmt: skip
 ARGUMENTS: dict[str, Any] = {
     **{name: lambda: (like(),) for name in BINARY},
