@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from cupy_backends.cuda.api.driver import CUDADriverError  # noqa: E402  (behind
 from cupy_backends.cuda.api.runtime import CUDARuntimeError  # noqa: E402
 
 from gradlib.cuda.source import kernel_folder  # noqa: E402
+from gradlib.testing.hostcuda.loader import driver  # noqa: E402
 
 SCALE = """
 extern "C" __global__ void scale(const float* x, float* y, float factor, int n) {
@@ -212,6 +214,15 @@ def test_the_devices_are_those_of_an_h100() -> None:
     assert properties["l2CacheSize"] == 50 << 20
     with pytest.raises(CUDARuntimeError, match="cudaErrorInvalidDevice"):
         cupy.cuda.Device(2).use()
+
+
+def test_properties_lie_where_the_wheel_of_either_cuda_reads_them() -> None:
+    """cupy-cuda13x asks under another name, for a structure from which CUDA 13 left some fields out."""
+    for name, multiprocessors, size in (("cudaGetDeviceProperties_v2", 388, 1032), ("cudaGetDeviceProperties", 384, 1008)):
+        room = (ctypes.c_ubyte * (size + 8))(*[7] * (size + 8))
+        assert getattr(driver(), name)(room, 1) == 0
+        assert int.from_bytes(bytes(room[multiprocessors : multiprocessors + 4]), "little") == 132
+        assert bytes(room[size - 4 :]) == b"\0" * 4 + b"\7" * 8
 
 
 # ---- order ----------------------------------------------------------------------------------------------------------------------

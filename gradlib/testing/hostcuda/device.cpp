@@ -19,6 +19,7 @@ std::deque<std::string> hazards;
 std::map<std::string, long> host_waits_by_name, copies_to_device_by_name;
 bool waits_refused = false;
 bool peers_possible = false;
+int cuda_version = 12090;
 std::set<std::pair<int, int>> peers_enabled;
 
 struct Text {
@@ -88,8 +89,8 @@ int attribute(int number) {
     return found == ATTRIBUTES.end() ? 0 : found->second;
 }
 
-// cudaDeviceProp as CUDA 12 lays it out, as far as CuPy reads it.
-struct Properties {
+// cudaDeviceProp as CUDA 12 lays it out; what CuPy reads has its name.
+struct Properties12 {
     char name[256];
     char uuid[16];
     char luid[8];
@@ -114,33 +115,71 @@ struct Properties {
     std::size_t sharedMemPerBlockOptin;
     int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, maxBlocksPerMultiProcessor, accessPolicyMaxWindowSize;
     std::size_t reservedSharedMemPerBlock;
+    int further[76];
 };
-static_assert(offsetof(Properties, totalGlobalMem) == 288 && offsetof(Properties, major) == 360);
+static_assert(offsetof(Properties12, totalGlobalMem) == 288 && offsetof(Properties12, major) == 360 && sizeof(Properties12) == 1032);
+
+// And as CUDA 13 does, which left some fields out.
+struct Properties13 {
+    char name[256];
+    char uuid[16];
+    char luid[8];
+    unsigned luidDeviceNodeMask;
+    std::size_t totalGlobalMem, sharedMemPerBlock;
+    int regsPerBlock, warpSize;
+    std::size_t memPitch;
+    int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3];
+    std::size_t totalConstMem;
+    int major, minor;
+    std::size_t textureAlignment, texturePitchAlignment;
+    int multiProcessorCount, integrated, canMapHostMemory;
+    int textures[25], surfaces[14];
+    std::size_t surfaceAlignment;
+    int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount, unifiedAddressing, memoryBusWidth,
+        l2CacheSize, persistingL2CacheMaxSize, maxThreadsPerMultiProcessor, streamPrioritiesSupported, globalL1CacheSupported,
+        localL1CacheSupported;
+    std::size_t sharedMemPerMultiprocessor;
+    int regsPerMultiprocessor, managedMemory, isMultiGpuBoard, multiGpuBoardGroupID, hostNativeAtomicSupported, pageableMemoryAccess,
+        concurrentManagedAccess, computePreemptionSupported, canUseHostPointerForRegisteredMem, cooperativeLaunch;
+    std::size_t sharedMemPerBlockOptin;
+    int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost, maxBlocksPerMultiProcessor, accessPolicyMaxWindowSize;
+    std::size_t reservedSharedMemPerBlock;
+    int further[76];
+};
+static_assert(offsetof(Properties13, major) == 360 && offsetof(Properties13, surfaceAlignment) == 552 && sizeof(Properties13) == 1008);
 
 constexpr std::size_t MEMORY = std::size_t(16) << 30;
 
-void fill(Properties& p, int device) {
+bool is_device(int device) { return 0 <= device && device < DEVICES; }
+
+template <typename Properties>
+int give_properties(void* target, int device) {
+    if (!is_device(device)) return fail(INVALID_DEVICE);
+    Properties& p = *static_cast<Properties*>(target) = {};
     std::snprintf(p.name, sizeof p.name, "hostcuda %d (H100's limits, on the CPU)", device);
     p.uuid[0] = char(device + 1);
     p.totalGlobalMem = MEMORY;
     p.sharedMemPerBlock = attribute(8), p.regsPerBlock = attribute(12), p.warpSize = attribute(10), p.memPitch = attribute(11);
     p.maxThreadsPerBlock = attribute(1);
     for (int axis = 0; axis < 3; ++axis) p.maxThreadsDim[axis] = attribute(2 + axis), p.maxGridSize[axis] = attribute(5 + axis);
-    p.clockRate = attribute(13), p.totalConstMem = attribute(9), p.major = attribute(75), p.minor = attribute(76);
+    p.totalConstMem = attribute(9), p.major = attribute(75), p.minor = attribute(76);
     p.textureAlignment = attribute(14), p.texturePitchAlignment = attribute(51);
-    p.deviceOverlap = p.canMapHostMemory = p.concurrentKernels = p.ECCEnabled = p.unifiedAddressing = 1;
+    p.canMapHostMemory = p.concurrentKernels = p.ECCEnabled = p.unifiedAddressing = 1;
     p.multiProcessorCount = attribute(16), p.surfaceAlignment = attribute(30), p.pciBusID = device + 1, p.asyncEngineCount = attribute(40);
-    p.memoryClockRate = attribute(36), p.memoryBusWidth = attribute(37), p.l2CacheSize = attribute(38);
+    p.memoryBusWidth = attribute(37), p.l2CacheSize = attribute(38);
     p.persistingL2CacheMaxSize = attribute(108), p.maxThreadsPerMultiProcessor = attribute(39);
     p.streamPrioritiesSupported = p.globalL1CacheSupported = p.localL1CacheSupported = 1;
     p.sharedMemPerMultiprocessor = attribute(81), p.regsPerMultiprocessor = attribute(82), p.managedMemory = attribute(83);
-    p.singleToDoublePrecisionPerfRatio = attribute(87), p.concurrentManagedAccess = p.computePreemptionSupported = 1;
+    p.concurrentManagedAccess = p.computePreemptionSupported = 1;
     p.canUseHostPointerForRegisteredMem = p.cooperativeLaunch = 1;
     p.sharedMemPerBlockOptin = attribute(97), p.maxBlocksPerMultiProcessor = attribute(106), p.accessPolicyMaxWindowSize = attribute(109);
     p.reservedSharedMemPerBlock = attribute(111);
+    if constexpr (std::is_same_v<Properties, Properties12>) {
+        p.clockRate = attribute(13), p.memoryClockRate = attribute(36), p.singleToDoublePrecisionPerfRatio = attribute(87);
+        p.deviceOverlap = 1;
+    }
+    return SUCCESS;
 }
-
-bool is_device(int device) { return 0 <= device && device < DEVICES; }
 
 const std::map<std::string, long>& counts_of(int waits) { return waits ? host_waits_by_name : copies_to_device_by_name; }
 
@@ -222,6 +261,8 @@ void hostcuda_set_peers(int possible) {
     peers_enabled.clear();
 }
 
+void hostcuda_set_version(int version) { cuda_version = version; }
+
 // In the place of every function of the runtime that the driver does not have.
 int hostcuda_not_supported() { return fail(NOT_SUPPORTED); }
 
@@ -243,8 +284,8 @@ int cuGetErrorString(int error, const char** text) { return *text = message(erro
 
 // ---- devices
 
-int cudaDriverGetVersion(int* version) { return *version = 12090, SUCCESS; }
-int cudaRuntimeGetVersion(int* version) { return *version = 12090, SUCCESS; }
+int cudaDriverGetVersion(int* version) { return *version = cuda_version, SUCCESS; }
+int cudaRuntimeGetVersion(int* version) { return *version = cuda_version, SUCCESS; }
 int cudaGetDeviceCount(int* count) { return *count = DEVICES, SUCCESS; }
 int cudaGetDevice(int* device) { return *device = device_now, SUCCESS; }
 
@@ -261,12 +302,8 @@ int cudaDeviceGetAttribute(int* value, int number, int device) {
     return SUCCESS;
 }
 
-int cudaGetDeviceProperties_v2(void* properties, int device) {
-    if (!is_device(device)) return fail(INVALID_DEVICE);
-    std::memset(properties, 0, 1032);
-    fill(*static_cast<Properties*>(properties), device);
-    return SUCCESS;
-}
+int cudaGetDeviceProperties_v2(void* properties, int device) { return give_properties<Properties12>(properties, device); }
+int cudaGetDeviceProperties(void* properties, int device) { return give_properties<Properties13>(properties, device); }
 
 int cudaDeviceGetPCIBusId(char* text, int length, int device) {
     if (!is_device(device)) return fail(INVALID_DEVICE);

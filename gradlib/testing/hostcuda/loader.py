@@ -91,10 +91,14 @@ def load() -> None:
     import cupy_backends.cuda.api.runtime as runtime
 
     redirect_runtime(runtime.__file__)
+    from cupy_backends.cuda.api.driver import get_build_version
+
+    version = get_build_version()  # such as 12090: the CUDA that the wheel was made for
+    _driver.hostcuda_set_version(version)
     import cupy.cuda.compiler as cupys
 
     cupys._NVRTCProgram = compiler.program_class(cupys.CompileException)
-    cupys._get_nvrtc_version = lambda: (12, 9)
+    cupys._get_nvrtc_version = lambda: (version // 1000, version % 1000 // 10)
     cupys.compile_using_nvcc = _no_nvcc
     _watch_pool()
 
