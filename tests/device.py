@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gradlib.testing import hostcuda
 from gradlib.testing.hostcuda.loader import has_gpu
 
+os.environ.setdefault("HOSTCUDA_SANITIZE", "address,undefined")  # gradlib's kernels and those of the tests run under them
 HAS_GPU = not hostcuda.is_active() and has_gpu()
 NO_CUDA = None if HAS_GPU else hostcuda.reason_against()
 """Why no test can run on "cuda"; None where CuPy runs."""

@@ -1,7 +1,6 @@
 // Enough of CUDA for g++ to compile the kernels as they stand: qualifiers, thread numbers, shared memory, barriers and the few device
 // functions they use. The threads of a block are real threads (runner.h), so a missing barrier is a race that the thread sanitizer
-// sees, and address and undefined-behaviour sanitizers see every access; or, with SHIM_FIBRES, fibres of one thread (library.h).
-// Blocks run one after another.
+// sees. Blocks run one after another.
 #pragma once
 #include <barrier>
 #include <cstdint>
@@ -23,12 +22,7 @@ inline thread_local Dim3 threadIdx, blockIdx;
 inline Dim3 blockDim, gridDim;
 inline std::barrier<>* block_barrier;
 
-#ifdef SHIM_FIBRES
-inline void fibre_barrier();
-inline void __syncthreads() { fibre_barrier(); }
-#else
 inline void __syncthreads() { block_barrier->arrive_and_wait(); }
-#endif
 
 struct alignas(16) uint4 {
     unsigned int x, y, z, w;
@@ -56,13 +50,8 @@ struct Copy {
 };
 
 inline std::vector<Copy>& copies_under_way() {
-#ifdef SHIM_FIBRES
-    static std::vector<Copy> of_thread[1024];
-    return of_thread[threadIdx.x];
-#else
     static thread_local std::vector<Copy> own;
     return own;
-#endif
 }
 
 inline void host_begin_copy(void* to, const void* from, std::size_t bytes) {

@@ -1,5 +1,5 @@
 // Reads one launch from a file, runs it, writes the arrays back. The types of the arguments in the file are checked against the
-// kernel's own, as compiled. Each array is a heap block of its exact size, so the address sanitizer sees the first byte beyond it.
+// kernel's own, as compiled.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -14,9 +14,6 @@
 #include "cuda_shim.h"
 
 #include "common.cuh"  // after the shim, whose words it is written in
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#endif
 
 inline constexpr std::size_t SHARED_LIMIT = 48 * 1024;
 
@@ -96,9 +93,6 @@ bool add(const char* variant, const char* name, void (*kernel)(A...), unsigned c
     runners[std::string(variant) + "/" + name] = [=](const Launch& launch) {
         if (launch.args.size() != sizeof...(A)) fail(launch.kernel + " takes " + std::to_string(sizeof...(A)) + " arguments");
         if (launch.shared > SHARED_LIMIT) fail("more shared memory than every GPU gives");
-#if defined(__SANITIZE_ADDRESS__)
-        ASAN_POISON_MEMORY_REGION(shared + launch.shared, SHARED_LIMIT - launch.shared);
-#endif
         run_blocks(kernel, launch, shared, std::index_sequence_for<A...>{});
     };
     return true;

@@ -472,3 +472,10 @@ def test_libraries_keep_to_the_order_of_streams(work: str) -> None:
         WORK[work](a)
     one.synchronize()
     other.synchronize()
+
+
+def test_sparse_matrices_are_refused_by_name(capfd: pytest.CaptureFixture[str]) -> None:
+    sparse = pytest.importorskip("cupyx.scipy.sparse")
+    with pytest.raises(Exception, match="CUSPARSE_STATUS_NOT_SUPPORTED"):
+        sparse.csr_matrix(cupy.eye(3))
+    assert "hostcuda: cusparseCreateDnMat is not written for the CPU" in capfd.readouterr().err

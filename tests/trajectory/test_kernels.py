@@ -1,7 +1,7 @@
-"""The CUDA kernels, compiled by g++ through the shim and run under sanitizers, against the NumPy forms.
+"""The CUDA kernels against the NumPy forms: real sources, real launches (`*_device.*_call`).
 
-Real sources, real launches (`kernels.*_call`), real threads: the address and undefined-behaviour sanitizers see every access, the thread
-sanitizer a missing barrier. On a GPU the same comparisons run on the device (marker ``cuda``).
+Without a GPU they run on hostcuda, where the address and undefined-behaviour sanitizers see every access; one of each also through the
+shim, with a thread for each thread, where the thread sanitizer sees a missing barrier.
 """
 
 from __future__ import annotations
@@ -30,21 +30,14 @@ from gradlib.trajectory.start_rows import rows_adjoint
 from tests import shim
 from tests.trajectory import oracle
 
-pytestmark = [pytest.mark.host, pytest.mark.slow]  # what runs the launches, shim or GPU, is a parameter of its own
+pytestmark = [pytest.mark.host, pytest.mark.slow]  # what runs the launches is a parameter of its own
 STORAGE = ["float32", "float64", "float16", "bfloat16"]
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-2, "bfloat16": 1e-1}
-EXECUTORS = [
-    pytest.param("shim", marks=pytest.mark.skipif(shim.COMPILER is None, reason="no g++")),
-    pytest.param("gpu", marks=pytest.mark.cuda),
-]
 LONG = "long long"
 
 
 class Shim:
-    """Runs launches on the CPU; the programs of a source hold all options that its tests use."""
-
-    def __init__(self, sanitizer: str = "address") -> None:
-        self.sanitizer = sanitizer
+    """Runs launches on the CPU, each thread of a block as a thread of the host, under the thread sanitizer."""
 
     xp = np
 
@@ -54,14 +47,12 @@ class Shim:
     host = put
 
     def run(self, call: Any) -> None:
-        storage = dict(call.options)["STORAGE"]
-        known = [o for o in VARIANTS[call.source] if dict(o)["STORAGE"] == storage]
-        assert call.options in known
-        shim.execute(call, tuple(known) if self.sanitizer == "address" else None, self.sanitizer)
+        assert call.options in VARIANTS[call.source]
+        shim.execute(call)
 
 
 class Gpu:
-    """Runs launches on the GPU."""
+    """Runs launches on "cuda"."""
 
     @property
     def xp(self) -> Any:
@@ -78,12 +69,13 @@ class Gpu:
     def run(self, call: Any) -> None:
         from gradlib.cuda.launch import launch
 
+        assert call.options in VARIANTS[call.source]
         launch(call)
 
 
-@pytest.fixture(params=EXECUTORS)
-def executor(request):
-    return Shim() if request.param == "shim" else Gpu()
+@pytest.fixture(params=[pytest.param("gpu", marks=pytest.mark.cuda)])
+def executor():
+    return Gpu()
 
 
 def storage_type(name: str) -> Any:
@@ -431,7 +423,7 @@ def test_smoothness_with_time_last(executor, rng, timed):
 @pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "rows"])
 def test_no_barrier_is_missing(rng, case):
     """Under the thread sanitizer, with several blocks and chunks; the last chunk is short, so that its elements change threads."""
-    executor = Shim("thread")
+    executor = Shim()
     if case == "chain":
         run_chain(executor, rng, "float32", 3, True, True, (20, 44, 7), "both")
     elif case == "central":

@@ -5,6 +5,7 @@ CuPy's own code above it stays as it is: how it puts options together, what it k
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,27 @@ from typing import Any, NamedTuple
 from .build import HERE, BuildError, cache_folder, digest, gxx, gxx_version, run_compiler
 
 INCLUDE = HERE / "include"
+_SANITIZERS = {
+    "address": (
+        "-fsanitize=kernel-address", "--param=asan-instrumentation-with-call-threshold=0", "--param=asan-stack=0", "--param=asan-globals=0",
+    ),
+    "undefined": ("-fsanitize=undefined", "-fno-sanitize=vptr"),
+}  # fmt: skip
+"""What has no library of its own beneath: the driver answers each call (sanitize.cpp)."""
+
+
+@cache
+def sanitizers() -> tuple[str, ...]:
+    """g++'s options for what $HOSTCUDA_SANITIZE asks for; CuPy's own kernels (named cupy_...) are compiled without.
+
+    Raises: BuildError for another word in it than those above.
+    """
+    asked = [word for word in os.environ.get("HOSTCUDA_SANITIZE", "").split(",") if word]
+    if unknown := set(asked) - set(_SANITIZERS):
+        raise BuildError(f"HOSTCUDA_SANITIZE takes address, undefined or both with a comma between, not {', '.join(sorted(unknown))}")
+    return tuple(option for word in asked for option in _SANITIZERS[word])
+
+
 FLAGS = (
     "-std=c++17", "-O1", "-w", "-fpermissive", "-fPIC", "-shared", "-fno-strict-aliasing", "-fwrapv", "-fno-threadsafe-statics",
     "-fno-gnu-unique", "-ffp-contract=off", "-Wl,-Bsymbolic", "-nostdlib",
@@ -122,16 +144,16 @@ def header_texts() -> str:
 
 
 @cache
-def precompiled(include: tuple[str, ...]) -> Path:
-    """The header of all kernels, precompiled for these include folders: the path to include it by."""
-    folder = cache_folder() / digest("header", *FLAGS, *include, gxx_version(), header_texts())
+def precompiled(flags: tuple[str, ...], include: tuple[str, ...]) -> Path:
+    """The header of all kernels, precompiled with these flags for these include folders: the path to include it by."""
+    folder = cache_folder() / digest("header", *flags, *include, gxx_version(), header_texts())
     header = folder / "hostcuda_kernel.h"
     made = folder / "hostcuda_kernel.h.gch"
     if not made.exists():
         folder.mkdir(mode=0o700, exist_ok=True)
         header.write_text(f'#include "{INCLUDE}/hostcuda_kernel.h"\n', encoding="utf-8")
-        flags = [flag for flag in FLAGS if flag != "-shared" and not flag.startswith("-Wl")]
-        run_compiler([gxx(), *flags, *include, "-x", "c++-header", str(INCLUDE / "hostcuda_kernel.h")], made)
+        of_headers = [flag for flag in flags if flag != "-shared" and not flag.startswith("-Wl")]
+        run_compiler([gxx(), *of_headers, *include, "-x", "c++-header", str(INCLUDE / "hostcuda_kernel.h")], made)
     return header
 
 
@@ -149,19 +171,20 @@ def shared_object(source: str, options: Iterable[str], name_expressions: Sequenc
     own = [option for option in include if option not in cupys]
     headers = [path for option in own for path in sorted(Path(option[2:]).glob("*.*h")) if Path(option[2:]) != INCLUDE]
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in headers]
-    key = digest("kernel", text, *FLAGS, *_BEHIND, *map(_placeless, given), gxx_version(), header_texts(), *texts)
+    flags = FLAGS if all(kernel.name.startswith("cupy_") for kernel in kernels_of(source)) else (*FLAGS, *sanitizers())
+    key = digest("kernel", text, *flags, *_BEHIND, *map(_placeless, given), gxx_version(), header_texts(), *texts)
     folder = cache_folder() / "kernels"
     target = folder / f"{key}.so"
     if target.exists():
         return target
     folder.mkdir(mode=0o700, exist_ok=True)
     cupys_own = ("-DHOSTCUDA_CUPY",) if "<cupy/" in source else ()
-    header = precompiled((*cupys_own, f"-I{INCLUDE}", *cupys))
+    header = precompiled(flags, (*cupys_own, f"-I{INCLUDE}", *cupys))
     with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=folder, encoding="utf-8") as written:
         written.write(text)
         written.flush()
         words = ["-include", str(header), *cupys_own, f"-I{INCLUDE}", *cupys, *own, *defines]
-        run_compiler([gxx(), *FLAGS, *words, written.name, *_BEHIND], target)
+        run_compiler([gxx(), *flags, *words, written.name, *_BEHIND], target)
     return target
 
 
@@ -192,7 +215,7 @@ def program_class(compile_exception: type[Exception]) -> type:
 
         def compile(self, options: tuple[str, ...] = (), log_stream: Any = None) -> tuple[bytes, dict[str, str] | None]:
             if not self.src:
-                return b"// hostcuda " + digest(*FLAGS, gxx_version(), header_texts()).encode(), None
+                return b"// hostcuda " + digest(*FLAGS, *sanitizers(), gxx_version(), header_texts()).encode(), None
             try:
                 made = shared_object(self.src, options, self.name_expressions)
             except BuildError as error:

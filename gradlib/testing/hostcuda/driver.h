@@ -111,6 +111,13 @@ Place place_of(const void* pointer);
 int device_of(const void* pointer);        // -1 where it is not in device memory
 bool inside(const void* pointer);          // in an allocation of the driver
 int touch(Stream& stream, Stamp stamp, const Work& work);  // records who uses what; HAZARD where it may run beside what it needs
+// The allocation around an address, also where the address lies in a guard beside it.
+struct Extent {
+    bool known, freed;
+    char* from;
+    std::size_t bytes;
+};
+Extent extent_of(const void* pointer);
 int check_guards(const Work& work);        // after a kernel: whether it wrote outside what it was given
 void copies_arrive();                      // those that the host has waited for by now
 

@@ -49,7 +49,6 @@ unsigned char* hostcuda_dynamic_shared;
 namespace hostcuda {
 namespace {
 
-constexpr std::size_t STACK = 256 * 1024;
 constexpr unsigned MOST_THREADS = 1024, WARP = 32;
 
 enum class Waits : unsigned char { no, for_block, for_warp, ended };
@@ -183,6 +182,19 @@ void run_to_the_end() {
 
 }  // namespace
 
+const void* stack_of(const void* pointer) {
+    const char* const stack = static_cast<const char*>(fibres[threads[now].fibre].stack);
+    return stack <= pointer && pointer < stack + STACK ? stack : nullptr;
+}
+
+bool runs() { return running != nullptr; }
+
+std::string who() {
+    const auto [bx, by, bz] = hostcuda_block;
+    const auto [x, y, z] = hostcuda_thread;
+    return text_of("block %u, %u, %u, thread %u, %u, %u", bx, by, bz, x, y, z);
+}
+
 std::string run_block(const hostcuda_kernel& kernel, void** parameters) {
     count = hostcuda_block_size.x * hostcuda_block_size.y * hostcuda_block_size.z;
     next_thread = ended = 0;
@@ -193,6 +205,7 @@ std::string run_block(const hostcuda_kernel& kernel, void** parameters) {
     a_fibre();
     hostcuda_switch(&scheduler, fibres[idle.back()].place);
     run_to_the_end();
+    running = nullptr;
     for (const unsigned thread : with_copies) copies[thread].clear();
     with_copies.clear();
     if (!wrong.empty()) {  // fibres that stopped in the middle of a thread do not come back
@@ -232,6 +245,8 @@ void hostcuda_trap(const char* what) {
 
 // Until it is awaited the target holds poison, as on a GPU it may hold anything.
 void hostcuda_begin_copy(void* to, const void* from, std::size_t bytes) {
+    check_access(from, bytes, false);
+    check_access(to, bytes, true);
     if (copies[now].empty()) with_copies.push_back(now);
     std::memset(to, POISON, bytes);
     copies[now].push_back({to, from, bytes});

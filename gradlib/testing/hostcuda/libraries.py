@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import re
 import subprocess
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,9 +91,9 @@ def _kept(text: str, suffix: str) -> Path:
     """A file with that text in the compiler's cache."""
     path = build.cache_folder() / (build.digest(text) + suffix)
     if not path.exists():
-        part = path.with_suffix(f".{build.digest(text, str(id(text)))}{suffix}")
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=suffix, delete=False, encoding="utf-8") as part:
+            part.write(text)
+        Path(part.name).replace(path)
     return path
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from . import compiler
 from .build import BuildError, cache_folder, digest, gxx, shared_object
 
-SOURCES = ("device.cpp", "order.cpp", "memory.cpp", "fibres.cpp", "modules.cpp")
+SOURCES = ("device.cpp", "order.cpp", "memory.cpp", "fibres.cpp", "modules.cpp", "sanitize.cpp")
 _JUMP = b"\x48\xb8%s\xff\xe0"  # movabs rax, target; jmp rax
 _PAGE = 4096
 _made: dict[str, Callable[[], Path]] = {}
@@ -39,6 +39,7 @@ def reason_against() -> str | None:
         return "hostcuda runs beneath CuPy's wheel, which is not installed: pip install cupy-cuda12x"
     try:
         gxx()
+        compiler.sanitizers()
     except BuildError as error:
         return str(error)
     if has_gpu():
@@ -86,7 +87,8 @@ def load() -> None:
     _driver.hostcuda_pool_malloc.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
     _driver.hostcuda_pool_free.argtypes = (ctypes.c_void_p,)
     os.environ["CUPY_ACCELERATORS"] = ""  # CUB is compiled device code
-    os.environ["CUPY_CACHE_DIR"] = str(cache_folder() / ("cupy-" + digest(compiler.header_texts(), *compiler.FLAGS)))
+    of_kernels = digest(compiler.header_texts(), *compiler.FLAGS, *compiler.sanitizers())
+    os.environ["CUPY_CACHE_DIR"] = str(cache_folder() / f"cupy-{of_kernels}")
     _patch_library_finder()
     import cupy_backends.cuda.api.runtime as runtime
 

@@ -334,6 +334,20 @@ int device_of(const void* pointer) {
     return chunk ? chunk->device : -1;
 }
 
+Extent extent_of(const void* pointer) {
+    char* const at = static_cast<char*>(const_cast<void*>(pointer));
+    const auto next = chunks.upper_bound(at);
+    const auto within = [&](Chunk& chunk) { return chunk.at - GUARD <= at && at < chunk.at + chunk.size + GUARD; };
+    Chunk* const chunk = next != chunks.end() && within(next->second)                       ? &next->second
+                         : next != chunks.begin() && within(std::prev(next)->second) ? &std::prev(next)->second
+                                                                                      : nullptr;
+    if (!chunk) return {};
+    char* const inner = std::clamp(at, chunk->at, chunk->at + std::max<std::size_t>(chunk->size, 1) - 1);
+    if (const Piece* const piece = piece_of(chunk->pieces, inner)) return {true, false, piece->at, piece->asked};
+    const Piece* const old = piece_of(chunk->freed, inner);
+    return {true, old && !old->captured, chunk->at, chunk->size};
+}
+
 bool inside(const void* pointer) { return chunk_of(pointer) != nullptr; }
 
 int touch(Stream& stream, Stamp stamp, const Work& work) {

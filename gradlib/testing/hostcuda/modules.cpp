@@ -66,7 +66,27 @@ struct Order {
     std::uint64_t next() { return place = (place + step) % count; }
 };
 
-int run_launch(const Function& function, const Shape& shape, void** parameters) {
+// Copies of a launch's parameters: a graph runs it again when the caller's are gone.
+struct Parameters {
+    std::vector<char> bytes;
+    std::vector<void*> places;
+    Parameters(const hostcuda_kernel& kernel, void** given) {
+        std::size_t size = 0, count = 0;
+        for (; kernel.sizes[count]; ++count) size += (kernel.sizes[count] + 15) / 16 * 16;
+        bytes.resize(size + 16);
+        char* at = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(bytes.data()) + 15) / 16 * 16);
+        for (std::size_t i = 0; i < count; ++i) {
+            std::memcpy(at, given[i], kernel.sizes[i]);
+            places.push_back(at);
+            at += (kernel.sizes[i] + 15) / 16 * 16;
+        }
+    }
+};
+
+int run_launch(const Function& function, const Shape& shape, Parameters& given) {
+    void** const parameters = given.places.data();
+    sanitize({dynamic_shared, shape.shared, sizeof dynamic_shared, given.bytes.data(), given.bytes.size(), parameters,
+              given.places.size() * sizeof(void*)});
     hostcuda_grid_size = {shape.grid[0], shape.grid[1], shape.grid[2]};
     hostcuda_block_size = {shape.block[0], shape.block[1], shape.block[2]};
     hostcuda_dynamic_shared = dynamic_shared;
@@ -85,23 +105,6 @@ int run_launch(const Function& function, const Shape& shape, void** parameters) 
     }
     return SUCCESS;
 }
-
-// Copies of a launch's parameters: a graph runs it again when the caller's are gone.
-struct Parameters {
-    std::vector<char> bytes;
-    std::vector<void*> places;
-    Parameters(const hostcuda_kernel& kernel, void** given) {
-        std::size_t size = 0, count = 0;
-        for (; kernel.sizes[count]; ++count) size += (kernel.sizes[count] + 15) / 16 * 16;
-        bytes.resize(size + 16);
-        char* at = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(bytes.data()) + 15) / 16 * 16);
-        for (std::size_t i = 0; i < count; ++i) {
-            std::memcpy(at, given[i], kernel.sizes[i]);
-            places.push_back(at);
-            at += (kernel.sizes[i] + 15) / 16 * 16;
-        }
-    }
-};
 
 // CuPy's kernels that write where an array of indices or a mask says do not see whether they write what they are still to read; its other
 // kernels copy before.
@@ -143,7 +146,7 @@ int launch(void* handle, const Shape& shape, void* stream_handle, void** given) 
     if (const int error = ranges_of(*function.kernel, parameters->places.data(), stream->device, work.ranges)) return fail(error);
     const auto ranges = work.ranges;
     work.run = [&function, shape, parameters, ranges](Stream&, Stamp) {
-        if (const int error = run_launch(function, shape, parameters->places.data())) return error;
+        if (const int error = run_launch(function, shape, *parameters)) return error;
         return check_guards({function.kernel->name, ranges, {}});
     };
     return submit(*stream, std::move(work));
