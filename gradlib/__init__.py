@@ -9,6 +9,7 @@ from numpy import dtype as dtype, newaxis as newaxis
 
 from gradlib import (
     autograd as autograd,
+    cuda as cuda,
     fft as fft,
     func as func,
     interop as interop,

@@ -16,6 +16,7 @@ from math import pi as pi
 from numpy import dtype as dtype
 from numpy import newaxis as newaxis
 from gradlib import autograd as autograd
+from gradlib import cuda as cuda
 from gradlib import fft as fft
 from gradlib import func as func
 from gradlib import interop as interop

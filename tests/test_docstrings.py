@@ -33,8 +33,8 @@ pytestmark = pytest.mark.host
 MODULES = tuple(
     importlib.import_module(f"gradlib{name}")
     for name in (
-        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".func", ".interop", ".optim", ".optim.lr_scheduler", ".optim.swa_utils",
-        ".autograd",
+        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".cuda", ".func", ".interop", ".optim", ".optim.lr_scheduler",
+        ".optim.swa_utils", ".autograd",
         ".autograd.forward_ad", ".autograd.function", ".autograd.functional", ".autograd.graph", ".autograd.profiler", ".trajectory",
         ".utils", ".utils.checkpoint",
     )
@@ -55,6 +55,7 @@ BASES = {
 OWN = {
     "gradlib.DamagedFile", "gradlib.autograd.profiler.load_nsys", "gradlib.utils.graphviz",
     "gradlib.utils.print_graph", "gradlib.trajectory.JointLimits", "gradlib.trajectory.JointState", "gradlib.trajectory.JointTrajectory",
+    "gradlib.cuda.CompileError", "gradlib.cuda.Kernel", "gradlib.cuda.kernel",
 }  # fmt: skip
 """What follows nobody's rules."""
 

@@ -91,7 +91,7 @@ def test_code_of_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
         if any(f"import {package}" in code for code, _ in parts):
             pytest.importorskip(package)
     before = BEFORE.get(page, "") + "\n"
-    if any("import cupy" in code for code, _ in parts) and not HAS_GPU:
+    if any("import cupy" in code or 'device="cuda"' in code for code, _ in parts) and not HAS_GPU:
         if NO_CUDA:
             pytest.skip(NO_CUDA)
         before += ON_HOST

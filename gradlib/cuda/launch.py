@@ -6,8 +6,8 @@ word. Here the declaration in the source is the truth: every argument is checked
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,28 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import cupy
-from gradlib.backend.dtype import bfloat16
 from gradlib.core.modes import observing
-from gradlib.cuda.source import kernel_folder, numbered_source, read_source, sources_digest
-
-C_TYPES = {"float": "float32", "double": "float64", "half_t": "float16", "bfloat16_t": "bfloat16", "int": "int32", "long long": "int64"}
-"""The NumPy dtype name of each C type that a kernel's parameters may have."""
-
-Options = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a kernel: its name, its C type, whether it is a pointer and whether the kernel may write through it."""
-
-    name: str
-    ctype: str
-    pointer: bool
-    written: bool
-
-    @property
-    def dtype(self) -> str:
-        return C_TYPES[self.ctype]
+from gradlib.cuda.signature import Options, Parameter, dtype_of, expression, parameters
+from gradlib.cuda.source import Source, compile_error, headers_digest, kernel_folder, numbered_source, sources_digest
 
 
 @dataclass(frozen=True)
@@ -44,46 +25,19 @@ class Call:
     """One launch of a kernel, as plain data, so that whoever has a compiler for the source can run it.
 
     Attributes:
-        source: file name in the kernel folder; kernel: the function's name in it.
-        options: compile-time names and their values, such as (("STORAGE", "float"), ("INDEX", "int")).
+        source: file name in the kernel folder, or a user's text; kernel: the function's name in it.
+        options: compile-time names and their values, such as (("STORAGE", "float"), ("INDEX", "int")); of a template its parameters.
         grid, block: numbers of blocks and of threads a block; shared: bytes of dynamic shared memory.
         args: arrays (None is a null pointer) and numbers, in the kernel's order.
     """
 
-    source: str
+    source: str | Source
     kernel: str
     options: Options
-    grid: tuple[int, int]
-    block: int
+    grid: tuple[int, ...]
+    block: int | tuple[int, ...]
     args: tuple[Any, ...] = field(repr=False)
     shared: int = 0
-
-
-@cache
-def parameters(source: str, kernel: str, options: Options) -> tuple[Parameter, ...]:
-    """The declared parameters of a kernel, with the options' names and ``real`` put in.
-
-    Raises:
-        ValueError: the source has no such kernel, or declares a type that is not in ``C_TYPES``.
-    """
-    text = re.sub(r"//[^\n]*", "", read_source(source))
-    match = re.search(rf"__global__[^;{{]*?\b{re.escape(kernel)}\s*\(([^)]*)\)", text)
-    if match is None:
-        raise ValueError(f'{source} declares no kernel {kernel!r}; write it as extern "C" __global__ void {kernel}(...)')
-    names = dict(options)
-    names["real"] = "double" if names.get("STORAGE") == "double" else "float"
-    return tuple(_parameter(source, part, names) for part in match.group(1).split(","))
-
-
-def _parameter(source: str, text: str, names: Mapping[str, str]) -> Parameter:
-    words = text.replace("*", " * ").split()
-    pointer = "*" in words
-    written = pointer and words[0] != "const"
-    declared = " ".join(w for w in words[:-1] if w not in ("*", "const", "__restrict__"))
-    ctype = names.get(declared, declared)
-    if ctype not in C_TYPES:
-        raise ValueError(f"{source}: parameter {words[-1]!r} has type {ctype!r}; a kernel takes {', '.join(C_TYPES)}, or pointers to them")
-    return Parameter(words[-1], ctype, pointer, written)
 
 
 _NULL = np.uintp(0)  # how CuPy takes a null pointer
@@ -106,13 +60,21 @@ class Check(NamedTuple):
     bounds: tuple[int, int] | None
 
 
+_KINDS: dict[str, Any] = {
+    "b": (bool, np.bool_),
+    "f": (int, float, np.integer, np.floating),
+    "c": (int, float, complex, np.number),
+    "i": (int, np.integer),
+}
+
+
 def _check(kernel: str, parameter: Parameter) -> Check:
-    dtype = bfloat16() if parameter.dtype == "bfloat16" else np.dtype(parameter.dtype)
-    where = f"{kernel}: {parameter.name}"
-    if dtype.kind != "i":
-        return Check(parameter, where, dtype, dtype.type, (int, float, np.integer, np.floating), None)
+    dtype = dtype_of(parameter.ctype)
+    where, kind = f"{kernel}: {parameter.name}", {"u": "i", "V": "f"}.get(dtype.kind, dtype.kind)
+    if kind != "i":
+        return Check(parameter, where, dtype, dtype.type, _KINDS[kind], None)
     limits = np.iinfo(dtype)
-    return Check(parameter, where, dtype, dtype.type, (int, np.integer), (int(limits.min), int(limits.max)))
+    return Check(parameter, where, dtype, dtype.type, _KINDS[kind], (int(limits.min), int(limits.max)))
 
 
 class Prepared:
@@ -121,7 +83,7 @@ class Prepared:
     What depends on the declaration alone is worked out here, once; a launch is one pass over its arguments.
     """
 
-    def __init__(self, source: str, kernel: str, options: Options) -> None:
+    def __init__(self, source: str | Source, kernel: str, options: Options) -> None:
         self.source, self.kernel, self.options = source, kernel, options
         self.checks = tuple(_check(kernel, p) for p in parameters(source, kernel, options))
         self._handles: dict[int, Any] = {}
@@ -170,8 +132,22 @@ class Prepared:
         """The CuPy kernel on a device: asked of the module once, for every call of ``get_function`` gives another that loads it again."""
         found = self._handles.get(device)
         if found is None:
-            found = self._handles[device] = compiled(self.source, self.options, device).get_function(self.kernel)
+            found = self._handles[device] = self._found(device)
         return found
+
+    def _found(self, device: int) -> Any:
+        source = self.source
+        if not isinstance(source, Source):
+            return compiled(source, self.options, device).get_function(self.kernel)
+        if source.made is not None:
+            return source.made.get_function(self.kernel) if hasattr(source.made, "get_function") else source.made
+        from cupy.cuda.compiler import CompileException
+
+        asked = expression(source, self.kernel, self.options)
+        try:
+            return compiled(source, self.options, device, asked).get_function(asked)
+        except CompileException as error:
+            raise compile_error(source, asked, str(error)) from None
 
 
 prepared = cache(Prepared)
@@ -189,22 +165,60 @@ def checked_args(call: Call) -> tuple[Any, ...]:
     return prepared(call.source, call.kernel, call.options).checked(call.args)[0]
 
 
-def compile_options(options: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def compile_options(options: Iterable[tuple[str, str]], source: str | Source = "") -> tuple[str, ...]:
     """What the run-time compiler is told: the language, where the headers lie, line numbers for profilers, the options.
 
     The digest of all sources is one of them because CuPy keeps what it compiled under a key that no header is part of. CuPy adds -ftz=true
-    to every launch, here it stands for all who compile: float32 numbers below 1.2e-38 count as zero in the kernels.
+    to every launch, here it stands for all who compile: float32 numbers below 1.2e-38 count as zero in the kernels. What the options say of
+    a template goes into the name by which the kernel is asked for.
     """
+    if isinstance(source, Source):
+        folders = () if source.folder is None else (f"-I{source.folder}", f"-DGRADLIB_HEADERS=x{headers_digest(source)}")
+        return ("--std=c++17", *folders, "-lineinfo", "-ftz=true", *source.flags)
     names = (("GRADLIB_SOURCES", f"x{sources_digest()}"), *options)
     return ("--std=c++17", f"-I{kernel_folder()}", "-lineinfo", "-ftz=true", *(f"-D{name}={value}" for name, value in names))
 
 
+_HALF_HEADERS = (("__half", "#include <cuda_fp16.h>"), ("__nv_bfloat16", "#include <cuda_bf16.h>"))
+
+
+def compiled_text(source: str | Source, options: Options) -> str:
+    """What the compiler is given: the source, behind the header of a half type where a template is made for one."""
+    asked = {value for _, value in options} if isinstance(source, Source) else set()
+    return "\n".join([*(include for ctype, include in _HALF_HEADERS if ctype in asked), numbered_source(source)])
+
+
 @cache
-def compiled(source: str, options: Options, device: int) -> Any:
-    """The CuPy module of a source with these options on a device: compiled once in a process."""
+def compiled(source: str | Source, options: Options, device: int, asked: str | None = None) -> Any:
+    """The CuPy module of a source with these options on a device: compiled once in a process. ``asked``: the kernel of a user's source."""
     library = cupy()
     with library.cuda.Device(device):
-        return library.RawModule(code=numbered_source(source), options=compile_options(options), backend="nvrtc")
+        return library.RawModule(
+            code=compiled_text(source, options), options=compile_options(options, source), backend="nvrtc",
+            name_expressions=None if asked is None else (asked,),
+        )  # fmt: skip
+
+
+BLOCKING = os.environ.get("GRADLIB_LAUNCH_BLOCKING", "0") != "0"
+"""Whether the host waits for each kernel, so that a fault on the device is raised at its launch and not at a later call."""
+
+
+def awaited(kernel: str, args: Iterable[Any] = ()) -> None:
+    """Wait for a kernel that was just launched on the current stream, if the environment asks for that.
+
+    Raises:
+        RuntimeError: it failed on the device; the text names it and what it was given.
+    """
+    if not BLOCKING:
+        return
+    stream = cupy().cuda.get_current_stream()
+    if stream.is_capturing():
+        return
+    try:
+        stream.synchronize()
+    except Exception as error:
+        given = ", ".join(f"{x.dtype}{list(x.shape)}" if hasattr(x, "shape") and x.shape else str(x) for x in args)
+        raise RuntimeError(f"{kernel} failed on the device: {error}. Its arguments: {given or 'not known'}") from error
 
 
 def launch(call: Call) -> None:
@@ -212,6 +226,7 @@ def launch(call: Call) -> None:
 
     Raises:
         TypeError, ValueError: as `checked_args`; ValueError too when the arrays are in host memory.
+        CompileError: a user's source does not compile.
     """
     kernel = prepared(call.source, call.kernel, call.options)
     args, device = kernel.checked(call.args)
@@ -223,12 +238,15 @@ def launch(call: Call) -> None:
         return  # nothing to compute; CUDA refuses an empty grid
     with cupy().cuda.Device(device):
         run = kernel.handle(device)
+        block = call.block if isinstance(call.block, tuple) else (call.block,)
         observer = observing()
         if observer is None:
-            run(call.grid, (call.block,), args, shared_mem=call.shared)
-            return
-        mark = observer.begin(call.kernel, None, ())
-        try:
-            run(call.grid, (call.block,), args, shared_mem=call.shared)
-        finally:
-            observer.end(mark)
+            run(call.grid, block, args, shared_mem=call.shared)
+        else:
+            mark = observer.begin(call.kernel, None, ())
+            try:
+                run(call.grid, block, args, shared_mem=call.shared)
+            finally:
+                observer.end(mark)
+        if BLOCKING:
+            awaited(call.kernel, call.args)

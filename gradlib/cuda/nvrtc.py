@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.cuda.launch import Options, compile_options
-from gradlib.cuda.source import numbered_source
-
-
-class CompileError(RuntimeError):
-    """A source that NVRTC refuses; the text is NVRTC's log."""
+from gradlib.cuda.launch import compile_options, compiled_text
+from gradlib.cuda.signature import Options, expression
+from gradlib.cuda.source import CompileError, Source, compile_error
 
 
 def _bindings() -> Any:
@@ -29,21 +26,27 @@ def architectures() -> tuple[int, ...]:
     return tuple(_bindings().getSupportedArchs())
 
 
-def ptx(source: str, options: Options, architecture: int) -> str:
+def ptx(source: str | Source, options: Options, architecture: int, kernel: str | None = None) -> str:
     """Compile a source, with the options that a launch compiles it with.
 
     Args:
-        source: file name in the kernel folder; options: compile-time names and their values.
+        source: file name in the kernel folder, or a user's text; options: compile-time names and their values.
         architecture: ten times the compute capability to compile for.
+        kernel: that of a user's source for which the options say what its template is made for.
     Returns: PTX.
     Raises: CompileError when the source does not compile; as `version`.
     """
     nvrtc = _bindings()
-    program = nvrtc.createProgram(numbered_source(source), source, (), ())
+    program = nvrtc.createProgram(compiled_text(source, options), str(source), (), ())
     try:
-        nvrtc.compileProgram(program, (*compile_options(options), f"--gpu-architecture=compute_{architecture}"))
+        if kernel is not None:
+            nvrtc.addNameExpression(program, expression(source, kernel, options))
+        nvrtc.compileProgram(program, (*compile_options(options, source), f"--gpu-architecture=compute_{architecture}"))
         return nvrtc.getPTX(program).decode()
     except nvrtc.NVRTCError as error:
-        raise CompileError(nvrtc.getProgramLog(program) or str(error)) from error
+        log = nvrtc.getProgramLog(program) or str(error)
+        if isinstance(source, Source):
+            raise compile_error(source, kernel or source.file, log) from error
+        raise CompileError(log) from error
     finally:
         nvrtc.destroyProgram(program)

@@ -1,10 +1,13 @@
-"""Where the CUDA sources lie, and their text, read once."""
+"""CUDA sources: gradlib's own, which lie in a folder and are read once, and a user's text."""
 
 from __future__ import annotations
 
 import hashlib
+import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -51,13 +54,79 @@ def read_source(name: str) -> str:
     return (kernel_folder() / name).read_text(encoding="utf-8")
 
 
-def numbered_source(name: str) -> str:
+def numbered_source(source: str | Source) -> str:
     """The text of a source behind a line that tells compilers, and so profilers, where its lines stand. Raises: as `read_source`."""
-    path = str(kernel_folder() / name).replace("\\", "\\\\").replace('"', '\\"')
-    return f'#line 1 "{path}"\n{read_source(name)}'
+    file, line = (source.file, source.line) if isinstance(source, Source) else (str(kernel_folder() / source), 1)
+    path = file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {line} "{path}"\n{text_of(source)}'
 
 
 @cache
 def sources_digest() -> str:
     """What changes when any source or header does."""
     return hashlib.sha256("\0".join(name + "\0" + read_source(name) for name in kernel_files()).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A user's CUDA text.
+
+    Attributes:
+        text: what is compiled.
+        file, line: where its first line stands, as the compiler's errors name it; file is a path, or a name in angle brackets.
+        folder: where its headers lie, None without any.
+        flags: what the compiler is told besides.
+        made: a kernel or module of CuPy that was made already and is launched as it is; text then only declares it.
+    """
+
+    text: str
+    file: str
+    line: int = 1
+    folder: str | None = None
+    flags: tuple[str, ...] = ()
+    made: Any = None
+
+    def __str__(self) -> str:
+        return self.file if self.line == 1 else f"{self.file}, line {self.line}"
+
+
+def text_of(source: str | Source) -> str:
+    """The text of one of gradlib's sources, by its name, or of a user's. Raises: as `read_source`."""
+    return source.text if isinstance(source, Source) else read_source(source)
+
+
+class CompileError(RuntimeError):
+    """A source that the compiler refuses: the compiler's text, and the lines of the source that it names.
+
+    Example:
+        >>> issubclass(gradlib.cuda.CompileError, RuntimeError)
+        True
+    """
+
+
+def compile_error(source: Source, kernel: str, log: str) -> CompileError:
+    """The error for a user's source, from the compiler's text."""
+    lines, shown = source.text.splitlines(), list[str]()
+    for number in dict.fromkeys(map(int, re.findall(rf"{re.escape(source.file)}[(:](\d+)", log))):
+        if 0 <= number - source.line < len(lines):
+            shown.append(f"  {source.file}:{number}: {lines[number - source.line].strip()}")
+    return CompileError("\n".join([f"{kernel} does not compile:", *shown[:_SHOWN], log.strip()]))
+
+
+_SHOWN = 4  # lines of the source that an error repeats
+
+
+def headers_digest(source: Source) -> str:
+    """What changes when a header beside a user's source does, or one that such a header includes."""
+    if source.folder is None:
+        return ""
+    found: dict[Path, str] = {}
+    waiting = [(Path(source.folder), source.text)]
+    while waiting:
+        folder, text = waiting.pop()
+        for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text, re.MULTILINE):
+            for path in ((folder / name).resolve(), (Path(source.folder) / name).resolve()):
+                if path.is_file() and path not in found:
+                    found[path] = path.read_text(encoding="utf-8", errors="replace")
+                    waiting.append((path.parent, found[path]))
+    return hashlib.sha256("\0".join(found[path] for path in sorted(found)).encode()).hexdigest()[:16]

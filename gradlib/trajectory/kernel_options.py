@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from gradlib.cuda.launch import C_TYPES, Options
+from gradlib.cuda.signature import C_TYPES, Options
 
 _STORAGE = [ctype for ctype, dtype in C_TYPES.items() if not dtype.startswith("int")]
 

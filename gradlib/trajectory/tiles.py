@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import Array, address
-from gradlib.cuda.launch import C_TYPES, Options
+from gradlib.cuda.signature import C_TYPES, Options
 
 THREADS = 128
 _SHARED = 16 * 1024  # bytes a block stages as a rule: as many blocks fit a multiprocessor as registers allow, and none is long in any phase

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gradlib.cuda import nvrtc
-from gradlib.cuda.source import kernel_files, kernel_folder, read_source
+from gradlib.cuda.source import CompileError, kernel_files, kernel_folder, read_source
 from gradlib.trajectory.kernel_options import VARIANTS
 from tests import shim
 
@@ -75,7 +75,7 @@ def check_asynchronous_copies(ptx: str, sizes: set[str]) -> None:
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
 def test_nvrtc_reports_an_error():
-    with pytest.raises(nvrtc.CompileError, match="STORAGE"):
+    with pytest.raises(CompileError, match="STORAGE"):
         nvrtc.ptx("rows.cu", (), ARCHITECTURES[0])
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.cuda import launch as launching, source as sources
-from gradlib.cuda.launch import C_TYPES, Call, Parameter, checked_args, compile_options, launch, parameters, prepared
+from gradlib.cuda import launch as launching, signature, source as sources
+from gradlib.cuda.launch import Call, checked_args, compile_options, launch, prepared
+from gradlib.cuda.signature import C_TYPES, Parameter, parameters
 from gradlib.cuda.source import kernel_files, kernel_folder, numbered_source, read_source
 from gradlib.trajectory.chain_device import forward_call as chain_forward_call
 
@@ -90,8 +91,8 @@ def test_unknown_kernels_and_types_are_refused(monkeypatch):
         parameters("rows.cu", "nothing", FLOAT)
     with pytest.raises(FileNotFoundError, match=r"rows\.cu"):
         parameters("absent.cu", "nothing", FLOAT)
-    monkeypatch.setattr(launching, "read_source", lambda name: 'extern "C" __global__ void odd(const unsigned* x) {}')
-    with pytest.raises(ValueError, match="has type 'unsigned'"):
+    monkeypatch.setattr(signature, "text_of", lambda name: 'extern "C" __global__ void odd(const char3* x) {}')
+    with pytest.raises(ValueError, match="has type 'char3'"):
         parameters("odd.cu", "odd", FLOAT)
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gradlib.cuda.launch import Call, Options, checked_args, parameters
+from gradlib.cuda.launch import Call, checked_args
+from gradlib.cuda.signature import Options, parameters
 from gradlib.cuda.source import kernel_files, kernel_folder, read_source
 from tests.shim.kept import cache_folder
 

@@ -23,8 +23,8 @@ from gradlib.cli.info.facts import Gpu, KernelFile, Kernels, Part, first_line
 from gradlib.cli.info.packages import install
 from gradlib.cli.progress import Progress
 from gradlib.cuda import nvrtc
-from gradlib.cuda.launch import Options
-from gradlib.cuda.source import kernel_files
+from gradlib.cuda.signature import Options
+from gradlib.cuda.source import CompileError, kernel_files
 from gradlib.trajectory.kernel_options import VARIANTS
 
 _ARCHITECTURE = 90  # what the kernels are compiled for where there is no GPU
@@ -185,6 +185,6 @@ def _compile_error(name: str, architecture: int, options: Options) -> str | None
     try:
         nvrtc.ptx(name, options, architecture)
         return None
-    except nvrtc.CompileError as error:
+    except CompileError as error:
         lines = [line.rstrip() for line in str(error).splitlines() if line.strip()]
         return "\n".join([*lines[:_ERROR_LINES], "with " + " ".join(f"{key}={value}" for key, value in options)])

@@ -183,7 +183,8 @@ def shared_object(source: str, options: Iterable[str], name_expressions: Sequenc
     with tempfile.NamedTemporaryFile("w", suffix=".cpp", dir=folder, encoding="utf-8") as written:
         written.write(text)
         written.flush()
-        words = ["-include", str(header), *cupys_own, f"-I{INCLUDE}", *cupys, *own, *defines]
+        jit = ["-include", "tuple"] if "-DCUPY_JIT_MODE" in defines else []  # what CuPy's header takes from the compiler's own there
+        words = [*jit, "-include", str(header), *cupys_own, f"-I{INCLUDE}", *cupys, *own, *defines]
         run_compiler([gxx(), *flags, *words, written.name, *_BEHIND], target)
     return target
 

@@ -1,0 +1,429 @@
+"""``gradlib.cuda.elementwise`` and ``reduction``: C expressions as differentiable operations, on CuPy's kernels of these kinds."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradlib.backend.array import cupy, is_array, namespace, on_device_of
+from gradlib.backend.dtype import is_differentiable, is_floating_point
+from gradlib.core.backward import grad as gradient
+from gradlib.core.compile import named
+from gradlib.core.modes import enable_grad, observing
+from gradlib.core.op import CompiledOp
+from gradlib.core.tensor import Tensor, wrap
+from gradlib.cuda.kernel_check import check
+from gradlib.cuda.kernel_op import raising
+from gradlib.cuda.kernel_source import place_of
+from gradlib.cuda.launch import awaited
+from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
+from gradlib.cuda.source import Source, compile_error
+from gradlib.ops.dims import wrap_dim
+from gradlib.ops.reduce import spread
+
+Derivative = str | Callable[..., Any] | tuple[str, Callable[..., Any]]
+"""A C expression, a function of gradlib's, or an expression with the same in NumPy's functions for the host."""
+
+
+class Variable(NamedTuple):
+    """One parameter: its type as CuPy calls it, its name."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+
+def _variables(name: str, text: str) -> list[Variable]:
+    """The parameters in a list such as ``"float x, T y"``; types are C's, NumPy's, or one letter that stands for any."""
+    found = []
+    for part in text.split(","):
+        kind, _, called = part.strip().rpartition(" ")
+        known = C_TYPES.get(kind) or FURTHER_TYPES.get(kind)
+        if known is None and not re.fullmatch(r"[A-Z]|u?int\d+|float\d+|complex\d+|bfloat16", kind):
+            raise ValueError(f"{name}: {part.strip()!r} is no parameter: a type of C or NumPy, or one capital letter for any, and a name")
+        found.append(Variable(known or kind, called))
+    return found
+
+
+class Expression(NamedTuple):
+    """A C expression with the place where it stands."""
+
+    text: str
+    source: Source
+
+    @property
+    def words(self) -> set[str]:
+        return set(re.findall(r"[A-Za-z_]\w*", self.text))
+
+    def __str__(self) -> str:
+        return f'\n#line {self.source.line} "{self.source.file}"\n{self.text}\n'
+
+
+def _expression(name: str, text: str, depth: int) -> Expression:
+    return Expression(text, Source(text, *place_of(text, name, depth + 1)))
+
+
+def _run(name: str, source: Source, kernel: Callable[[], Any], args: Sequence[Any], **options: Any) -> Any:
+    """Launch one of CuPy's kernels as ``launch`` does ours. Raises: CompileError that shows the user's line."""
+    observer = observing()
+    mark = None if observer is None else observer.begin(name, None, ())
+    try:
+        made = kernel()(*args, **options)
+    except Exception as error:
+        if type(error).__name__ != "CompileException":
+            raise
+        raise compile_error(source, name, str(error)) from None
+    finally:
+        if observer is not None:
+            observer.end(mark)
+    awaited(name, args)
+    return made
+
+
+def _operation(
+    label: str, kind: str, names: Sequence[str], more: Sequence[str], run: Callable[..., Any], rules: Mapping[str, Any], promote: str | None
+) -> Callable[..., Any]:
+    """An operation of tensors called ``names`` and arguments called ``more``.
+
+    Args:
+        run: ``(xp, *tensors, *arguments) -> result``.
+        rules: for each differentiable input the names that its rule asks for, inputs or "out" or arguments, and the rule ``(g, *those)``.
+    """
+    called = {name: f"a{i}" for i, name in enumerate(names)} | {name: name for name in (*more, "out")}
+    head = ", ".join([*(called[name] for name in names), *(f"{name}=None" if name == "dim" else f"{name}=False" for name in more)])
+    passed = ", ".join(called[name] for name in (*names, *more))
+    value = eval(f"lambda xp, {head}: run(xp, {passed})", {"run": run})
+    value.__module__ = __name__
+    written = {}
+    for name, (asked, rule) in rules.items():
+        arguments = ", ".join(["g", *(called[each] for each in asked)])
+        written[called[name]] = eval(f"lambda {arguments}: rule({arguments})", {"rule": rule})
+    rest = tuple(called[name] for name in names if name not in rules)
+    made = CompiledOp(value, kind, written, name=f"kernel_{label}", also=rest, promote=promote, complex="explicit")
+    return named(made.call, label)
+
+
+class Expressed:
+    """An elementwise or reducing C expression as a differentiable operation; ``elementwise`` and ``reduction`` make it.
+
+    Attributes:
+        name: as profiles, nodes and errors know it; names: of its inputs; outputs: of its result.
+        differentiable: how often it can be differentiated: 0, 1 or 2, which is any number of times. generic: whether of any dtype.
+    """
+
+    linear = False
+
+    def __init__(
+        self, name: str, inputs: list[Variable], output: Variable, derivative: Mapping[str, Derivative], host: Callable[..., Any] | None,
+        preamble: str, depth: int,
+    ) -> None:  # fmt: skip
+        self.name, self.inputs, self.output, self.host, self.preamble = name, inputs, output, host, preamble
+        self.names, self.outputs = tuple(v.name for v in inputs), (output.name,)
+        self.__name__ = self.__qualname__ = name
+        self.generic = any(len(v.type) == 1 for v in inputs)
+        if unknown := set(derivative) - set(self.names):
+            raise ValueError(f"{name}: derivative names {sorted(unknown)}; its inputs are {', '.join(self.names)}")
+        functions = [callable(each) for each in derivative.values()]
+        self.differentiable = 0 if not derivative else 2 if all(functions) else 1
+        self.jvp: Any = None
+        self.derivative = {
+            each: known if callable(known) else self._expressed(each, known, depth + 1) for each, known in derivative.items()
+        }
+        letters = {v.type for v in inputs}
+        self.promote = "same" if len(letters) == 1 and len(next(iter(letters))) == 1 else None
+
+    def _expressed(self, name: str, known: Any, depth: int) -> tuple[Expression, Callable[..., Any] | None]:
+        text, host = known if isinstance(known, tuple) else (known, None)
+        return _expression(f"{self.name}'s derivative by {name}", text, depth + 1), host
+
+    @functools.cached_property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in self.names])
+
+    def __repr__(self) -> str:
+        return f"<gradlib.cuda operation {self.name}({', '.join(map(str, self.inputs))}) -> {self.output}>"
+
+    def moving(self, args: Sequence[Any]) -> list[int]:
+        """The places of the arguments that have a gradient."""
+        kinds = [isinstance(x, Tensor) and is_floating_point(x.dtype) for x in args]
+        return [i for i, name in enumerate(self.names) if kinds[i] and name in self.derivative]
+
+    def check(self, *args: Any, atol: float | None = None, rtol: float | None = None) -> tuple[str, ...]:
+        """Compare the kernel with its host form, and its derivative with finite differences; as ``Kernel.check``."""
+        return check(self, args, atol, rtol)
+
+    def refuse(self, values: Sequence[Any]) -> None:
+        """Raises: TypeError for an array of another dtype than is declared."""
+        for variable, value in zip(self.inputs, values, strict=True):
+            if len(variable.type) > 1 and is_array(value) and value.dtype.name != variable.type:
+                got = f"{value.dtype} of shape {value.shape}"
+                raise TypeError(f"{self.name}: {variable.name} has dtype {variable.type}, got {got}; convert it with .to()")
+
+    def on_host(self, *args: Any) -> Any:
+        """The host form's result."""
+        if self.host is None:
+            raise RuntimeError(
+                f"{self.name} has no host form, so it runs on a GPU only, got tensors on the CPU. Move them with .cuda(), or give host=, "
+                "the same in NumPy's or gradlib's functions."
+            )
+        like = next(x for x in args if isinstance(x, Tensor) or is_array(x))
+        return self.host(*(x if i >= len(self.names) else _filled(x, like) for i, x in enumerate(args)))
+
+    def rules(self, host: bool, more: Sequence[str], spread_out: Callable[..., Any]) -> dict[str, Any]:
+        """The rules of the operation on the host, or on a device.
+
+        Args:
+            more: the operation's arguments that are no tensors.
+            spread_out: ``(value, shape, *arguments)`` brings what has the result's shape to the inputs'.
+        """
+        made: dict[str, Any] = {}
+        for name in self.names:
+            known = self.derivative.get(name)
+            if known is None:
+                if not self.derivative:
+                    made[name] = ((), raising(f"{self.name} has no derivative by {name}: give derivative={{{name!r}: ...}}"))
+                continue
+            made[name] = self._rule(name, known, host, more, spread_out)
+        return made
+
+    def _rule(self, name: str, known: Any, host: bool, more: Sequence[str], spread_out: Callable[..., Any]) -> Any:
+        own = (*self.names, self.output.name)
+        if callable(known):
+            needed = list(inspect.signature(known).parameters)
+            if unknown := set(needed) - set(own):
+                raise ValueError(f"{self.name}: the derivative by {name} asks for {sorted(unknown)}; there are {', '.join(own)}")
+        else:
+            needed = [each for each in own if each in known[0].words]
+        by_recording = host and not callable(known) and known[1] is None
+        if by_recording:
+            needed = list(self.names)
+        slope = known if callable(known) else self._slope(name, known, needed, by_recording)
+        asked = ["out" if each == self.output.name else each for each in needed]
+        given = [*asked, *(() if name in asked else (name,)), *more]
+
+        def rule(g: Any, *values: Any) -> Any:
+            have = dict(zip(given, values, strict=True))
+            options = [have[each] for each in more]
+            shape = have[name].shape
+            if by_recording:
+                return slope(g, *(have[each] for each in asked), *options)
+            wide = [spread_out(have[each], shape, *options) if each == "out" else have[each] for each in asked]
+            g = spread_out(g, shape, *options)
+            return g * known(*(_filled(x, g) for x in wide)) if callable(known) else slope(g, *wide)
+
+        return given, rule
+
+    def _slope(self, name: str, known: Any, needed: Sequence[str], by_recording: bool) -> Callable[..., Any]:
+        """``g`` times the derivative as an operation, which is linear in ``g`` and has no derivative by the rest."""
+        expression, host = known
+        variables = {v.name: v for v in (*self.inputs, self.output)}
+        target = variables[name].type
+        label = f"{self.name}_by_{name}"
+
+        @functools.cache
+        def kernel() -> Any:
+            read = ", ".join([f"{self.output.type} gradlib_g", *(str(variables[each]) for each in needed)])
+            text = f"gradlib_result = gradlib_g * ({expression})"
+            return cupy().ElementwiseKernel(read, f"{target} gradlib_result", text, label, preamble=self.preamble)
+
+        def run(xp: Any, g: Any, *values: Any) -> Any:
+            if xp is not np:
+                return _run(label, expression.source, kernel, (g, *values))
+            if by_recording:
+                return self._recorded(name, g, values)
+            return (g * host(*values)).astype(g.dtype, copy=False)
+
+        message = (
+            f"trying to differentiate {self.name} twice, but its derivative by {name} is a C expression, which has none itself. Give it as "
+            f"a function of gradlib's: derivative={{{name!r}: lambda {', '.join(needed)}: ...}}"
+        )
+        more = [f"option{i}" for i in range(self.options)] if by_recording else []
+        rules: dict[str, Any] = {each: ((), raising(message)) for each in needed}
+        made: list[Callable[..., Any]] = []
+        rules["g"] = ((*needed, *more), lambda h, *values: made[0](h, *values))
+        kind = "other" if by_recording else "elementwise"
+        made.append(_operation(label, kind, ("g", *needed), more, run, rules, None))
+        return made[0]
+
+    options = 0
+
+    def _recorded(self, name: str, g: Any, values: Sequence[Any]) -> Any:
+        """The gradient by one input of a host form that is written with NumPy's or gradlib's functions."""
+        if not self.options:  # element by element, also where g is a tangent
+            values = tuple(np.broadcast_to(_filled(x, g), g.shape) for x in values)
+        with enable_grad():
+            leaves = [wrap(x) if is_array(x) else x for x in values[: len(self.names)]]
+            place = self.names.index(name)
+            leaves[place].want_grad()
+            result = self.on_host(*leaves, *values[len(self.names) :])
+        if not isinstance(result, Tensor):
+            raise RuntimeError(
+                f"{self.name}: the host form cannot be differentiated, as of Tensors it gives {type(result).__name__}. Write it with "
+                f'gradlib\'s functions, or give the derivative for both: derivative={{{name!r}: ("...", lambda ...: ...)}}'
+            )
+        if not result.requires_grad or not is_differentiable(result.dtype):
+            return np.zeros_like(values[place])
+        return gradient([result], [leaves[place]], [wrap(g)])[0]._array
+
+
+def _filled(value: Any, like: Any) -> Any:
+    """A number as an array without dimensions beside an array or Tensor; anything else as it is."""
+    if not isinstance(value, (int, float, complex)):
+        return value
+    array = like._array if isinstance(like, Tensor) else like
+    with on_device_of(array):
+        return namespace(array).full((), value, array.dtype)
+
+
+def _is_on_host(values: Sequence[Any]) -> bool:
+    arrays = (x._array if isinstance(x, Tensor) else x for x in values if isinstance(x, Tensor) or is_array(x))
+    return isinstance(next(arrays, None), np.ndarray)
+
+
+class Elementwise(Expressed):
+    """An elementwise C expression as an operation."""
+
+    def __init__(self, text: Expression, *args: Any) -> None:
+        super().__init__(*args)
+        self.jvp = bool(self.derivative) or None
+        written = ", ".join(map(str, self.inputs)), str(self.output), str(text)
+
+        @functools.cache
+        def kernel() -> Any:
+            return cupy().ElementwiseKernel(*written, self.name, preamble=self.preamble)
+
+        def run(xp: Any, *values: Any) -> Any:
+            self.refuse(values)
+            return np.asarray(self.on_host(*values)) if xp is np else _run(self.name, text.source, kernel, values)
+
+        def same(value: Any, shape: Any) -> Any:
+            return value
+
+        self._forms = [
+            _operation(self.name, "elementwise", self.names, (), run, self.rules(host, (), same), self.promote) for host in (False, True)
+        ]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result for tensors that broadcast with one another; numbers may stand in their places."""
+        if kwargs or len(args) != len(self.names):
+            args = self.__signature__.bind(*args, **kwargs).args
+        return self._forms[_is_on_host(args)](*args)
+
+
+class Reduction(Expressed):
+    """A reducing C expression as an operation."""
+
+    options = 2
+
+    def __init__(self, texts: tuple[Expression, str, str, str], *args: Any) -> None:
+        super().__init__(*args)
+        mapped, reduced, after, identity = texts
+        reads, writes = ", ".join(map(str, self.inputs)), str(self.output)
+
+        @functools.cache
+        def kernel() -> Any:
+            return cupy().ReductionKernel(reads, writes, str(mapped), reduced, after, identity, self.name, preamble=self.preamble)
+
+        def run(xp: Any, *args: Any) -> Any:
+            *values, dim, keepdim = args
+            self.refuse(values)
+            if xp is np:
+                return np.asarray(self.on_host(*values, dim, keepdim))
+            rank = max(x.ndim for x in values if is_array(x))
+            if dim is None:
+                axis: Any = None
+            else:
+                axis = tuple(wrap_dim(d, rank) for d in dim) if isinstance(dim, (tuple, list)) else wrap_dim(dim, rank)
+            return _run(self.name, mapped.source, kernel, values, axis=axis, keepdims=keepdim)
+
+        more = ("dim", "keepdim")
+        self._forms = [
+            _operation(self.name, "other", self.names, more, run, self.rules(host, more, spread), self.promote) for host in (False, True)
+        ]
+
+    def __call__(self, *args: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
+        """The reduction of tensors of one shape over a dimension, several or (None) all; ``keepdim`` leaves them with size 1."""
+        if kwargs or len(args) != len(self.names):
+            args = self.__signature__.bind(*args, **kwargs).args
+        return self._forms[_is_on_host(args)](*args, dim, keepdim)
+
+
+def elementwise(
+    in_params: str, out_params: str, operation: str, name: str = "elementwise", *, derivative: Mapping[str, Derivative] | None = None,
+    host: Callable[..., Any] | None = None, preamble: str = "",
+) -> Elementwise:  # fmt: skip
+    """An elementwise C expression as a differentiable operation.
+
+    The arguments are those of ``cupy.ElementwiseKernel``, but types are C's: ``float`` has 32 bits. Inputs broadcast and may lie in
+    memory as they like; if one letter is the type of all, they meet in their common dtype. Forward mode and ``vmap`` follow from the
+    derivative.
+
+    Args:
+        in_params, out_params: the inputs, and the one result, such as ``"T x, T y"`` and ``"T z"``.
+        operation: C that assigns the result: ``"z = x * sin(y)"``.
+        name: as profiles, nodes and errors know it.
+        derivative: by input, what the gradient is multiplied by: a C expression of inputs and result ("x * cos(y)"); or, so that it can be
+            differentiated again, a function of gradlib's whose parameters are named so (``lambda x, y: x * gradlib.cos(y)``); or
+            a pair of an expression and the same in NumPy's functions of what it names, for the host. An input without one is a constant.
+        host: the same in NumPy's or gradlib's functions; with it the operation also runs on the CPU.
+        preamble: C in front of the kernel, such as functions that it calls.
+    Returns: the operation; ``.check(...)`` proves it.
+    Raises: ValueError where names and types do not go together; when called, CompileError with the line in question.
+    Source: cupy.ElementwiseKernel.
+    Example:
+        >>> wave = gradlib.cuda.elementwise(
+        ...     "T x, T y", "T z", "z = x * sin(y)", "wave", derivative={"x": "sin(y)", "y": "x * cos(y)"},
+        ...     host=lambda x, y: x * gradlib.sin(y),
+        ... )
+        >>> x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+        >>> wave(x, 0.5)
+        tensor([0.4794, 0.9589], grad_fn=<WaveBackward0>)
+    """
+    variables, results = _variables(name, in_params), _variables(name, out_params)
+    if len(results) != 1:
+        raise ValueError(f"{name}: an elementwise operation has one result, got {out_params!r}; write several as a gradlib.cuda.kernel")
+    text = _expression(name, operation, 1)
+    return Elementwise(text, name, variables, results[0], derivative or {}, host, preamble, 2)
+
+
+def reduction(
+    in_params: str, out_params: str, map_expr: str, reduce_expr: str, post_map_expr: str, identity: str, name: str = "reduction", *,
+    derivative: Mapping[str, Derivative] | None = None, host: Callable[..., Any] | None = None, preamble: str = "",
+) -> Reduction:  # fmt: skip
+    """A reducing C expression as a differentiable operation, called as ``name(x, dim=None, keepdim=False)``.
+
+    The arguments are those of ``cupy.ReductionKernel``, but types are C's: ``float`` has 32 bits.
+
+    Args:
+        in_params, out_params: the inputs, of one shape, and the one result.
+        map_expr: C expression of the inputs that is reduced; reduce_expr: of ``a`` and ``b``; post_map_expr: C that assigns the result from
+            ``a``; identity: the value to begin with.
+        name: as profiles, nodes and errors know it.
+        derivative: by input, what the gradient of the result is multiplied by, element by element: as for ``elementwise``, where the result
+            is spread over what was reduced.
+        host: ``(*inputs, dim, keepdim)``, the same in NumPy's or gradlib's functions. preamble: C in front of the kernel.
+    Returns: the operation; ``.check(...)`` proves it.
+    Raises: ValueError and CompileError, as ``elementwise``.
+    Source: cupy.ReductionKernel.
+    Example:
+        >>> length = gradlib.cuda.reduction(
+        ...     "T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "length", derivative={"x": "x / y"},
+        ...     host=lambda x, dim, keepdim: gradlib.sqrt(gradlib.sum(x * x, dim, keepdim)),
+        ... )
+        >>> x = gradlib.tensor([[3.0, 4.0]], requires_grad=True)
+        >>> length(x, dim=1).backward()
+        >>> x.grad
+        tensor([[0.6000, 0.8000]])
+    """
+    variables, results = _variables(name, in_params), _variables(name, out_params)
+    if len(results) != 1:
+        raise ValueError(f"{name}: a reduction has one result, got {out_params!r}")
+    text = _expression(name, map_expr, 1)
+    return Reduction((text, reduce_expr, post_map_expr, identity), name, variables, results[0], derivative or {}, host, preamble, 2)

@@ -1,0 +1,137 @@
+"""What proves a user's operation: its two forms against each other, its derivatives against finite differences, the adjoint's identity."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradlib.autograd.gradcheck import gradcheck, gradgradcheck
+from gradlib.backend.array import is_array
+from gradlib.backend.device import require_cuda
+from gradlib.backend.dtype import float64, is_floating_point
+from gradlib.core.backward import grad
+from gradlib.core.modes import enable_grad
+from gradlib.core.tensor import Tensor
+from gradlib.func import jvp
+from gradlib.ops.from_data import as_tensor
+from gradlib.ops.random import randn_like
+
+
+def check(operation: Any, args: Sequence[Any], atol: float | None, rtol: float | None) -> tuple[str, ...]:
+    """The checks of an operation (``Kernel.check``); returns the names of those that were made.
+
+    The operation tells of itself by ``host``, ``moving(args)`` (the places of what has a gradient), ``generic`` (whether it takes float64),
+    ``differentiable`` (how often), ``linear`` and ``jvp``.
+    """
+    values = [as_tensor(x).detach() if isinstance(x, Tensor) or is_array(x) else x for x in args]
+    if operation.generic:
+        values = [x.to(float64) if isinstance(x, Tensor) and is_floating_point(x.dtype) else x for x in values]
+    moving = operation.moving(values) if operation.differentiable else []
+    done: list[str] = []
+    place = _place(values)
+    if operation.host is not None and place != "cpu":
+        _compare_forms(operation, values, moving, place, atol, rtol)
+        done += ["values", "gradients"] if moving else ["values"]
+    if not moving:
+        return tuple(done)
+    with enable_grad():
+        there = [x.to(place) if isinstance(x, Tensor) else x for x in values]
+        inputs = [x.clone().requires_grad_() if i in moving else x for i, x in enumerate(there)]
+    exact = all(values[i].dtype == float64 for i in moving)
+    step, near, part = (1e-6, 1e-5, 1e-3) if exact else (1e-2, 1e-2, 1e-2)
+    close: dict[str, Any] = {"eps": step, "atol": atol or near, "rtol": rtol or part}
+    _asserted("gradcheck", lambda: gradcheck(operation, tuple(inputs), **close))
+    done.append("gradcheck")
+    if operation.differentiable > 1:
+        _asserted("gradgradcheck", lambda: gradgradcheck(operation, tuple(inputs), **close))
+        done.append("gradgradcheck")
+    if operation.linear or operation.jvp is not None:
+        _identity(operation, inputs, moving, rtol or (1e-8 if exact else 1e-3))
+        done.append("adjoint")
+    return tuple(done)
+
+
+def _place(values: Sequence[Any]) -> str:
+    """Where the kernel is checked: the device of the first tensor on one, else the current one; "cpu" where there is none."""
+    for x in values:
+        if isinstance(x, Tensor) and x.is_cuda:
+            return str(x.device)
+    try:
+        require_cuda(None)
+    except RuntimeError:
+        return "cpu"
+    return "cuda"
+
+
+def _asserted(name: str, run: Callable[[], Any]) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Input #. requires gradient and is not a double precision")  # the steps are wider then
+            run()
+    except RuntimeError as error:  # what gradcheck raises for a wrong derivative, and what a call raises
+        raise AssertionError(f"{name}: {error}") from error
+
+
+def _results(made: Any) -> tuple[Any, ...]:
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _gradients(operation: Any, values: Sequence[Any], moving: Sequence[int], cotangents: Sequence[Tensor] | None, place: str) -> Any:
+    """Results on a device and, for these cotangents, gradients; all on the host."""
+    with enable_grad():
+        there = [x.to(place).clone() if isinstance(x, Tensor) else x for x in values]
+        for i in moving:
+            there[i].requires_grad_()
+        made = _results(operation(*there))
+        live = [(y, c.to(place)) for y, c in zip(made, cotangents or made, strict=True) if y.requires_grad]
+        found = (
+            grad([y for y, _ in live], [there[i] for i in moving], [c.detach() for _, c in live], allow_unused=True, materialize_grads=True)
+            if live else ()
+        )  # fmt: skip
+    return [y.detach().cpu().numpy() for y in made], [g.cpu().numpy() for g in found]
+
+
+def _compare_forms(
+    operation: Any, values: Sequence[Any], moving: Sequence[int], place: str, atol: float | None, rtol: float | None
+) -> None:
+    """The host form against the kernel: results, and gradients of the same cotangents."""
+    host, _ = _gradients(operation, values, [], None, "cpu")
+    cotangents = [as_tensor(np.cos(np.arange(y.size, dtype=np.float64)).reshape(y.shape).astype(y.dtype)) for y in host]
+    pairs = [_gradients(operation, values, moving, cotangents, each) for each in ("cpu", place)]
+    names = (operation.outputs, [f"the gradient by {operation.names[i]}" for i in moving])
+    for which, host_ones, device_ones in zip(names, *pairs, strict=True):
+        for name, a, b in zip(which, host_ones, device_ones, strict=True):
+            room = {8: 1e-10, 4: 1e-5, 2: 1e-2}.get(a.dtype.itemsize, 1e-5) if a.dtype.kind in "fV" else 0.0
+            wide = [x.astype(np.float64) if x.dtype.kind in "fV" else x for x in (a, b)]
+            try:
+                np.testing.assert_allclose(wide[1], wide[0], rtol=rtol or room, atol=atol or room)
+            except AssertionError as error:
+                said = f"{operation.name}: the kernel (actual) and the host form (desired) differ in {name}: {error}"
+                raise AssertionError(said) from None
+
+
+def _identity(operation: Any, inputs: Sequence[Any], moving: Sequence[int], rtol: float) -> None:
+    """<J v, w> = <v, J' w> for random v and w."""
+
+    def moved(*parts: Any) -> Any:
+        given = list(inputs)
+        for i, part in zip(moving, parts, strict=True):
+            given[i] = part
+        return operation(*given)
+
+    primals = tuple(inputs[i].detach() for i in moving)
+    v = tuple(map(randn_like, primals))
+    pushed = _results(jvp(moved, primals, v)[1])
+    with enable_grad():
+        leaves = [x.clone().requires_grad_() for x in primals]
+        made = _results(moved(*leaves))
+        w = [randn_like(y) for y in made]
+        pulled = grad(made, leaves, w, allow_unused=True, materialize_grads=True)
+    left = sum(float((a * b).sum()) for a, b in zip(pushed, w, strict=True))
+    right = sum(float((a * b).sum()) for a, b in zip(v, pulled, strict=True))
+    size = sum(float((a * b).abs().sum()) for a, b in zip(pushed, w, strict=True))
+    if not abs(left - right) <= rtol * max(size, 1e-300):
+        raise AssertionError(f"{operation.name}: the adjoint is not that of the kernel: <K v, w> is {left}, <v, K' w> is {right}")

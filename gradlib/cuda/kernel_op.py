@@ -1,0 +1,183 @@
+"""A user's kernel as an operation: its value launches it or runs its host form, its rule runs the adjoint.
+
+The operation's tensors are one list at its end, those whose values the adjoint does not read before it, each a ``Joint``: so one launch
+gives all gradients, and what the adjoint does not name is not kept. Tensors are handed to rules by the names of the kernel's parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradlib.backend.array import is_array
+from gradlib.backend.dtype import is_differentiable
+from gradlib.core.backward import grad as gradient
+from gradlib.core.compile import named
+from gradlib.core.declaration import Joint
+from gradlib.core.modes import enable_grad, is_grad_enabled
+from gradlib.core.op import CompiledOp
+from gradlib.core.tensor import Tensor, wrap
+from gradlib.cuda.kernel_plan import Form, Given
+from gradlib.cuda.launch import Call, launch
+
+Values = dict[str, Any]
+Rule = Callable[[Sequence[Any], Given, Values], Mapping[str, Any]]
+"""From the gradient of each output (None where nothing used it), what the call was told and what is kept by name: gradients by name.
+
+An input that is not kept is a `Like`."""
+
+
+class Like(NamedTuple):
+    """What is known of an array that was not kept."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def recorded(
+    name: str, inputs: Sequence[str], outputs: Sequence[str], kept: set[str], run: Callable[..., Any], rule: Rule,
+    jvp: Callable[..., Any] | None = None,
+) -> Callable[[Given, Values], Any]:  # fmt: skip
+    """An operation whose tensors have names.
+
+    Args:
+        name: as profiles, nodes and errors know it.
+        inputs, outputs: the names of its tensors; kept: those, of either, whose values the rule reads.
+        run: ``(xp, given, values) -> results`` on raw arrays.
+        rule: its derivative. jvp: ``(given, values, tangents) -> tangents of the outputs``, both by the inputs' names.
+    Returns: ``(given, values) -> results``, one or a tuple.
+    """
+    free = [each for each in inputs if each not in kept]
+    listed = [each for each in inputs if each in kept]
+    single = len(outputs) == 1
+    made = [f"out{i}" if not single else "out" for i in range(len(outputs))]
+    wanted = [place for place, each in zip(made, outputs, strict=True) if each in kept]
+
+    def values_of(before: Sequence[Any], tensors: Sequence[Any]) -> Values:
+        return {**dict(zip(free, before, strict=True)), **dict(zip(listed, tensors, strict=True))}
+
+    def value(xp: Any, given: Given, before: Sequence[Any], tensors: Sequence[Any]) -> Any:
+        return run(xp, given, values_of(before, tensors))
+
+    def backward(g: Any, given: Given, before: Sequence[tuple[Any, Any]], tensors: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        values = values_of([Like(tuple(shape), dtype) for shape, dtype in before], tensors)
+        values.update(zip((each for each in outputs if each in kept), results, strict=True))
+        gradients = rule([g] if single else g, given, values)
+        return [gradients.get(each) for each in (*free, *listed)]
+
+    def forward(given: Given, before: Sequence[Any], tensors: Sequence[Any], t_before: Sequence[Any], t_tensors: Sequence[Any]) -> Any:
+        return jvp(given, values_of(before, tensors), values_of(t_before, t_tensors))  # type: ignore[misc]
+
+    singles = [f"a{i}" for i in range(len(free))]
+    head = "".join(f"{each}, " for each in singles)
+    tangents = "".join(f"t_{each}, " for each in singles)
+    shaped = "".join(f"{each}_shape, {each}_dtype, " for each in singles)
+    pairs = "".join(f"({each}_shape, {each}_dtype), " for each in singles)
+    saved = "tensors" if listed else ""
+    asked = ", ".join(["g", "given", *([shaped.rstrip(", ")] if shaped else []), *([saved] if saved else []), *wanted])
+    texts = {
+        "value": f"lambda xp, given, {head}tensors: inner(xp, given, [{head}], tensors)",
+        "rule": f"lambda {asked}: inner(g, given, [{pairs}], {saved or '[]'}, [{', '.join(wanted)}])",
+        "jvp": f"lambda given, {head}tensors, {tangents}t_tensors: inner(given, [{head}], tensors, [{tangents}], t_tensors)",
+    }
+    written = {each: eval(text, {"inner": inner}) for (each, text), inner in zip(texts.items(), (value, backward, forward), strict=True)}
+    written["value"].__module__ = __name__
+    rules = {**dict.fromkeys(singles, Joint()), "tensors": written["rule"]}
+    operation = CompiledOp(
+        written["value"], "other", rules, name=f"kernel_{name}", sequence="tensors", outputs=tuple(made), complex="explicit",
+        jvp=written["jvp"] if jvp is not None else None,
+    )  # fmt: skip
+    call = named(operation.call, name)
+    return lambda given, values: call(given, *(values[each] for each in free), [values[each] for each in listed])
+
+
+def raising(message: str) -> Callable[..., Any]:
+    """The rule of what has no derivative: an error when it is asked for."""
+
+    def rule(*values: Any) -> Any:
+        raise RuntimeError(message)
+
+    return rule
+
+
+class Launched:
+    """A kernel that is launched, with a host form or without one: what an operation runs.
+
+    Args:
+        form: its declaration.
+        host: the same on the host: what takes the kernel's arguments, in order, and gives its outputs.
+    """
+
+    def __init__(self, form: Form, host: Callable[..., Any] | None) -> None:
+        self.form, self.host = form, host
+
+    def __call__(self, xp: Any, given: Given, values: Values) -> Any:
+        form = self.form
+        for name in form.inputs:
+            if not is_array(values[name]):
+                raise TypeError(f"{form.name}: {name} is a Tensor or an array, got {type(values[name]).__name__}")
+        arrays = {name: values[name] for name in form.inputs}
+        plan = form.plan(arrays, given)
+        if xp is np:
+            return self.on_host(given, arrays, plan.outputs)
+        made = {
+            name: (xp.zeros if name in form.zeroed else xp.empty)(shape, dtype)
+            for name, (shape, dtype) in zip(form.outputs, plan.outputs, strict=True)
+        }
+        ready = {name: x if x.flags.c_contiguous else xp.ascontiguousarray(x) for name, x in arrays.items()} | made
+        known = {**plan.sizes, **given.numbers}
+        args = tuple(ready[p.name] if p.pointer else known[p.name] for p in form.declared.declared)
+        launch(Call(form.source, form.kernel, plan.options, plan.grid, plan.block, args, plan.shared))
+        results = tuple(made.values())
+        return results[0] if len(results) == 1 else results
+
+    def on_host(self, given: Given, arrays: Values, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Any:
+        """The host form's results, as the kernel's declaration has them."""
+        form = self.form
+        if self.host is None:
+            raise RuntimeError(
+                f"{form.name} has no host form, so it runs on a GPU only, got tensors on the CPU. Move them with .cuda(), or give host=, "
+                "the same in NumPy's or gradlib's functions."
+            )
+        made = self.host(*({**arrays, **given.numbers}[name] for name in form.arguments))
+        results = made if isinstance(made, tuple) else (made,)
+        if len(results) != len(outputs):
+            raise TypeError(f"{form.name}: the host form gives {len(outputs)} results ({', '.join(form.outputs)}), got {len(results)}")
+        checked = []
+        for name, result, (shape, dtype) in zip(form.outputs, results, outputs, strict=True):
+            array = np.asarray(result)
+            if array.shape != tuple(shape) or array.dtype != dtype:
+                wanted, got = f"{dtype} of shape {tuple(shape)}", f"{array.dtype} of shape {array.shape}"
+                raise TypeError(f"{form.name}: the host form gives {wanted} for {name}, got {got}")
+            checked.append(array)
+        return checked[0] if len(checked) == 1 else tuple(checked)
+
+
+def host_gradients(launched: Launched, given: Given, values: Values, gradients: Sequence[Any], constant: frozenset[str]) -> Values:
+    """The gradients of a host form that is written with NumPy's or gradlib's functions, by recording it, on raw arrays."""
+    form = launched.form
+    moved = [name for name, x in values.items() if name not in constant and is_differentiable(x.dtype)]
+    with enable_grad():
+        leaves = {name: wrap(x).want_grad() if name in moved else wrap(x) for name, x in values.items()}
+        made = launched.host(*({**leaves, **given.numbers}[name] for name in form.arguments))  # type: ignore[misc]
+        results = made if isinstance(made, tuple) else (made,)
+    if not all(isinstance(each, Tensor) for each in results):
+        raise RuntimeError(
+            f"{form.name}: the host form cannot be differentiated, as of Tensors it gives {type(results[0]).__name__}. Write it with "
+            "gradlib's functions, or give host_adjoint="
+        )
+    pairs = [(y, wrap(g)) for y, g in zip(results, gradients, strict=True) if y.requires_grad and g is not None]
+    if not pairs or not moved:
+        return {}
+    found = gradient([y for y, _ in pairs], [leaves[n] for n in moved], [g for _, g in pairs], allow_unused=True, materialize_grads=True)
+    return dict(zip(moved, (each._array for each in found), strict=True))
+
+
+def refuse_constants(name: str, constant: frozenset[str], values: Values) -> None:
+    """Raises: ValueError for a constant that requires a gradient."""
+    for each in constant:
+        if isinstance(values.get(each), Tensor) and values[each].requires_grad and is_grad_enabled():
+            advice = "detach it, or let the adjoint give its gradient"
+            raise ValueError(f"{name}: {each} is a constant, got a Tensor that requires grad; {advice}")

@@ -1,0 +1,203 @@
+"""What a user declares of a kernel, and what it says of one call: sizes, types, outputs, launch shape; all asked before a launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gradlib.cuda.shapes import Formula, Shape, Sizes
+from gradlib.cuda.signature import Declaration, Options, ctype_of, declaration, dtype_of, parameters
+from gradlib.cuda.source import Source
+
+Amount = int | str | tuple[int | str, ...]
+"""A number of blocks, threads or bytes, or a formula of sizes for it; or up to three of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a call is told beside its tensors.
+
+    Attributes:
+        numbers: the caller's numbers, by name.
+        sizes, types: sizes and types of the template that are known already; outputs: the shapes and dtypes of outputs that are.
+    """
+
+    numbers: Mapping[str, Any]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, tuple[tuple[int, ...], Any]] = field(default_factory=dict)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from others."""
+        return tuple(tuple(each.items()) for each in (self.numbers, self.sizes, self.types, self.outputs))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One call as the arrays' shapes and dtypes decide it.
+
+    Attributes:
+        sizes, types: what the names of sizes and of the template's types stand for.
+        outputs: shape and dtype of each output, in the kernel's order.
+        options: what the template is made for.
+        grid, block, shared: the launch.
+    """
+
+    sizes: Sizes
+    types: dict[str, str]
+    outputs: list[tuple[tuple[int, ...], np.dtype[Any]]]
+    options: Options
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: int
+
+
+@dataclass
+class Form:
+    """A kernel's declaration and how it is launched.
+
+    Attributes:
+        source, kernel: where it stands and what it is called there; name: what it is called in errors and profiles.
+        shapes: of arrays by name, as far as they are said.
+        threads, grid, block, shared: as the user gives them; grid goes before threads.
+        zeroed: outputs that are cleared before the launch; zeroed_later: those of the adjoint.
+        known: names of sizes that come from elsewhere.
+    """
+
+    source: Source
+    kernel: str
+    name: str
+    shapes: Mapping[str, Shape]
+    threads: Amount | None
+    grid: Amount | None
+    block: Amount
+    shared: Amount
+    zeroed: frozenset[str]
+    zeroed_later: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
+    declared: Declaration = field(init=False)
+
+    def __post_init__(self) -> None:
+        declared = self.declared = declaration(self.source, self.kernel)
+        pointers = [p for p in declared.declared if p.pointer]
+        self.inputs = tuple(p.name for p in pointers if not p.written)
+        self.outputs = tuple(p.name for p in pointers if p.written)
+        read = {name: self.shapes[name].names for name in self.inputs if name in self.shapes}
+        sizes = set(self.known).union(*read.values())
+        self.numbers = tuple(p.name for p in declared.declared if not p.pointer and p.name not in sizes)
+        self.arguments = tuple(p.name for p in declared.declared if p.name in self.inputs or p.name in self.numbers)
+        self._kinds = {p.name: p for p in declared.declared}
+        self._generic = {name for kind, name in declared.template if kind == "typename"}
+        self._plans: dict[Any, Plan] = {}
+        self._launch = {what: _formulas(getattr(self, what)) for what in ("threads", "grid", "block", "shared")}
+        self._check(sizes)
+
+    def _check(self, sizes: set[str]) -> None:
+        name = self.name
+        if not self.outputs:
+            raise ValueError(f"{name}: the kernel writes nothing: a pointer that is not const is an output")
+        if unknown := set(self.shapes) - set(self._kinds):
+            raise ValueError(f"{name}: shapes names {sorted(unknown)}, but the kernel's parameters are {', '.join(self._kinds)}")
+        if unknown := set(self.zeroed) - set(self.outputs):
+            raise ValueError(f"{name}: zeroed names {sorted(unknown)}, but the kernel's outputs are {', '.join(self.outputs)}")
+        known = sizes | set(self.numbers)
+        for what, formulas in self._launch.items():
+            for formula in formulas:
+                if unknown := formula.names - known:
+                    raise ValueError(f"{name}: {what} names {sorted(unknown)}, which no shape of an input has; there are {sorted(known)}")
+        for output in self.outputs:
+            if output in self.shapes and (unknown := self.shapes[output].names - known):
+                raise ValueError(f"{name}: the shape of {output} names {sorted(unknown)}; there are {sorted(known)}")
+        for kind, each in self.declared.template:
+            if kind != "typename" and each not in known and not self._fixed():
+                raise ValueError(
+                    f"{name}: the template's {each} is a {kind}, so it is one of the sizes in shapes; there are {sorted(known) or 'none'}"
+                )
+        if self._generic and not self._fixed():
+            bound = {self._kinds[i].ctype for i in self.inputs}
+            if unknown := self._generic - bound:
+                raise ValueError(f"{name}: nothing tells the template's {sorted(unknown)}: no input is an array of it")
+        fixed = dict(self._fixed()) | {each: "float" if kind == "typename" else "1" for kind, each in self.declared.template}
+        parameters(self.source, self.kernel, tuple(fixed.items()))  # every other type is known
+
+    def _fixed(self) -> Options:
+        """What a kernel that was asked for as ``name<float, 7>`` says of its template."""
+        given = self.kernel.partition("<")[2].rstrip("> ")
+        return tuple((name, value.strip()) for (_, name), value in zip(self.declared.template, given.split(","), strict=False) if value)
+
+    def plan(self, arrays: Mapping[str, Any], given: Given) -> Plan:
+        """The plan of a call; kept for the shapes and dtypes that it was made for.
+
+        Raises:
+            TypeError, ValueError: what an argument must be, and what was received.
+        """
+        key = (tuple((a.shape, a.dtype) for a in arrays.values()), given.key)
+        made = self._plans.get(key)
+        if made is None:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            made = self._plans[key] = self._planned(arrays, given)
+        return made
+
+    def _planned(self, arrays: Mapping[str, Any], given: Given) -> Plan:
+        sizes, types = dict(given.sizes), dict(self._fixed()) | dict(given.types)
+        for name in self.inputs:
+            self._bind_type(name, arrays[name], types)
+            if name in self.shapes:
+                self.shapes[name].read(f"{self.name}: {name}", tuple(arrays[name].shape), sizes)
+        known = {**sizes, **given.numbers}
+        outputs = [self._output(name, arrays, given, types, known) for name in self.outputs]
+        options = [(name, types[name] if kind == "typename" else str(known[name])) for kind, name in self.declared.template]
+        if self._fixed():
+            options = list(self._fixed())
+        block = self._amounts("block", known)
+        threads = self._amounts("threads", known) or (math.prod(outputs[0][0]),)
+        grid = self._amounts("grid", known) or tuple(-(-n // per) for n, per in zip(threads, (*block, 1, 1), strict=False))
+        return Plan(sizes, types, outputs, tuple(options), grid, block, (self._amounts("shared", known) or (0,))[0])
+
+    def _bind_type(self, name: str, array: Any, types: dict[str, str]) -> None:
+        ctype = self._kinds[name].ctype
+        if ctype in self._generic and ctype not in types:
+            found = ctype_of(array.dtype)
+            if found is None:
+                raise TypeError(f"{self.name}: {name} has dtype {array.dtype}, for which C has no type")
+            types[ctype] = found
+        wanted = dtype_of(types.get(ctype, ctype))
+        if array.dtype != wanted:
+            says = f"{ctype} is {wanted} here" if ctype in self._generic else f"declared {ctype}"
+            raise TypeError(
+                f"{self.name}: {name} has dtype {wanted} ({says}), got {array.dtype} of shape {tuple(array.shape)}; convert it with .to()"
+            )
+
+    def _output(
+        self, name: str, arrays: Mapping[str, Any], given: Given, types: Mapping[str, str], known: Mapping[str, Any]
+    ) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        if name in given.outputs:
+            return given.outputs[name]
+        ctype = self._kinds[name].ctype
+        if name in self.shapes:
+            shape = self.shapes[name].made(dict(known))
+        elif self.inputs:
+            shape = tuple(arrays[self.inputs[0]].shape)
+        else:
+            raise ValueError(f"{self.name}: nothing tells the shape of {name}; give it in shapes")
+        return shape, dtype_of(types.get(ctype, ctype))
+
+    def _amounts(self, what: str, known: Mapping[str, Any]) -> tuple[int, ...]:
+        return tuple(formula(known) for formula in self._launch[what])
+
+
+_KEPT = 256  # plans of a kernel
+
+
+def _formulas(amount: Amount | None) -> tuple[Formula, ...]:
+    if amount is None:
+        return ()
+    parts: Iterable[Any] = amount if isinstance(amount, tuple) else (amount,)
+    return tuple(Formula(str(part)) for part in parts)

@@ -1,0 +1,97 @@
+"""Shapes by the names of their sizes: ``"*B, H, D"`` read from arrays, and ``"*B, H - 1, D"`` made of what was read."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+_NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Constant, ast.Name, ast.Load, ast.Call)
+_FUNCTIONS = {"min": min, "max": max, "cdiv": lambda a, b: -(-a // b)}
+
+Sizes = dict[str, int]
+"""Sizes by name. What a starred name stands for is there twice: the number of elements by its name, each size by ``*NAME:i``."""
+
+
+class Formula:
+    """A whole number as a formula of sizes: names, numbers, ``+ - * // %``, ``min``, ``max`` and ``cdiv``, which rounds up.
+
+    Raises:
+        ValueError: anything else.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip()
+        try:
+            tree = ast.parse(self.text, mode="eval")
+        except SyntaxError:
+            raise ValueError(f"{self.text!r} is no formula of sizes, such as 'B * H' or 'cdiv(n, 4)'") from None
+        for node in ast.walk(tree):
+            if not isinstance(node, _NODES) or (isinstance(node, ast.Constant) and type(node.value) is not int):
+                raise ValueError(f"{self.text!r} is no formula of sizes, such as 'B * H' or 'cdiv(n, 4)'")
+        self.names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(_FUNCTIONS)
+        self._code = compile(tree, f"<{self.text}>", "eval")
+
+    def __call__(self, known: Mapping[str, Any]) -> int:
+        return int(eval(self._code, {"__builtins__": {}, **_FUNCTIONS}, dict(known)))
+
+
+class Shape:
+    """The shape of an array: sizes apart by commas, of which one may be starred and stand for any number of dimensions.
+
+    Raises:
+        ValueError: two starred names, or what is no formula.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.parts = [part.strip() for part in text.split(",") if part.strip()]
+        starred = [i for i, part in enumerate(self.parts) if part.startswith("*")]
+        if len(starred) > 1 or any(not self.parts[i][1:].isidentifier() for i in starred):
+            raise ValueError(f"{text!r} is no shape; one of its sizes may be starred, such as '*B' in '*B, H, D'")
+        self.star = starred[0] if starred else None
+        self.formulas = [None if i == self.star else Formula(part) for i, part in enumerate(self.parts)]
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The names of sizes in it."""
+        return {part[1:] for part in self.parts if part.startswith("*")}.union(*(f.names for f in self.formulas if f is not None))
+
+    def read(self, where: str, shape: tuple[int, ...], known: Sizes) -> None:
+        """Add what an array's shape says of sizes.
+
+        Raises:
+            ValueError: it does not fit; the text begins with ``where``.
+        """
+        extra = len(shape) - len(self.parts) + 1
+        if (self.star is None and extra != 1) or extra < 0:
+            raise ValueError(f"{where} has shape ({self.text}), got {shape}")
+        sizes: list[Any] = list(shape)
+        if self.star is not None:
+            inner = tuple(sizes[self.star : self.star + extra])
+            sizes[self.star : self.star + extra] = [inner]
+        for part, formula, size in zip(self.parts, self.formulas, sizes, strict=True):
+            if formula is None:
+                self._agree(where, shape, known, part[1:], math.prod(size))
+                self._agree(where, shape, known, part, len(size))
+                for i, each in enumerate(size):
+                    self._agree(where, shape, known, f"{part}:{i}", each)
+            elif formula.text.isidentifier():
+                self._agree(where, shape, known, formula.text, size)
+            elif formula.names <= set(known) and formula(known) != size:
+                raise ValueError(f"{where} has shape ({self.text}), got {shape}, where {formula.text} is {formula(known)}")
+
+    def _agree(self, where: str, shape: tuple[int, ...], known: Sizes, name: str, size: int) -> None:
+        if known.setdefault(name, size) != size:
+            what = re.sub(r"^(\*\w+)(?::(\d+))?$", lambda m: f"size {m[2]} of {m[1]}" if m[2] else f"the rank of {m[1]}", name)
+            raise ValueError(f"{where} has shape ({self.text}), got {shape}, but {what} is {known[name]} in what came before")
+
+    def made(self, known: Sizes) -> tuple[int, ...]:
+        """The shape that these sizes give."""
+        sizes: list[int] = []
+        for part, formula in zip(self.parts, self.formulas, strict=True):
+            sizes += [known[f"{part}:{i}"] for i in range(known[part])] if formula is None else [formula(known)]
+        return tuple(sizes)

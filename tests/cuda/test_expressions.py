@@ -1,0 +1,159 @@
+"""``gradlib.cuda.elementwise`` and ``reduction``: C expressions as differentiable operations, on the host form and on the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.autograd import gradcheck, gradgradcheck
+from gradlib.cuda import CompileError, elementwise, reduction
+
+HOST = {"host": lambda x, y: x * gradlib.sin(y)}
+BY_EXPRESSION = {"x": "sin(y)", "y": "x * cos(y)"}
+BY_FUNCTION = {"x": lambda y: gradlib.sin(y), "y": lambda x, y: x * gradlib.cos(y)}
+BY_BOTH = {"x": ("sin(y)", np.sin), "y": ("x * cos(y)", lambda x, y: x * np.cos(y))}
+
+
+def wave(derivative=BY_EXPRESSION, **change):
+    return elementwise("T x, T y", "T z", "z = x * sin(y)", "wave", derivative=derivative, **HOST | change)
+
+
+def length(**change):
+    host = lambda x, dim, keepdim: gradlib.sqrt(gradlib.sum(x * x, dim, keepdim))  # noqa: E731
+    given = {"derivative": {"x": "x / y"}, "host": host}
+    return reduction("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "length", **given | change)
+
+
+@pytest.mark.parametrize("derivative", [BY_EXPRESSION, BY_FUNCTION, BY_BOTH], ids=["expression", "function", "both"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_broadcast_and_gradients_are_those_of_the_formula(device, derivative, dtype):
+    x = gradlib.tensor([[1.0, 2.0, -1.0]], dtype=dtype, requires_grad=True)
+    y = gradlib.tensor([[0.5], [3.0]], dtype=dtype, requires_grad=True)
+    made, want = wave(derivative)(x, y), x * gradlib.sin(y)
+    assert (made.dtype, made.shape, made.device.type) == (x.dtype, want.shape, device)
+    g = gradlib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], dtype=dtype)
+    pairs = [gradlib.autograd.grad(each, (x, y), g) for each in (made, want)]
+    for a, b in [(made, want), *zip(*pairs, strict=True)]:
+        np.testing.assert_allclose(a.detach().cpu().numpy(), b.detach().cpu().numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("derivative", [BY_EXPRESSION, BY_FUNCTION, BY_BOTH], ids=["expression", "function", "both"])
+def test_numbers_stand_in_for_tensors_and_dtypes_meet(device, derivative):
+    x = gradlib.tensor([1.0, 2.0], requires_grad=True)
+    made = wave(derivative)(x, 0.5)
+    np.testing.assert_allclose(made.detach().cpu().numpy(), np.array([1, 2], np.float32) * np.sin(np.float32(0.5)), rtol=1e-6)
+    made.sum().backward()
+    np.testing.assert_allclose(x.grad.cpu().numpy(), np.full(2, np.sin(0.5)), rtol=1e-6)
+    assert wave(derivative)(x, gradlib.ones(2, dtype=gradlib.float64)).dtype == gradlib.float64
+
+
+@pytest.mark.parametrize("derivative", [BY_EXPRESSION, BY_FUNCTION, BY_BOTH], ids=["expression", "function", "both"])
+def test_forward_mode_and_vmap_follow_from_the_derivative(device, derivative, rng):
+    x, t = (gradlib.tensor(rng.standard_normal((2, 3))) for _ in range(2))
+    y = gradlib.tensor(rng.standard_normal(3))
+    _, moved = gradlib.func.jvp(lambda v: wave(derivative)(v, y), (x,), (t,))
+    np.testing.assert_allclose(moved.cpu().numpy(), (t * gradlib.sin(y)).cpu().numpy())
+    rows = gradlib.func.vmap(lambda row: wave(derivative)(row, y))(x)
+    assert gradlib.equal(rows, wave()(x, y))
+
+
+def test_functions_give_second_derivatives_and_expressions_an_error(device):
+    x, y = (gradlib.tensor(v, dtype=gradlib.float64, requires_grad=True) for v in ([0.5, 2.0], [1.0, -1.0]))
+    assert gradgradcheck(wave(BY_FUNCTION), (x, y))
+    for derivative in (BY_EXPRESSION, BY_BOTH):
+        (first,) = gradlib.autograd.grad(wave(derivative)(x, y).sum(), x, create_graph=True)
+        with pytest.raises(RuntimeError, match="trying to differentiate wave twice, but its derivative by x is a C expression"):
+            first.sum().backward()
+
+
+def test_the_result_may_stand_in_the_derivative(device):
+    x = gradlib.tensor([0.5, -1.0], dtype=gradlib.float64, requires_grad=True)
+    for derivative in ("1 - y * y", ("1 - y * y", lambda y: 1 - y * y), lambda y: 1 - y * y):
+        squash = elementwise("double x", "double y", "y = tanh(x)", "squash", derivative={"x": derivative}, host=gradlib.tanh)
+        assert gradcheck(squash, (x,))
+
+
+def test_a_function_may_stand_in_front():
+    twice = elementwise("T x", "T y", "y = twice(x)", "f", preamble="template <class T> __device__ T twice(T x) { return x + x; }")
+    assert twice(gradlib.ones(2, device="cuda")).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("dim", [None, 0, -1, (0, 2)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_a_reduction_is_differentiable_over_any_dimensions(device, dim, keepdim, rng):
+    x = gradlib.tensor(rng.standard_normal((2, 3, 4)), requires_grad=True)
+    made, want = length()(x, dim=dim, keepdim=keepdim), gradlib.sqrt(gradlib.sum(x * x, dim, keepdim))
+    assert made.shape == want.shape
+    np.testing.assert_allclose(made.detach().cpu().numpy(), want.detach().cpu().numpy())
+    assert gradcheck(lambda v: length()(v, dim=dim, keepdim=keepdim), (x,))
+    both = length(derivative={"x": lambda x, y: x / y})
+    assert gradcheck(lambda v: both(v, dim=dim, keepdim=keepdim), (x,))
+    with_numpy = length(derivative={"x": ("x / y", lambda x, y: x / y)})
+    assert gradcheck(lambda v: with_numpy(v, dim=dim, keepdim=keepdim), (x,))
+
+
+@pytest.mark.cuda
+def test_check_proves_them(rng):
+    x = gradlib.tensor(rng.standard_normal((2, 3)))
+    assert wave().check(x, x) == ("values", "gradients", "gradcheck", "adjoint")
+    assert wave(BY_FUNCTION).check(x, x) == ("values", "gradients", "gradcheck", "gradgradcheck", "adjoint")
+    assert length().check(x) == ("values", "gradients", "gradcheck")
+    with pytest.raises(AssertionError, match="differ in the gradient by y"):
+        wave(BY_EXPRESSION | {"y": "cos(y)"}).check(x, x)
+    with pytest.raises(AssertionError, match="gradcheck: Jacobian mismatch"):
+        wave(BY_FUNCTION | {"y": lambda y: gradlib.cos(y)}, host=None).check(x.cuda(), x.cuda())
+
+
+@pytest.mark.cuda
+def test_errors_in_an_expression_show_the_users_line():
+    wrong = elementwise("T x", "T y", "y = undefined_value * x", "wrong")
+    number = next(i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if '"y = undefined_value * x"' in line)
+    with pytest.raises(CompileError, match=rf"^wrong does not compile:\n  {__file__}:{number}: y = undefined_value \* x\n"):
+        wrong(gradlib.ones(1, device="cuda"))
+    slope = elementwise("T x", "T y", "y = x", "wrong", derivative={"x": "undefined_slope"})
+    with pytest.raises(CompileError, match="undefined_slope"):
+        slope(gradlib.ones(1, device="cuda", requires_grad=True)).sum().backward()
+
+
+def test_what_does_not_go_together_is_refused(device):
+    x = gradlib.ones(2)
+    for run, kind, text in (
+        (lambda: elementwise("blob x", "T y", "y = x"), ValueError, "'blob x' is no parameter"),
+        (lambda: elementwise("T x", "T y, T z", "y = z = x"), ValueError, "has one result, got 'T y, T z'"),
+        (lambda: reduction("T x", "T y, T z", "x", "a + b", "y = a", "0"), ValueError, "has one result"),
+        (lambda: wave({"q": "1"}), ValueError, r"derivative names \['q'\]; its inputs are x, y"),
+        (lambda: wave({"x": lambda q: q}), ValueError, r"derivative by x asks for \['q'\]; there are x, y, z"),
+        (lambda: wave()(x), TypeError, "missing a required argument: 'y'"),
+        (
+            lambda: elementwise("float x", "float y", "y = x", "single", host=lambda x: x)(x.double()),
+            TypeError,
+            "single: x has dtype float32, got float64",
+        ),
+    ):
+        with pytest.raises(kind, match=text):
+            run()
+    y = wave(None)(x.requires_grad_(), x)
+    with pytest.raises(RuntimeError, match="wave has no derivative by x"):
+        y.sum().backward()
+
+
+def test_without_a_host_form_it_runs_on_a_gpu_only():
+    with pytest.raises(RuntimeError, match="wave has no host form, so it runs on a GPU only"):
+        wave(host=None)(gradlib.ones(1), 1.0)
+    with pytest.raises(RuntimeError, match="length has no host form"):
+        length(host=None)(gradlib.ones(1))
+    bare = wave(host=lambda x, y: np.asarray(x) * np.sin(np.asarray(y)) if isinstance(x, np.ndarray) else np.zeros(1))
+    made = bare(gradlib.ones(1, requires_grad=True), 1.0)
+    with pytest.raises(RuntimeError, match="the host form cannot be differentiated"):
+        made.sum().backward()
+
+
+@pytest.mark.cuda
+def test_a_profile_shows_the_operation():
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    with gradlib.autograd.profiler.profile() as seen:
+        wave()(x, 1.0).sum().backward()
+    assert {"wave", "wave_by_x", "WaveBackward0"} <= {event.name for event in seen.function_events}

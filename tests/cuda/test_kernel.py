@@ -1,0 +1,541 @@
+"""``gradlib.cuda.kernel``: CUDA source as a differentiable operation, on the host form and on the device."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.autograd import gradcheck, gradgradcheck
+from gradlib.cuda import CompileError, kernel, kernel_op, launch as launching, nvrtc, user_kernel
+from gradlib.cuda.signature import declaration
+from gradlib.cuda.source import headers_digest
+from tests.cuda.test_compile import ARCHITECTURES
+from tests.device import cupy, two_devices
+
+SOFTPLUS = r"""
+template <typename T> __global__ void softplus(const T* x, T* y, T beta, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = log1p(exp(beta * x[i])) / beta;
+}
+template <typename T> __global__ void softplus_adjoint(const T* x, const T* grad_y, T* grad_x, T beta, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) grad_x[i] = grad_y[i] / (1 + exp(-beta * x[i]));
+}
+"""
+
+
+def softplus_host(x, beta):
+    return gradlib.log1p(gradlib.exp(x * beta)) / beta
+
+
+def softplus(**change):
+    return kernel(SOFTPLUS, "softplus", **{"shapes": {"x": "*n"}, "adjoint": "softplus_adjoint", "host": softplus_host, **change})
+
+
+ROTATE = r"""
+template <typename T> __global__ void rotate(const T* x, const T* angle, T* u, T* v, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    T c = cos(angle[i]), s = sin(angle[i]);
+    u[i] = c * x[2 * i] - s * x[2 * i + 1];
+    v[i] = s * x[2 * i] + c * x[2 * i + 1];
+}
+template <typename T> __global__ void rotate_adjoint(
+    const T* grad_v, const T* grad_u, const T* angle, const T* u, const T* v, T* grad_angle, T* grad_x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    T c = cos(angle[i]), s = sin(angle[i]);
+    grad_x[2 * i] = c * grad_u[i] + s * grad_v[i];
+    grad_x[2 * i + 1] = c * grad_v[i] - s * grad_u[i];
+    grad_angle[i] = grad_v[i] * u[i] - grad_u[i] * v[i];
+}
+"""
+
+
+def rotate_host(x, angle):
+    c, s = gradlib.cos(angle), gradlib.sin(angle)
+    return c * x[..., 0] - s * x[..., 1], s * x[..., 0] + c * x[..., 1]
+
+
+def rotate(**change):
+    shapes = {"x": "*n, 2", "angle": "*n", "u": "*n", "v": "*n"}
+    return kernel(ROTATE, "rotate", **{"shapes": shapes, "adjoint": "rotate_adjoint", "host": rotate_host, **change})
+
+
+SUMS = r"""
+extern "C" __global__ void gather(const double* table, const long long* index, double* rows, int N, int D) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < N * D) rows[i] = table[index[i / D] * D + i % D];
+}
+extern "C" __global__ void gather_adjoint(const double* grad_rows, const long long* index, double* grad_table, int N, int D) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < N * D) atomicAdd(&grad_table[index[i / D] * D + i % D], grad_rows[i]);
+}
+"""
+
+
+def gather(**change):
+    shapes = {"table": "S, D", "index": "N", "rows": "N, D"}
+    host = lambda table, index: table[index]  # noqa: E731
+    given = {"shapes": shapes, "adjoint": "gather_adjoint", "linear": True, "zeroed": ["grad_table"], "threads": "N * D", "host": host}
+    return kernel(SUMS, "gather", **given | change)
+
+
+def launches(monkeypatch):
+    """The names of the kernels that are launched from now on."""
+    seen = []
+    launch = launching.launch
+    monkeypatch.setattr(kernel_op, "launch", lambda call: seen.append(call.kernel) or launch(call))
+    return seen
+
+
+# ---- values and gradients ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0,), (3, 0)])
+def test_value_and_gradient_are_those_of_the_formula(device, dtype, shape):
+    x = gradlib.linspace(-2, 2, math.prod(shape), dtype=dtype).reshape(shape).requires_grad_()
+    y = softplus()(x, 2.0)
+    y.backward(gradlib.full(shape, 3.0, dtype=dtype))
+    assert (y.dtype, y.shape, y.device.type) == (x.dtype, x.shape, device)
+    np.testing.assert_allclose(y.detach().cpu().numpy(), np.log1p(np.exp(2 * x.detach().cpu().numpy())) / 2, rtol=1e-5)
+    np.testing.assert_allclose(x.grad.cpu().numpy(), 3 / (1 + np.exp(-2 * x.detach().cpu().numpy())), rtol=1e-5)
+
+
+def test_arrays_in_another_order_are_read_as_they_look(device):
+    x = gradlib.arange(6, dtype=gradlib.float64).reshape(2, 3).t().requires_grad_()
+    y = softplus()(x, beta=1.0)
+    np.testing.assert_allclose(y.detach().cpu().numpy(), np.log1p(np.exp(x.detach().cpu().numpy())))
+    y[:, 0].sum().backward()
+    assert (x.grad[:, 1] == 0).all()
+
+
+def test_raw_arrays_give_raw_arrays(device):
+    array = gradlib.ones(3).detach()._array
+    assert type(softplus()(array, 1.0)) is type(array)
+
+
+def test_one_launch_gives_the_gradients_of_all_inputs_and_unused_results_count_as_zero(device, monkeypatch, rng):
+    seen = launches(monkeypatch)
+    x, angle = (gradlib.tensor(rng.standard_normal(s), requires_grad=True) for s in ((3, 2), (3,)))
+    u, _ = rotate()(x, angle)
+    u.sum().backward()
+    assert seen == (["rotate", "rotate_adjoint"] if device == "cuda" else [])
+    c, s = np.cos(angle.detach().cpu().numpy()), np.sin(angle.detach().cpu().numpy())
+    np.testing.assert_allclose(x.grad.cpu().numpy(), np.stack([c, -s], 1))
+    first, second = x.detach().cpu().numpy().T
+    np.testing.assert_allclose(angle.grad.cpu().numpy(), -s * first - c * second)
+    assert gradcheck(rotate(), (x, angle))
+
+
+def test_a_kernel_may_add_into_cleared_results(device, rng):
+    table = gradlib.tensor(rng.standard_normal((4, 3)), requires_grad=True)
+    index = gradlib.tensor([0, 2, 2, 1, 0])
+    rows = gather()(table, index)
+    assert gradlib.equal(rows, table[index])
+    rows.backward(gradlib.ones(5, 3, dtype=gradlib.float64))
+    assert table.grad[:, 0].tolist() == [2, 1, 2, 0]
+    assert gradgradcheck(gather(), (table, index))
+
+
+def test_a_number_of_the_template_is_a_size(device):
+    source = r"""template <typename T, int D> __global__ void norm(const T* x, T* y, int B) {
+        int b = blockIdx.x * blockDim.x + threadIdx.x;
+        T sum = 0;
+        for (int d = 0; b < B && d < D; d++) sum += x[b * D + d] * x[b * D + d];
+        if (b < B) y[b] = sum;
+    }"""
+    forms = {"host": lambda x: (x * x).sum(-1), "adjoint": lambda grad_y, x: 2 * x * grad_y[..., None]}
+    norm = kernel(source, shapes={"x": "*B, D", "y": "*B"}, **forms)
+    x = gradlib.arange(24, dtype=gradlib.float64).reshape(2, 3, 4).requires_grad_()
+    assert gradlib.equal(norm(x), (x * x).sum(-1))
+    assert gradcheck(norm, (x,))
+    assert gradgradcheck(norm, (x,))
+    assert norm.name == "norm"
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(
+    ("given", "grid", "block"),
+    [
+        ({}, (1,), (256,)),
+        ({"threads": "cdiv(n, 2)", "block": 32}, (2,), (32,)),
+        ({"grid": "cdiv(n, 20)", "block": 20}, (5,), (20,)),
+        ({"threads": ("n", 3), "block": (8, 2)}, (13, 2), (8, 2)),
+        ({"grid": (1, 1), "block": (8, "2")}, (1, 1), (8, 2)),
+    ],
+)
+def test_the_launch_is_as_declared(monkeypatch, given, grid, block):
+    seen = []
+    monkeypatch.setattr(kernel_op, "launch", seen.append)
+    softplus(**given, shared="4 * n")(gradlib.ones(100, device="cuda"), 1.0)
+    assert (seen[0].grid, seen[0].block, seen[0].shared, seen[0].options) == (grid, block, 400, (("T", "float"),))
+
+
+# ---- what is kept, and higher derivatives -------------------------------------------------------------------------------------------
+
+
+def test_only_what_the_adjoint_names_is_kept(device):
+    x, angle = gradlib.ones(3, 2, requires_grad=True), gradlib.ones(3, requires_grad=True)
+    scaled, turned = x * 1, angle * 1
+    u, _ = rotate(host=rotate_host if device == "cpu" else None)(scaled, turned)
+    if device == "cuda":  # on the host all is kept, as the host form is recorded again
+        scaled.mul_(2)
+        u.sum().backward(retain_graph=True)
+    turned.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        u.sum().backward()
+
+
+def test_a_second_derivative_through_a_bare_adjoint_is_an_error(device):
+    x = gradlib.ones(3, requires_grad=True)
+    (first,) = gradlib.autograd.grad(softplus()(x, 1.0).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"differentiate softplus twice, .* but its derivative is the kernel 'softplus_adjoint'"):
+        first.sum().backward()
+
+
+def test_no_adjoint_is_an_error_in_backward_only(device):
+    x = gradlib.ones(3, requires_grad=True)
+    y = softplus(adjoint=None)(x, 1.0)
+    with pytest.raises(RuntimeError, match="softplus has no derivative: give adjoint="):
+        y.sum().backward()
+
+
+def test_an_adjoint_that_is_an_operation_gives_second_derivatives(device):
+    x = gradlib.tensor([-1.0, 0.5, 2.0], dtype=gradlib.float64, requires_grad=True)
+    written = softplus(adjoint=lambda grad_y, x, beta: grad_y * gradlib.sigmoid(x * beta))
+    launched = softplus(
+        adjoint=kernel(
+            SOFTPLUS,
+            "softplus_adjoint",
+            shapes={"x": "*n", "grad_y": "*n"},
+            host=lambda x, grad_y, beta: grad_y * gradlib.sigmoid(x * beta),
+            adjoint=lambda grad_grad_x, x, grad_y, beta: (
+                grad_grad_x * grad_y * beta * gradlib.sigmoid(x * beta) * gradlib.sigmoid(-x * beta),
+                grad_grad_x * gradlib.sigmoid(x * beta),
+            ),
+        )
+    )
+    for each in (written, launched):
+        assert gradcheck(each, (x, 2.0))
+        assert gradgradcheck(each, (x, 2.0))
+        assert each.differentiable == 2
+
+
+def test_a_linear_kernel_is_the_derivative_of_its_adjoint(device, rng):
+    table, t_table = (gradlib.tensor(rng.standard_normal((4, 3))) for _ in range(2))
+    index = gradlib.tensor([0, 2, 2])
+    made, moved = gradlib.func.jvp(lambda x: gather()(x, index), (table,), (t_table,))
+    assert gradlib.equal(made, table[index])
+    assert gradlib.equal(moved, t_table[index])
+    with pytest.raises(ValueError, match="softplus_adjoint reads x, so softplus is not linear"):
+        softplus(linear=True)
+
+
+def test_forward_mode_takes_the_jvp(device):
+    x, t = gradlib.tensor([0.5, -1.0]), gradlib.tensor([2.0, 3.0])
+    known = softplus(jvp=lambda x, t_x, beta: t_x * gradlib.sigmoid(x * beta))
+    _, moved = gradlib.func.jvp(lambda v: known(v, 2.0), (x,), (t,))
+    np.testing.assert_allclose(moved.cpu().numpy(), (t * gradlib.sigmoid(2 * x)).cpu().numpy(), rtol=1e-6)
+    with pytest.raises(RuntimeError, match=r"in forward mode, but .* for forward mode jvp="):
+        gradlib.func.jvp(lambda v: softplus()(v, 2.0), (x,), (t,))
+
+
+def test_vmap_runs_row_by_row_and_says_so(device):
+    x = gradlib.arange(6.0).reshape(2, 3)
+    with pytest.warns(UserWarning, match="kernel_softplus"):
+        made = gradlib.func.vmap(lambda row: softplus()(row, 1.0))(x)
+    assert gradlib.equal(made, softplus()(x, 1.0))
+
+
+# ---- what is refused before a launch -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "kind", "text"),
+    [
+        (lambda x: rotate()(x, x[:, 0].double()), TypeError, r"angle has dtype float32 \(T is float32 here\), got float64"),
+        (lambda x: gather()(x, x[:, 0].long()), TypeError, r"table has dtype float64 \(declared double\), got float32 of shape \(3, 2\)"),
+        (lambda x: rotate()(x, x[:2, 0]), ValueError, r"angle has shape \(\*n\), got \(2,\), but n is 3"),
+        (lambda x: rotate()(x.t(), x[:, 0]), ValueError, r"x has shape \(\*n, 2\), got \(2, 3\), where 2 is 2"),
+        (lambda x: rotate()(x[0, 0], x[:, 0]), ValueError, r"x has shape \(\*n, 2\), got \(\)"),
+        (lambda x: softplus()(x, gradlib.tensor(1.0)), TypeError, "beta is a number, got Tensor"),
+        (lambda x: softplus()(x, "1"), TypeError, "beta is a number of C type float, got str"),
+        (lambda x: softplus()([1.0], 1.0), TypeError, "x is a Tensor or an array, got list"),
+        (lambda x: softplus()(x), TypeError, "missing a required argument: 'beta'"),
+        (lambda x: softplus(adjoint=None, constant=["x"])(x.requires_grad_(), 1.0), ValueError, "x is a constant, got a Tensor that"),
+    ],
+)
+def test_a_wrong_argument_is_refused(monkeypatch, run, kind, text):
+    seen = []
+    monkeypatch.setattr(launching.Prepared, "handle", lambda *_: seen.append(1))
+    with pytest.raises(kind, match=text):
+        run(gradlib.ones(3, 2, device="cuda"))
+    assert not seen
+
+
+def test_tensors_on_two_devices_are_refused(device):
+    x, angle = gradlib.ones(3, 2, device="cpu"), gradlib.ones(3, device="cuda")
+    with pytest.raises(RuntimeError, match="rotate: expected all tensors to be on the same device"):
+        rotate()(x, angle)
+
+
+def test_a_kernel_without_a_host_form_says_so_on_the_cpu():
+    with pytest.raises(RuntimeError, match="softplus has no host form, so it runs on a GPU only, got tensors on the CPU"):
+        softplus(host=None)(gradlib.ones(2), 1.0)
+
+
+def test_a_host_form_that_is_not_the_kernels_is_refused():
+    x = gradlib.ones(3)
+    with pytest.raises(TypeError, match=r"gives float32 of shape \(3,\) for y, got float64 of shape \(3,\)"):
+        softplus(host=lambda x, beta: np.asarray(x, np.float64))(x, 1.0)
+    with pytest.raises(TypeError, match=r"gives 2 results \(u, v\), got 1"):
+        rotate(host=lambda x, angle: x)(gradlib.ones(3, 2), x)
+    y = softplus(host=lambda x, beta: x if isinstance(x, np.ndarray) else x.detach().numpy())(x.requires_grad_(), 1.0)
+    with pytest.raises(RuntimeError, match="host form cannot be differentiated, as of Tensors it gives ndarray"):
+        y.sum().backward()
+
+
+def test_a_host_form_in_numpy_has_an_adjoint_in_numpy():
+    host = lambda x, beta: (np.log1p(np.exp(x * beta)) / beta).astype(x.dtype)  # noqa: E731
+    both = softplus(host=host, host_adjoint=lambda x, grad_y, beta: (grad_y / (1 + np.exp(-beta * x))).astype(x.dtype))
+    assert gradcheck(both, (gradlib.ones(3, dtype=gradlib.float64, requires_grad=True), 2.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"shapes": {"z": "n"}}, r"shapes names \['z'\], but the kernel's parameters are x, y, beta, n"),
+        ({"shapes": {"x": "*n", "y": "m"}}, r"the shape of y names \['m'\]"),
+        ({"shapes": {"x": "*n, *m"}}, "is no shape; one of its sizes may be starred"),
+        ({"threads": "m"}, r"threads names \['m'\], which no shape of an input has"),
+        ({"threads": "n.real"}, "is no formula of sizes"),
+        ({"threads": "f("}, "is no formula of sizes"),
+        ({"zeroed": ["x"]}, r"zeroed names \['x'\], which are no outputs"),
+        ({"constant": ["y"]}, r"constant names \['y'\]"),
+        ({"adjoint": "backward"}, r"declares no kernel 'backward' \(it declares: softplus, softplus_adjoint\)"),
+        ({"adjoint": "softplus"}, r"softplus writes y; an adjoint of softplus writes grad_x"),
+        ({"adjoint": lambda grad_z: grad_z}, r"adjoint asks for \['grad_z'\]; there are beta, grad_y, x, y"),
+        ({"jvp": lambda t_y: t_y}, r"jvp asks for \['t_y'\]"),
+    ],
+)
+def test_a_declaration_that_does_not_go_together_is_refused(change, text):
+    with pytest.raises(ValueError, match=text):
+        softplus(**change)
+
+
+def test_sources_that_cannot_be_wrapped_are_refused():
+    with pytest.raises(ValueError, match=r"has 2 kernels \(softplus, softplus_adjoint\); say which"):
+        kernel(SOFTPLUS)
+    with pytest.raises(ValueError, match="the kernel writes nothing"):
+        kernel('extern "C" __global__ void f(const float* x) {}')
+    with pytest.raises(ValueError, match=r"nothing tells the template's \['T'\]"):
+        kernel("template <typename T> __global__ void f(const float* x, T* y) {}")
+    with pytest.raises(ValueError, match="the template's D is a int, so it is one of the sizes in shapes"):
+        kernel("template <int D> __global__ void f(const float* x, float* y) {}")
+    with pytest.raises(ValueError, match=r"parameter 'x' has type 'char3'"):
+        kernel('extern "C" __global__ void f(const char3* x, float* y) {}')
+    with pytest.raises(TypeError, match=r"a kernel is CUDA text, a path that ends in .cu, or a RawKernel, .* got int"):
+        kernel(3)
+    with pytest.raises(FileNotFoundError):
+        kernel("absent.cu")
+
+
+# ---- errors of the compiler and of the device ------------------------------------------------------------------------------------
+
+
+@pytest.mark.cuda
+def test_an_error_in_the_source_shows_the_users_line():
+    wrong = kernel(
+        r"""
+        extern "C" __global__ void wrong(const float* x, float* y) {
+            y[0] = undefined_thing(x[0]);
+        }"""
+    )
+    with pytest.raises(CompileError) as caught:
+        wrong(gradlib.ones(1, device="cuda"))
+    here = Path(__file__)
+    number = next(i for i, line in enumerate(here.read_text().splitlines(), 1) if "undefined_thing(x" in line)
+    assert str(caught.value).startswith(f"wrong does not compile:\n  {here}:{number}: y[0] = undefined_thing(x[0]);\n")
+    assert re.search(r"undefined_thing.* (was not declared|is undefined)", str(caught.value))
+    if ARCHITECTURES:
+        with pytest.raises(CompileError, match=rf"{here}:{number}: y\[0\].*\n.*identifier \"undefined_thing\" is undefined"):
+            nvrtc.ptx(wrong.form.source, (), 90, "wrong")
+
+
+@pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC")
+def test_nvrtc_compiles_every_template_that_is_asked_for():
+    source = softplus().form.source
+    for ctype in ("float", "double"):
+        assert ".entry _Z8softplus" in nvrtc.ptx(source, (("T", ctype),), 90, "softplus")
+
+
+@pytest.mark.cuda
+def test_a_launch_that_is_waited_for_names_the_kernel_that_failed(monkeypatch):
+    class Failing:
+        def synchronize(self):
+            raise cupy.cuda.runtime.CUDARuntimeError(700)
+
+        def is_capturing(self):
+            return False
+
+    x = gradlib.ones(3, device="cuda")
+    softplus()(x, 1.0)
+    monkeypatch.setattr(launching, "BLOCKING", True)
+    softplus()(x, 1.0)
+    monkeypatch.setattr(cupy.cuda, "get_current_stream", Failing)
+    with pytest.raises(RuntimeError, match=r"softplus failed on the device: .*Its arguments: float32\[3\], float32\[3\], 1.0, 3"):
+        launching.awaited("softplus", (x._array, x._array, 1.0, 3))
+
+
+# ---- what a user already has -------------------------------------------------------------------------------------------------------
+
+
+TWICE = r"""extern "C" __global__ void twice(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}"""
+
+
+@pytest.mark.cuda
+def test_kernels_of_cupy_are_taken_as_they_are():
+    module = cupy.RawModule(code=SOFTPLUS, name_expressions=("softplus<float>",))
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    ready = {"adjoint": lambda grad_y: 2 * grad_y}
+    for given in (
+        kernel(cupy.RawKernel(TWICE, "twice"), shapes={"x": "*n"}, **ready),
+        kernel(cupy.RawModule(code=TWICE), "twice", shapes={"x": "*n"}, **ready),
+        kernel(
+            cupy.RawKernel(TWICE, "twice"),
+            parameters="const float* source, float* out, int n",
+            shapes={"source": "*n"},
+            adjoint=lambda grad_out: 2 * grad_out,
+        ),
+    ):
+        y = given(x)
+        (g,) = gradlib.autograd.grad(y.sum(), x)
+        assert (y.tolist(), g.tolist()) == ([2.0] * 3, [2.0] * 3)
+    made = kernel(module, "softplus<float>", shapes={"x": "*n"})(x.detach(), 1.0)
+    np.testing.assert_allclose(made.cpu().numpy(), np.log1p(np.exp(np.ones(3, np.float32))), rtol=1e-6)
+    with pytest.raises(ValueError, match="a RawModule holds several kernels"):
+        kernel(cupy.RawModule(code=TWICE))
+
+
+@pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore:cupyx.jit.rawkernel is experimental")
+def test_kernels_of_cupyx_jit_are_taken_as_they_are():
+    from cupyx import jit
+
+    @jit.rawkernel()
+    def thrice(x, y, n):
+        i = jit.blockIdx.x * jit.blockDim.x + jit.threadIdx.x
+        if i < n:
+            y[i] = x[i] * 3
+
+    with pytest.raises(ValueError, match="thrice has no source to read its declaration from; give parameters="):
+        kernel(thrice)
+    given = kernel(thrice, parameters="const float* x, float* y, int n", shapes={"x": "*n"}, adjoint=lambda grad_y: 3 * grad_y)
+    assert given(gradlib.arange(3.0, device="cuda")).tolist() == [0, 3, 6]
+
+
+def test_a_file_and_its_headers(device, tmp_path):
+    (tmp_path / "factor.cuh").write_text("#define FACTOR 2\n")
+    (tmp_path / "twice.cu").write_text('#include "factor.cuh"\n' + TWICE.replace("2 *", "FACTOR *"))
+    first = kernel(tmp_path / "twice.cu", shapes={"x": "*n"}, host=lambda x: 2 * x)
+    assert first(gradlib.ones(2)).tolist() == [2, 2]
+    before = headers_digest(first.form.source)
+    (tmp_path / "factor.cuh").write_text("#define FACTOR 5\n")
+    again = kernel(str(tmp_path / "twice.cu"), shapes={"x": "*n"})
+    assert headers_digest(again.form.source) != before
+
+
+@pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_a_profile_shows_the_operation_and_its_kernels():
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    with gradlib.autograd.profiler.profile() as seen:
+        softplus()(x, 1.0).sum().backward()
+    names = {event.name for event in seen.function_events}
+    assert {"softplus", "softplus_adjoint", "SoftplusBackward0"} <= names
+
+
+@two_devices
+@pytest.mark.cuda
+def test_a_kernel_runs_on_the_device_and_stream_of_its_tensors():
+    x = gradlib.ones(3, device="cuda:1", requires_grad=True)
+    with cupy.cuda.Device(1):
+        filled = cupy.cuda.get_current_stream().record()
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            stream.wait_event(filled)
+            y = softplus()(x, 1.0).sum()
+    y.backward()
+    assert (str(y.device), y.grad_fn._meta.stream.ptr) == ("cuda:1", stream.ptr)
+    cupy.cuda.Device(1).synchronize()
+    np.testing.assert_allclose(x.grad.cpu().numpy(), np.full(3, 1 / (1 + np.exp(-1))), rtol=1e-6)
+
+
+# ---- check ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.cuda
+def test_check_compares_the_forms_and_proves_the_adjoint(rng):
+    x = gradlib.tensor(rng.standard_normal(5), requires_grad=True)
+    assert softplus().check(x, 2.0) == ("values", "gradients", "gradcheck")
+    assert softplus().check(x.float(), 2.0) == ("values", "gradients", "gradcheck")
+    known = softplus(
+        jvp=lambda x, t_x, beta: t_x * gradlib.sigmoid(x * beta), adjoint=lambda grad_y, x, beta: grad_y * gradlib.sigmoid(x * beta)
+    )
+    every = ("values", "gradients", "gradcheck", "gradgradcheck", "adjoint")
+    assert known.check(x.cuda(), 2.0) == every
+    assert gather().check(gradlib.tensor(rng.standard_normal((4, 3))), gradlib.tensor([0, 2, 2])) == every
+    assert softplus(adjoint=None).check(x, 2.0) == ("values",)
+    assert rotate().check(gradlib.tensor(rng.standard_normal((3, 2))), gradlib.tensor(rng.standard_normal(3)))[-1] == "gradcheck"
+
+
+@pytest.mark.cuda
+def test_check_finds_what_is_wrong(rng):
+    x = gradlib.tensor(rng.standard_normal(5))
+    with pytest.raises(AssertionError, match=r"the kernel \(actual\) and the host form \(desired\) differ in y"):
+        softplus(host=lambda x, beta: gradlib.exp(x)).check(x, 2.0)
+    wrong = SOFTPLUS.replace("grad_y[i] /", "2 * grad_y[i] /")
+    bad = kernel(wrong, "softplus", shapes={"x": "*n"}, adjoint="softplus_adjoint", host=softplus_host)
+    with pytest.raises(AssertionError, match="differ in the gradient by x"):
+        bad.check(x, 2.0)
+    with pytest.raises(AssertionError, match="gradcheck: Jacobian mismatch"):
+        kernel(wrong, "softplus", shapes={"x": "*n"}, adjoint="softplus_adjoint").check(x.cuda(), 2.0)
+    with pytest.raises(AssertionError, match="the adjoint is not that of the kernel"):
+        softplus(jvp=lambda x, t_x: 2 * t_x).check(x, 2.0)
+
+
+def test_declarations_are_read_as_c_writes_them():
+    text = """/* __global__ void f(int a) */
+    template <class T, int D = 3>
+    static __global__ void __launch_bounds__(128)
+    f(T const* __restrict__ x, unsigned int n, // a comment, with a comma
+      float *y, const long long*i) {}"""
+    found = declaration(user_kernel.source_of(text, "f", None, (), 0)[0], "f")
+    assert found.template == (("typename", "T"), ("int", "D"))
+    assert [(p.name, p.ctype, p.pointer, p.written) for p in found.declared] == [
+        ("x", "T", True, False), ("n", "unsigned int", False, False), ("y", "float", True, True), ("i", "long long", True, False),
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC")
+def test_nvrtc_compiles_the_kernels_of_the_page():
+    page = (Path(gradlib.__file__).parent / "docs" / "kernels.md").read_text(encoding="utf-8")
+    declared = re.findall(r"^\w+ = gradlib\.cuda\.kernel\(\n.*?^\)\n", page, re.DOTALL | re.MULTILINE)
+    space = {"gradlib": gradlib}
+    for each in declared:
+        exec(each, space)
+    kernels = [each for each in space.values() if isinstance(each, user_kernel.Kernel)]
+    assert [each.name for each in kernels] == ["softplus", "rows"]
+    for each in kernels:
+        for one in (each, each.adjoint):
+            options = (("T", "double"),) if one.generic else ()
+            assert one.form.kernel in nvrtc.ptx(one.form.source, options, 90, one.form.kernel)
