@@ -21,13 +21,13 @@ settings.register_profile("gradlib", derandomize=True, deadline=None, max_exampl
 settings.load_profile("gradlib")
 
 TESTS = Path(__file__).parent
-HOST_ROOMS = ("cli", "cuda", "profiler")  # their subject is the host: commands, files, compilers
+HOST_FOLDERS = ("cli", "cuda", "profiler")  # their subject is the host: commands, files, compilers
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every test runs on both devices, except those whose subject is the host: the rooms above, those marked `host`, tests of the house."""
+    """Every test runs on both devices, except those about the host: in the folders above, in `tests` itself, or marked `host`."""
     folder = Path(metafunc.module.__file__ or "").parent
-    host = folder == TESTS or folder.name in HOST_ROOMS or metafunc.definition.get_closest_marker("host")
+    host = folder == TESTS or folder.name in HOST_FOLDERS or metafunc.definition.get_closest_marker("host")
     asked = "device" in inspect.signature(metafunc.function).parameters
     metafunc.parametrize("device", ["cpu"] if host and not asked else ["cpu", "cuda"], indirect=True)
 

@@ -9,7 +9,7 @@ from gradlib.core.batched import Batched, VmapLevel, is_batched_at
 from gradlib.core.modes import lower
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level
-from gradlib.func.tree import flatten, map_leaves, spread, unflatten
+from gradlib.func.tree import broadcast_prefix, flatten, map_leaves, unflatten
 
 _MORE = "See the docstring of gradlib.autograd.Function.vmap."
 
@@ -72,7 +72,7 @@ def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
             raise RuntimeError(f"Expected {cls.__name__}.vmap to return a tuple of two elements (output, out_dims){count}")
         made, out_dims = answer
         values, structure = flatten(made)
-        places = spread(out_dims, structure)
+        places = broadcast_prefix(out_dims, structure)
         if places is None:
             raise RuntimeError(f"{cls.__name__}.vmap returned an incompatible (output, out_dims): {structure} and {out_dims!r}")
         moved = [v if d is None or not isinstance(v, Tensor) else v.movedim(d, 0) for v, d in zip(values, places, strict=True)]

@@ -94,7 +94,7 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     return not (recording and target._meta is not None and target._meta.view is not None)
 
 
-def ask(target: Tensor, name: str) -> bool:
+def check_inplace(target: Tensor, name: str) -> bool:
     """Refuse what cannot be written in place, as far as that can be said before the new values are known.
 
     Returns: whether the write may be recorded.
@@ -138,7 +138,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         return thread_state.observer.composed(name, (target,), lambda: write(target, compute, name, copies_input, False))
     if type(target) is Batched:
         return write_rows(target, compute, write, name, copies_input)
-    recording = ask(target, name)
+    recording = check_inplace(target, name)
     view = target._meta.view if target._meta is not None else None
     perhaps = recording and view is not None and (view.several or not view.recorded)  # refused if the new values are to be recorded
     if global_state.active:

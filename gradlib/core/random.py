@@ -154,29 +154,29 @@ def set_rng_state(new_state: Any) -> None:
 
 
 class Drawing(threading.local):
-    """What the levels of vmap have settled about the draw that is under way."""
+    """What the levels of vmap have decided about the draw that is under way."""
 
-    settled: tuple[VmapLevel, ...] = ()
+    decided: tuple[VmapLevel, ...] = ()
     rows: tuple[int, ...] = ()  # dimensions in front of what is drawn
 
 
 drawing = carried(Drawing())
 
 
-class settled:
-    """While entered, this level has had its say about the draw; ``rows`` go in front of what is drawn."""
+class draw_decided:
+    """While entered, this level has decided about the draw, and is not asked again; ``rows`` are dimensions in front of what is drawn."""
 
     def __init__(self, level: VmapLevel, rows: tuple[int, ...] = ()) -> None:
         self.level = level
         self.rows = rows
 
     def __enter__(self) -> None:
-        self.before = drawing.settled, drawing.rows
-        drawing.settled = (*drawing.settled, self.level)
+        self.before = drawing.decided, drawing.rows
+        drawing.decided = (*drawing.decided, self.level)
         drawing.rows = (*self.rows, *drawing.rows)
 
     def __exit__(self, *exc: object) -> None:
-        drawing.settled, drawing.rows = self.before
+        drawing.decided, drawing.rows = self.before
 
 
 def draws(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,7 +186,7 @@ def draws(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **named: Any) -> Any:
         if global_state.active and thread_state.interpreters:
             for level in reversed(thread_state.interpreters):
-                if isinstance(level, VmapLevel) and level not in drawing.settled:
+                if isinstance(level, VmapLevel) and level not in drawing.decided:
                     return level.draw(call, args, named)
         return function(*args, **named)
 

@@ -11,7 +11,7 @@ from gradlib.core.modes import skipping
 from gradlib.core.random import default_states
 from gradlib.core.tensor import Tensor
 from gradlib.func.level import Level, check_randomness
-from gradlib.func.tree import Structure, flatten, spread, unflatten
+from gradlib.func.tree import Structure, broadcast_prefix, flatten, unflatten
 from gradlib.ops.join import cat
 from gradlib.ops.shape import movedim
 
@@ -98,7 +98,7 @@ def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], St
             "with no inputs. The latter is unsupported."
         )
     values, structure = flatten(args)
-    dims = spread(in_dims, structure)
+    dims = broadcast_prefix(in_dims, structure)
     if dims is None:
         raise ValueError(
             f"{said}: in_dims is not compatible with the structure of inputs. in_dims has structure {flatten(in_dims)[1]} but inputs has "
@@ -155,7 +155,7 @@ def _collected(func: Any, level: Level, made: Any, out_dims: Any) -> Any:
 
 
 def _out_dims(func: Any, structure: Structure, out_dims: Any) -> list[Any]:
-    dims = spread(out_dims, structure) if structure.kind is not None or not isinstance(out_dims, tuple) else None
+    dims = broadcast_prefix(out_dims, structure) if structure.kind is not None or not isinstance(out_dims, tuple) else None
     if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
         dims = [out_dims[0]]
     if any(not isinstance(d, int) and d is not None for d in flatten(out_dims)[0]):

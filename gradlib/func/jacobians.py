@@ -9,7 +9,7 @@ from typing import Any
 from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.tensor import Tensor, raw, wrap
-from gradlib.func.leaves import lent
+from gradlib.func.leaves import writable_alias
 from gradlib.func.level import Level, check_randomness
 from gradlib.func.transforms import Argnums, jvp, places, vjp
 from gradlib.func.tree import flatten, map_leaves, unflatten
@@ -129,10 +129,10 @@ def _partial(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: 
     chosen = places(argnums, len(args))
 
     def partial(*primals: Any) -> Any:
-        full = [each if number in chosen else map_leaves(lent, each) for number, each in enumerate(args)]
+        full = [each if number in chosen else map_leaves(writable_alias, each) for number, each in enumerate(args)]
         for number, value in zip(chosen, primals, strict=True):
             full[number] = value
-        return func(*full, **map_leaves(lent, kwargs))
+        return func(*full, **map_leaves(writable_alias, kwargs))
 
     return partial, tuple(args[n] for n in chosen), isinstance(argnums, int)
 

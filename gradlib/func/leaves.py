@@ -1,7 +1,8 @@
-"""The inputs of a transform: leaves of a graph of their own, which ends when the transform has done its work.
+"""The inputs of a transform such as ``grad``: each gets a node of its own, at which the transform takes its gradient.
 
-All graphs are one: an input that already has a history keeps it, under a node of its own at which this transform's gradient is taken. So
-``grad`` of ``grad`` needs no levels, and nothing can be confused: a gradient is captured at the node of the input it is asked for.
+There is one graph for all transforms, nested or not. An input that already has a history keeps it below that node; any other becomes a
+leaf, which is deactivated when the transform ends. So ``grad`` of ``grad`` needs no levels: a gradient is captured at the node of the very
+input that it is asked for.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from gradlib.core.node import Born, Node
 from gradlib.core.tensor import AccumulateGrad, Tensor
 
 
-class Passing(AccumulateGrad):
-    """A leaf that counts only while its transform runs."""
+class TransformLeaf(AccumulateGrad):
+    """A leaf made by a transform, active until that ends."""
 
-    __slots__ = ("alive",)
+    __slots__ = ("active",)
 
-    alive: bool
+    active: bool
 
     def run(self, g: Any) -> tuple[Any, ...]:
-        """Reached by a later walk: nothing is kept."""
+        """Reached by a backward after the transform: no gradient is kept."""
         return ()
 
     run_recorded = run
 
 
 class differentiating(transforming):
-    """While entered, a function that is being differentiated runs: what is made meanwhile is its own, anything else it captured.
+    """Entered while a transform runs the function that it differentiates: tensors made meanwhile are the function's, others captured.
 
     Attributes:
         since: the sequence number at which it began.
@@ -42,8 +43,8 @@ class differentiating(transforming):
         super().__init__(since, Born(since))
 
 
-def handed(value: Tensor) -> Tensor:
-    """A view that is made to be given to the function that is being differentiated: it may write it."""
+def mark_writable(value: Tensor) -> Tensor:
+    """The same view, marked as one that the function being differentiated may write."""
     physical = value
     while type(physical) is Batched:
         physical = physical.value
@@ -52,8 +53,8 @@ def handed(value: Tensor) -> Tensor:
     return value
 
 
-def lent(value: Any) -> Any:
-    """Another argument of that function: the same memory, which it may write, while the caller's tensor stays outside its graph."""
+def writable_alias(value: Any) -> Any:
+    """An argument that is not differentiated by: an alias, so that the function may write it and the caller's tensor gets no history."""
     if type(value) is not Tensor or value.requires_grad:
         return value
     meta = value._meta
@@ -64,47 +65,47 @@ def lent(value: Any) -> Any:
     return own
 
 
-def fresh(value: Tensor) -> Tensor:
-    """An input as the function sees it: of the same values, tangents and history, with a place of its own in the graph."""
+def differentiable_input(value: Tensor) -> Tensor:
+    """The input that the function gets for an argument: the same values, tangents and history, with a node of its own."""
     for level in thread_state.interpreters:
         if isinstance(level, VmapLevel) and level.spreads and not is_batched_at(level, value):
             value = level.logical(level.broadcast(value))
     if value.requires_grad:
         with enable_grad():
-            return handed(value.view_as(value))
+            return mark_writable(value.view_as(value))
     with no_grad():
-        own = handed(value.view_as(value))
+        own = mark_writable(value.view_as(value))
     physical = own
     while type(physical) is Batched:
         physical = physical.value
     if physical._array.dtype.kind not in "fc" and physical._array.dtype.kind != "V":
         physical.want_grad()  # raises
-    leaf = Passing(physical)
-    leaf.alive = True
+    leaf = TransformLeaf(physical)
+    leaf.active = True
     physical._node = leaf
     return own
 
 
-def finish(inputs: list[Tensor]) -> None:
-    """The transform has done its work: its leaves no longer count."""
+def deactivate(inputs: list[Tensor]) -> None:
+    """Mark the leaves of a transform that has ended."""
     for each in inputs:
-        if isinstance(each._node, Passing):
-            each._node.alive = False
+        if isinstance(each._node, TransformLeaf):
+            each._node.active = False
 
 
-def is_live(*values: Any, since: int) -> bool:
-    """Whether a gradient with respect to something outside the transforms that are done can still be asked of these.
+def requires_outer_grad(*values: Any, since: int) -> bool:
+    """Whether the graph of these results reaches a leaf outside the transform, or one of an enclosing transform that still runs.
 
     Args:
-        values: what a transform gives.
-        since: the sequence number at which it began; leaves made later are its function's own.
+        values: the results of a transform.
+        since: the sequence number at which it began; leaves made later belong to its function.
     """
     stack: list[Node] = [v._node for v in values if isinstance(v, Tensor) and v._node is not None]
     seen = set(stack)
     while stack:
         node = stack.pop()
         if isinstance(node, AccumulateGrad):
-            if node.alive if isinstance(node, Passing) else node.seq < since:
+            if node.active if isinstance(node, TransformLeaf) else node.seq < since:
                 return True
             continue
         for edge in node.edges:
@@ -114,9 +115,9 @@ def is_live(*values: Any, since: int) -> bool:
     return False
 
 
-def settled(value: Any, since: int, recorded: bool = True) -> Any:
-    """A result as the caller sees it: outside the graph, unless it is ``recorded`` there and something that still counts leads to it."""
-    if isinstance(value, Tensor) and value.requires_grad and not (recorded and is_live(value, since=since)):
+def unwrap(value: Any, since: int, recorded: bool = True) -> Any:
+    """A result for the caller: detached, unless the caller is recording (``recorded``) and ``requires_outer_grad`` holds."""
+    if isinstance(value, Tensor) and value.requires_grad and not (recorded and requires_outer_grad(value, since=since)):
         with no_grad():
             return value.view_as(value)
     return value

@@ -8,9 +8,9 @@ from typing import Any
 
 from gradlib.core.batched import VmapLevel, is_batched_at
 from gradlib.core.modes import skipping
-from gradlib.core.random import settled
+from gradlib.core.random import draw_decided
 from gradlib.core.tensor import Tensor
-from gradlib.func.rules import aligned, any_held, ndim, physical
+from gradlib.func.rules import any_batched, ndim, pad_to_rank, physical
 
 _FROM_VALUES = ("bernoulli", "multinomial", "normal")
 
@@ -28,16 +28,16 @@ def draw(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], 
         )
     values = [*args, *named.values()]
     if level.randomness == "same":
-        if (name in _FROM_VALUES and any_held(level, values)) or (name == "bernoulli_" and any_held(level, values[1:])):
+        if (name in _FROM_VALUES and any_batched(level, values)) or (name == "bernoulli_" and any_batched(level, values[1:])):
             raise RuntimeError(f"vmap: {name} of Tensors that are batched over cannot be the same for all rows; use 'different'")
         if name.endswith("_") and is_batched_at(level, args[0]):
             return _filled_alike(level, function, args, named)
-        with settled(level):
+        with draw_decided(level):
             return function(*args, **named)
     if name.endswith("_"):
         return _filled(level, function, args, named)
     if name not in _FROM_VALUES or not any(isinstance(v, Tensor) for v in values):
-        with settled(level, (level.size,)):
+        with draw_decided(level, (level.size,)):
             return level.logical(function(*args, **named))
     return _by_rows(level, function, args, named)
 
@@ -50,9 +50,11 @@ def _filled(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...
             "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. Draw a new "
             "tensor instead."
         )
-    with skipping(level), settled(level):
+    with skipping(level), draw_decided(level):
         function(
-            target.value, *(aligned(level, v, target.ndim) for v in rest), **{k: aligned(level, v, target.ndim) for k, v in named.items()}
+            target.value,
+            *(pad_to_rank(level, v, target.ndim) for v in rest),
+            **{k: pad_to_rank(level, v, target.ndim) for k, v in named.items()},
         )
     return target
 
@@ -63,7 +65,7 @@ def _filled_alike(level: VmapLevel, function: Callable[..., Any], args: tuple[An
     if level.size:
         with skipping(level):
             one = level.physical(target)[0].clone()
-        with settled(level):
+        with draw_decided(level):
             target.copy_(function(one, *rest, **named))
     return target
 
@@ -72,11 +74,11 @@ def _by_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ..
     """Numbers drawn from parameters, one draw for all rows of these."""
     if function.__name__ != "multinomial":
         rank = max(ndim(v) for v in (*args, *named.values()))
-        with skipping(level), settled(level):
+        with skipping(level), draw_decided(level):
             moved = [_spread(level, v, rank) for v in args]
             return level.logical(function(*moved, **{k: _spread(level, v, rank) for k, v in named.items()}))
     weights, *rest = args
-    with skipping(level), settled(level):
+    with skipping(level), draw_decided(level):
         rows = physical(level, weights)
         shape = tuple(rows.shape)
         made = function(rows.reshape((math.prod(shape[:-1]), shape[-1])), *rest, **named)
@@ -86,4 +88,4 @@ def _by_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ..
 def _spread(level: VmapLevel, value: Any, rank: int) -> Any:
     if not isinstance(value, Tensor):
         return value
-    return aligned(level, value if level.holds(value) else level.logical(level.broadcast(value)), rank)
+    return pad_to_rank(level, value if level.holds(value) else level.logical(level.broadcast(value)), rank)

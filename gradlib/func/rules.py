@@ -38,7 +38,7 @@ def rule_of(op: Op) -> Rule | None:
     return RULES.get(op.name) or (RULES["pointwise"] if op.kind == "elementwise" and len(op.outputs) == 1 else None)
 
 
-def aligned(level: VmapLevel, value: Any, rank: int) -> Any:
+def pad_to_rank(level: VmapLevel, value: Any, rank: int) -> Any:
     """The physical tensor of a row, with dimensions of size 1 behind the batch's so that rows have ``rank``; other values as they are."""
     if type(value) is not Batched or value.level is not level:
         return value
@@ -51,7 +51,7 @@ def ndim(value: Any) -> int:
     return getattr(value, "ndim", 0)
 
 
-def placed(op: Op, args: tuple[Any, ...], **new: Any) -> tuple[Any, ...]:
+def replace_arguments(op: Op, args: tuple[Any, ...], **new: Any) -> tuple[Any, ...]:
     """The arguments with some replaced by name."""
     return tuple(new.get(name, value) for name, value in zip(op.params, args, strict=True))
 
@@ -104,5 +104,5 @@ def physical(level: VmapLevel, value: Any) -> Any:
     return level.broadcast(as_tensor(value))
 
 
-def any_held(level: VmapLevel, values: Sequence[Any]) -> bool:
+def any_batched(level: VmapLevel, values: Sequence[Any]) -> bool:
     return any(level.holds(value) for value in values)

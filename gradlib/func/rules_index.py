@@ -13,7 +13,7 @@ from gradlib.core.batched import refuse_rows
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.func.level import Level
-from gradlib.func.rules import aligned, any_held, ndim, perform, physical, rule, run
+from gradlib.func.rules import any_batched, ndim, pad_to_rank, perform, physical, rule, run
 from gradlib.ops.convert import to
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.from_data import as_tensor
@@ -51,7 +51,7 @@ class Places:
         first = at[0] if together else 0
         self.count = count
         self.rank = count + rest
-        if not any_held(level, given):
+        if not any_batched(level, given):
             self.indices = [None, *given]
             batch = 0 if together else count
             before = [d for d in range(self.rank + 1) if d != batch]
@@ -59,7 +59,7 @@ class Places:
             return
         line = namespace(raw(next(i for i in given if level.holds(i)).value)).arange(level.size)
         number = wrap(line.reshape((level.size, *(1,) * count)))
-        self.indices = [number, *(i if i is None else aligned(level, i, count) for i in given)]
+        self.indices = [number, *(i if i is None else pad_to_rank(level, i, count) for i in given)]
         block, others = list(range(1, count + 1)), list(range(count + 1, self.rank + 1))
         self.order = (0, *others[:first], *block, *others[first:])
 
@@ -70,7 +70,7 @@ class Places:
     def arranged(self, level: Level, values: Any) -> Any:
         """Values for what is indexed, with their dimensions as indexing has them."""
         if self.order == tuple(range(len(self.order))):
-            return aligned(level, values, self.rank)
+            return pad_to_rank(level, values, self.rank)
         values = physical(level, values)
         missing = self.rank + 1 - values.ndim
         if missing > 0:
@@ -119,7 +119,7 @@ def _of_one(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
     given = _without_masks(level, indices)
     at = [d for d, i in enumerate(given) if i is not None]
     count = max(given[d].ndim for d in at)
-    made = perform(op, (input, [i if i is None else aligned(level, i, count) for i in given]))
+    made = perform(op, (input, [i if i is None else pad_to_rank(level, i, count) for i in given]))
     first = at[0] if at[-1] - at[0] + 1 == len(at) else 0
     if not first:
         return made
@@ -158,7 +158,7 @@ def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: 
     rank = input.ndim
     condition = run("reshape", mask.value, (level.size, *mask.shape, *(1,) * (rank - mask.ndim)))
     x = physical(level, input)
-    value = values if not isinstance(values, Tensor) else to(aligned(level, values, rank), input.dtype)
+    value = values if not isinstance(values, Tensor) else to(pad_to_rank(level, values, rank), input.dtype)
     made = run("where", condition, x + value if accumulate else value, x)
     made = made if made.dtype == x.dtype else to(made, x.dtype)
     if not into:
@@ -229,7 +229,7 @@ def isin(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         return perform(op, (elements.value, test, invert))
     rank = ndim(elements)
     against = run("reshape", test.value, (level.size, *(1,) * rank, math.prod(test.shape)))
-    mine = run("unsqueeze", aligned(level, elements, rank), -1) if ndim(elements) or isinstance(elements, Tensor) else elements
+    mine = run("unsqueeze", pad_to_rank(level, elements, rank), -1) if ndim(elements) or isinstance(elements, Tensor) else elements
     found = run("any", run("eq", mine, against), -1, False)
     return run("logical_not", found) if invert else found
 

@@ -8,7 +8,7 @@ from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level
-from gradlib.func.rules import aligned, named, ndim, perform, physical, placed, rule, run
+from gradlib.func.rules import named, ndim, pad_to_rank, perform, physical, replace_arguments, rule, run
 from gradlib.ops.convert import to
 
 
@@ -32,7 +32,7 @@ def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         met = op.meet([raw(x) for x in operands])
     for position, value, like in zip(op.positions, operands, met, strict=True):
         if type(value) is Batched and value.level is level:
-            full[position] = aligned(level, value, rank)
+            full[position] = pad_to_rank(level, value, rank)
         if like is not value and isinstance(value, Tensor) and value.dtype != like.dtype:
             full[position] = to(full[position], like.dtype)
     return perform(op, tuple(full))
@@ -44,17 +44,17 @@ def masked_fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, mask, value = given["input"], given["mask"], given["value"]
     rank = max(ndim(input), ndim(mask))
     if not level.holds(value):
-        return perform(op, placed(op, args, input=aligned(level, input, rank), mask=aligned(level, mask, rank)))
+        return perform(op, replace_arguments(op, args, input=pad_to_rank(level, input, rank), mask=pad_to_rank(level, mask, rank)))
     if value.ndim:
         raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
-    value = to(aligned(level, value, rank), input.dtype)
-    return run("where", aligned(level, mask, rank), value, aligned(level, input, rank))
+    value = to(pad_to_rank(level, value, rank), input.dtype)
+    return run("where", pad_to_rank(level, mask, rank), value, pad_to_rank(level, input, rank))
 
 
 @rule("copy")
 def copy(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, src = args
-    return perform(op, (physical(level, input), aligned(level, src, input.ndim)))
+    return perform(op, (physical(level, input), pad_to_rank(level, src, input.ndim)))
 
 
 @rule("fill")
@@ -64,4 +64,4 @@ def fill(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         return perform(op, (input.value, value))
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    return run("copy", physical(level, input), aligned(level, value, input.ndim))
+    return run("copy", physical(level, input), pad_to_rank(level, value, input.ndim))

@@ -10,7 +10,7 @@ from gradlib.core.declaration import Op
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import raw
 from gradlib.func.level import Level
-from gradlib.func.rules import aligned, ndim, perform, rule, run
+from gradlib.func.rules import ndim, pad_to_rank, perform, rule, run
 from gradlib.ops.dims import wrap_dim
 
 
@@ -27,7 +27,7 @@ def matmul(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         return _dots(a.value, b.value)
     left, right = _matrix(level, a, True), _matrix(level, b, False)
     rank = max(left.ndim, right.ndim)
-    made = perform(op, (aligned(level, left, rank), aligned(level, right, rank)))
+    made = perform(op, (pad_to_rank(level, left, rank), pad_to_rank(level, right, rank)))
     if a.ndim == 1:
         made = made.reshape((*made.shape[:-2], made.shape[-1]))
     return made.reshape(made.shape[:-1]) if b.ndim == 1 else made
@@ -46,7 +46,7 @@ def _same_right(level: Level, op: Op, a: Any, b: Any) -> Any:
         made = perform(op, (x.reshape((level.size, *(1,) * (b.ndim - 1), x.shape[-1])), b))
         return made.reshape((*made.shape[:-2], made.shape[-1]))
     if b.ndim > 2:
-        return perform(op, (aligned(level, a, max(a.ndim, b.ndim)), b))
+        return perform(op, (pad_to_rank(level, a, max(a.ndim, b.ndim)), b))
     if x.ndim > 2:
         made = perform(op, (x.reshape((math.prod(x.shape[:-1]), x.shape[-1])), b))
         return made.reshape((*x.shape[:-1], *made.shape[1:]))
@@ -77,7 +77,7 @@ def linear(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         product = matmul(level, REGISTRY["matmul"], (input, run("transpose", weight, 0, 1)))
     else:
         product = run("unsqueeze", run("matmul", input, run("transpose", weight, 0, 1)), 0)
-    return product + aligned(level, bias, product.ndim - 1)
+    return product + pad_to_rank(level, bias, product.ndim - 1)
 
 
 @rule("cross")
@@ -85,10 +85,10 @@ def cross(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, other, dim = args
     rank = max(ndim(input), ndim(other))
     back = wrap_dim(dim, rank) - rank  # counted from the end it is the same for both, batched or not
-    return perform(op, (aligned(level, input, rank), aligned(level, other, rank), back))
+    return perform(op, (pad_to_rank(level, input, rank), pad_to_rank(level, other, rank), back))
 
 
 @rule("euclidean_distance")
 def euclidean_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     rank = max(ndim(x) for x in args)
-    return perform(op, tuple(aligned(level, x, rank) for x in args))
+    return perform(op, tuple(pad_to_rank(level, x, rank) for x in args))

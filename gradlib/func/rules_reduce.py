@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.core.declaration import Op
 from gradlib.func.level import Level
-from gradlib.func.rules import named, perform, placed, rule, run
+from gradlib.func.rules import named, perform, replace_arguments, rule, run
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
 
@@ -21,16 +21,16 @@ def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         return _of_number(op, args, x)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         if dim is not None and op.name in ("all", "any"):
-            return perform(op, placed(op, args, input=x))
+            return perform(op, replace_arguments(op, args, input=x))
         dim = range(rank)
     dims = tuple(d + 1 for d in wrap_dims(dim if isinstance(dim, (tuple, list, range)) else (dim,), rank))
-    return perform(op, placed(op, args, input=x, dim=dims))
+    return perform(op, replace_arguments(op, args, input=x, dim=dims))
 
 
 def _of_number(op: Op, args: tuple[Any, ...], x: Any) -> Any:
     """A row of no dimensions has a dimension 0 to reduce."""
     changed = {"keepdim": False} if "keepdim" in op.params else {}
-    return perform(op, placed(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
+    return perform(op, replace_arguments(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
 
 
 @rule("prod", "argmax", "argmin")
@@ -43,8 +43,8 @@ def over_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
             wrap_dim(dim, 0)
         return _of_number(op, args, x)
     if dim is not None:
-        return perform(op, placed(op, args, input=x, dim=wrap_dim(dim, rank) + 1))
-    made = perform(op, placed(op, args, input=_flat(x), dim=1, keepdim=False))
+        return perform(op, replace_arguments(op, args, input=x, dim=wrap_dim(dim, rank) + 1))
+    made = perform(op, replace_arguments(op, args, input=_flat(x), dim=1, keepdim=False))
     return made.reshape((level.size, *(1,) * rank)) if given["keepdim"] else made
 
 
@@ -66,8 +66,8 @@ def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     x, rank = given["input"].value, given["input"].ndim
     dim = wrap_dim(given["dim"], rank)
     if rank:
-        return perform(op, placed(op, args, input=x, dim=dim + 1))
-    made = perform(op, placed(op, args, input=x.reshape((x.shape[0], 1)), dim=1))
+        return perform(op, replace_arguments(op, args, input=x, dim=dim + 1))
+    made = perform(op, replace_arguments(op, args, input=x.reshape((x.shape[0], 1)), dim=1))
     if isinstance(made, tuple):
         return tuple(each.reshape((level.size, *each.shape[2:])) for each in made)
     return made.reshape((level.size,))
@@ -77,7 +77,7 @@ def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 def over_some(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """What runs over the dimensions it is given, which are counted from the front."""
     given = named(op, args)
-    return perform(op, placed(op, args, input=given["input"].value, dim=tuple(d + 1 for d in given["dim"])))
+    return perform(op, replace_arguments(op, args, input=given["input"].value, dim=tuple(d + 1 for d in given["dim"])))
 
 
 @rule("max_all", "min_all")

@@ -10,7 +10,7 @@ from gradlib.core.batched import Batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level
-from gradlib.func.rules import named, perform, physical, placed, rule, run
+from gradlib.func.rules import named, perform, physical, replace_arguments, rule, run
 from gradlib.ops.convert import to
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
@@ -155,7 +155,7 @@ def as_strided_along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     new = {"input": input.value, "size": (level.size, *size), "stride": (apart, *stride), "layout": (apart, *layout)}
     if "shape" in given:
         new["shape"] = (level.size, *shape)
-    return perform(op, placed(op, args, **new))
+    return perform(op, replace_arguments(op, args, **new))
 
 
 # ---- elements moved about -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,15 @@ from gradlib.core.batched import broadcast_as
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.modes import as_outside, enable_grad, next_seq, thread_state
 from gradlib.core.tensor import Tensor
-from gradlib.func.leaves import differentiating, finish, fresh, handed, is_live, lent, settled
+from gradlib.func.leaves import (
+    deactivate,
+    differentiable_input,
+    differentiating,
+    mark_writable,
+    requires_outer_grad,
+    unwrap,
+    writable_alias,
+)
 from gradlib.func.tree import Structure, flatten, map_leaves, unflatten
 from gradlib.ops.create import zeros_like
 
@@ -42,14 +50,14 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         outside, inside = thread_state.grad_enabled, differentiating()
         since = inside.since
         with inside, enable_grad():
-            opened, leaves, structure = _opened(args, argnums)
-            made = func(*opened, **map_leaves(lent, kwargs))
+            opened, leaves, structure = _wrapped_inputs(args, argnums)
+            made = func(*opened, **map_leaves(writable_alias, kwargs))
             value, aux = _with_aux(made, has_aux, "grad_and_value(f)(*args)")
             _check_scalar(value)
-            finish(leaves)
-            found = _gradients(value, leaves, None, outside and is_live(value, since=since), not outside)
-        gradients = unflatten([settled(g, since, outside) for g in found], structure)
-        value, aux = settled(value, since, outside), map_leaves(lambda each: settled(each, since, outside), aux)
+            deactivate(leaves)
+            found = _gradients(value, leaves, None, outside and requires_outer_grad(value, since=since), not outside)
+        gradients = unflatten([unwrap(g, since, outside) for g in found], structure)
+        value, aux = unwrap(value, since, outside), map_leaves(lambda each: unwrap(each, since, outside), aux)
         return (gradients, (value, aux)) if has_aux else (gradients, value)
 
     return wrapper
@@ -96,14 +104,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     outside, inside = thread_state.grad_enabled, differentiating()
     since = inside.since
     with inside, enable_grad():
-        args, leaves, structure = _opened(primals, None)
+        args, leaves, structure = _wrapped_inputs(primals, None)
         made, aux = _with_aux(func(*args), has_aux, "vjp(f, *primals)")
-        finish(leaves)
+        deactivate(leaves)
     outputs, made_structure = _tensors(made, "vjp(f, *primals)")
     for y in outputs:
         if not is_differentiable(y.dtype):
             raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {y.dtype}")
-    live = is_live(*outputs, since=since)
+    live = requires_outer_grad(*outputs, since=since)
 
     def vjp_fn(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         given, given_structure = flatten(cotangents[0] if len(cotangents) == 1 else cotangents)
@@ -114,23 +122,23 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             )
         recording, now = thread_state.grad_enabled if create_graph is None else create_graph, next_seq()
         with enable_grad():
-            found = _gradients(outputs, leaves, given, recording and (live or is_live(*given, since=now)), retain_graph)
-        return tuple(unflatten([settled(g, now) for g in found], structure))
+            found = _gradients(outputs, leaves, given, recording and (live or requires_outer_grad(*given, since=now)), retain_graph)
+        return tuple(unflatten([unwrap(g, now) for g in found], structure))
 
-    value = unflatten([settled(y, since, outside) for y in outputs], made_structure)
-    return (value, vjp_fn, map_leaves(lambda each: settled(each, since, outside), aux)) if has_aux else (value, vjp_fn)
+    value = unflatten([unwrap(y, since, outside) for y in outputs], made_structure)
+    return (value, vjp_fn, map_leaves(lambda each: unwrap(each, since, outside), aux)) if has_aux else (value, vjp_fn)
 
 
-def _opened(args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Any], list[Tensor], Structure]:
-    """The arguments with fresh inputs in place of those to differentiate by, these inputs, and how they are nested."""
+def _wrapped_inputs(args: tuple[Any, ...], argnums: Argnums | None) -> tuple[list[Any], list[Tensor], Structure]:
+    """The arguments with differentiable inputs in place of those to differentiate by, these inputs, and how they are nested."""
     chosen, single = list(range(len(args))) if argnums is None else places(argnums, len(args)), isinstance(argnums, int)
     values, structure = flatten(args[chosen[0]] if single else tuple(args[n] for n in chosen))
     for value in values:
         if not isinstance(value, Tensor):
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
-    leaves = [fresh(value) for value in values]
+    leaves = [differentiable_input(value) for value in values]
     opened = unflatten(leaves, structure)
-    full = [each if number in chosen else map_leaves(lent, each) for number, each in enumerate(args)]
+    full = [each if number in chosen else map_leaves(writable_alias, each) for number, each in enumerate(args)]
     for number, value in zip(chosen, (opened,) if single else opened, strict=True):
         full[number] = value
     return full, leaves, structure
@@ -233,17 +241,17 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     level, inside = ForwardLevel(in_inference=thread_state.inference), differentiating()
     since = inside.since
     with level, inside:
-        duals = [handed(level.dual(broadcast_as(x, t), t)) for x, t in zip(given, moved, strict=True)]
+        duals = [mark_writable(level.dual(broadcast_as(x, t), t)) for x, t in zip(given, moved, strict=True)]
         made, aux = _with_aux(func(*unflatten(duals, structure)), has_aux, "jvp(f, primals, tangents)")
         outputs, made_structure = _tensors(made, "jvp(f, primals, tangents)")
         found = [level.tangent(y) for y in outputs]
         values = [y if t is None else level.dual(y, None) for y, t in zip(outputs, found, strict=True)]
         aux = map_leaves(lambda y: level.dual(y, None) if isinstance(y, Tensor) and level.tangent(y) is not None else y, aux)
-    values, aux = [settled(y, since) for y in values], map_leaves(lambda y: settled(y, since), aux)
+    values, aux = [unwrap(y, since) for y in values], map_leaves(lambda y: unwrap(y, since), aux)
     if strict and any(t is None for t in found):
         raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the primals.")
     ahead = unflatten([zeros_like(y.detach()) if t is None else t for y, t in zip(outputs, found, strict=True)], made_structure)
-    ahead, value = map_leaves(lambda t: settled(t, since), ahead), unflatten(values, made_structure)
+    ahead, value = map_leaves(lambda t: unwrap(t, since), ahead), unflatten(values, made_structure)
     return (value, ahead, aux) if has_aux else (value, ahead)
 
 
@@ -301,8 +309,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
             return map_leaves(lambda y: zeros_like(y.detach()), value)
         ps, ts = zip(*pairs, strict=True)
         now = next_seq()
-        recording = thread_state.grad_enabled and is_live(*ts, since=now)
+        recording = thread_state.grad_enabled and requires_outer_grad(*ts, since=now)
         found = gradient(ps, cotangents, ts, True, recording, materialize_grads=True)
-        return unflatten([settled(t, now) for t in found], made_structure)
+        return unflatten([unwrap(t, now) for t in found], made_structure)
 
     return value, jvp_fn

@@ -67,7 +67,7 @@ def map_leaves(function: Callable[..., Any], value: Any, *others: Any) -> Any:
     return unflatten([function(*each) for each in zip(leaves, *(flatten(other)[0] for other in others), strict=True)], structure)
 
 
-def spread(prefix: Any, structure: Structure) -> list[Any] | None:
+def broadcast_prefix(prefix: Any, structure: Structure) -> list[Any] | None:
     """One value for each leaf of a structure from a nest that may end early; None when the two do not go together."""
     kind = type(prefix)
     if structure.kind is None:
@@ -82,7 +82,7 @@ def spread(prefix: Any, structure: Structure) -> list[Any] | None:
         return None
     found: list[Any] = []
     for place, child in enumerate(structure.children):
-        inner = spread(prefix[structure.keys[place]] if structure.keys is not None else prefix[place], child)
+        inner = broadcast_prefix(prefix[structure.keys[place]] if structure.keys is not None else prefix[place], child)
         if inner is None:
             return None
         found += inner

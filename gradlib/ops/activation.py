@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, on_device_of, row_major
-from gradlib.core.inplace import ask, write
+from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.random import default_generator
@@ -266,7 +266,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     if not training or p == 0:
         return input
     if inplace and isinstance(input, Tensor):
-        ask(input, "dropout_")  # before numbers are drawn
+        check_inplace(input, "dropout_")  # before numbers are drawn
     if global_state.active and thread_state.interpreters:
         return _dropped_by_rows(input, p, inplace)
     array = input._array if isinstance(input, Tensor) else input

@@ -12,7 +12,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of
 from gradlib.backend.device import resolve
-from gradlib.core.inplace import ask, write
+from gradlib.core.inplace import check_inplace, write
 from gradlib.core.op import publish
 from gradlib.core.random import Generator, default_generator, drawing, draws
 from gradlib.core.tensor import Tensor, raw, wrap
@@ -390,7 +390,7 @@ def fills(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(function)
     def call(self: Tensor, *args: Any, **named: Any) -> Tensor:
-        ask(self, function.__name__)  # before numbers are drawn, which would move the generator on
+        check_inplace(self, function.__name__)  # before numbers are drawn, which would move the generator on
         with on_device_of(self._array):
             return function(self, *args, **named)
 

@@ -12,7 +12,7 @@ import numpy as np
 from gradlib.backend.array import Array, Namespace, address, is_dense, strided
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
-from gradlib.core.inplace import ask
+from gradlib.core.inplace import check_inplace
 from gradlib.core.modes import thread_state
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -116,7 +116,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         raise RuntimeError(f"fill_diagonal_: all dimensions of input must be of equal length, got shape {list(self.shape)}")
     if getattr(fill_value, "ndim", 0):
         raise TypeError(f"fill_diagonal_: fill_value must be a number, got shape {list(fill_value.shape)}")
-    ask(self, "fill_diagonal_")
+    check_inplace(self, "fill_diagonal_")
     rows, columns = self.shape[:2]
     for start in range(0, rows, columns + 1) if wrap and self.ndim == 2 else (0,):
         places = self[start:] if start else self
