@@ -31,6 +31,6 @@ if command -v compute-sanitizer > /dev/null; then
             || { sanitizer="$tool failed"; failed=1; }
     done
 fi
-python -m benchmarks core transforms trajectory profiler --json "$work/figures.json" || failed=1
+python -m benchmarks --device cuda --json "$work/figures.json" || failed=1
 python ci/gpu_record.py "$work" "$sanitizer" || failed=1
 exit "$failed"

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from gradlib import __version__, files
-from gradlib.cli import info, profile, trajopt
+from gradlib.cli import bench, info, profile, trajopt
 
-COMMANDS = (trajopt, profile, info)
+COMMANDS = (trajopt, profile, info, bench)
 
 
 def parser() -> argparse.ArgumentParser:

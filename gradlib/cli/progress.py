@@ -1,4 +1,7 @@
-"""The progress bar of a job that takes a while."""
+"""The progress bar of a job that takes a while.
+
+A library's bar hides the cursor and draws from a thread; a process that a signal may end at any moment would leave the cursor hidden.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,7 @@ class Progress:
         filled = round(self.fraction * _WIDTH)
         bar = "#" * filled + "." * (_WIDTH - filled)
         spent = time.perf_counter() - self.began
+        left = f", {spent / self.fraction - spent:4.0f} s left" if 0.02 < self.fraction < 1 else " " * 13
         with contextlib.suppress(OSError):  # nobody looks; the job goes on
-            self.stream.write(f"{before}{self.label} [{bar}] {self.fraction:4.0%} {spent:5.1f} s{after}")
+            self.stream.write(f"{before}{self.label} [{bar}] {self.fraction:4.0%} {spent:5.1f} s{left if self.live else ''}{after}")
             self.stream.flush()

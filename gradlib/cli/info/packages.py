@@ -16,6 +16,7 @@ OPTIONAL = {
     "ml_dtypes": "bfloat16",
     "pyyaml": "limits of a robot from a YAML file",
     "matplotlib": "pictures of trajectories",
+    "rich": "tables of `gradlib bench`",
     "safetensors": "files of tensors that other programs read",
     "torch": "functions of gradlib in its models, and the reverse",
     "jax": "functions of gradlib in its programs, and the reverse",

@@ -1,0 +1,110 @@
+"""A case: one thing that several libraries can do; and a row: what came out when they did it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from gradlib.cli.bench.peers import Peer, Run
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to time.
+
+    Attributes:
+        name: what it is; size: how large, as the table shows it; dtype, device: of its arrays.
+        build: from a peer to its run, whose result must be the same for all; None where a peer cannot do it.
+        peers: with which to compare, the first being what the verdict is about.
+        limits: the most that gradlib's time may be as a multiple of a peer's, by the peer's name.
+        moved: bytes that must be read or written at least; operations: floating-point operations; None where nobody counted.
+        tolerance: of the agreement, relative to the largest value.
+        others: further ways of gradlib's own that take the place of peers, by name; each builds its run.
+    """
+
+    name: str
+    size: str
+    build: Callable[[Peer], Run | None]
+    peers: tuple[str, ...] = ("torch",)
+    dtype: str = "float32"
+    device: str = "cpu"
+    limits: Mapping[str, float] = field(default_factory=dict)
+    moved: int | None = None
+    operations: int | None = None
+    tolerance: float = 1e-3
+    others: Mapping[str, Callable[[Peer], Run]] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The name with size and dtype, as `--only` looks for it."""
+        return " ".join(part for part in (self.name, self.size, self.dtype, self.device) if part)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of a case.
+
+    Attributes:
+        name, size, dtype, device: the case's.
+        unit: "s", or what else the figures count ("bytes", "exponent").
+        seconds: by library, ``median`` and ``spread`` (the middle half of the samples over their median) of the time that passed; on a
+            GPU also ``device``, the median by its own events. Other units likewise.
+        ratio: gradlib's figure over a peer's, the median over the rounds; noise: the middle half of those ratios over their median.
+        limits: the most that a ratio may be; missed: the peers over whose limit it is, beyond the noise; noisy: whether the spread is
+            too wide for the verdict.
+        fraction: of the measured copy bandwidth and of the measured peak of matrix products that gradlib reaches.
+        error: why nothing was measured.
+    """
+
+    name: str
+    size: str
+    dtype: str
+    device: str
+    unit: str = "s"
+    seconds: dict[str, dict[str, float]] = field(default_factory=dict)
+    ratio: dict[str, float] = field(default_factory=dict)
+    noise: dict[str, float] = field(default_factory=dict)
+    limits: dict[str, float] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
+    noisy: bool = False
+    fraction: dict[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells rows of one suite apart."""
+        return self.name, self.size, self.dtype, self.device
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as it stands in a file."""
+        return asdict(self)
+
+
+def made(case: Case, samples: Mapping[str, list[float]], unit: str = "s") -> Row:
+    """The row for samples by library, of which those of one round belong together; gradlib's are among them."""
+    ratios = {
+        name: [a / b for a, b in zip(samples["gradlib"], theirs, strict=True)] for name, theirs in samples.items() if name != "gradlib"
+    }
+    noise = {name: spread(values) for name, values in ratios.items()}
+    ratio = {name: median(values) for name, values in ratios.items()}
+    limits = {name: most for name, most in case.limits.items() if name in ratio}
+    return Row(
+        *(case.name, case.size, case.dtype, case.device),
+        unit=unit,
+        seconds={name: {"median": median(values), "spread": spread(values)} for name, values in samples.items()},
+        ratio=ratio,
+        noise=noise,
+        limits=limits,
+        missed=[name for name, most in limits.items() if ratio[name] > most],
+        noisy=any(abs(ratio[name] / most - 1) < noise[name] / 2 for name, most in limits.items()),
+    )
+
+
+def spread(values: list[float]) -> float:
+    """The middle half of some figures over their median."""
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    return float((high - low) / abs(middle)) if middle else 0.0
