@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of, zeros_like
 from gradlib.core.batched import Batched, levels_of
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, walk, walk_recorded
-from gradlib.core.modes import enable_grad, global_state, in_walk, no_grad, thread_state
+from gradlib.core.modes import global_state, in_walk, no_grad, recording, thread_state
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import around_walk
 from gradlib.core.tensor import Tensor, as_array, publish, wrap
@@ -89,16 +91,22 @@ def _cotangents(outputs: tuple[Tensor, ...], given: tuple[Any, ...], recorded: b
         if output._node is None:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         g = given[i] if given else None
-        array = output._array
-        if g is None:
-            if array.size != 1:
-                raise RuntimeError(f"grad can be implicitly created only for scalar outputs, got shape {list(array.shape)}; pass gradient=")
-            if not dtypes.is_differentiable(array.dtype) or array.dtype.kind == "c":
-                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {array.dtype}")
-            with on_device_of(array):
-                g = namespace(array).ones(array.shape, array.dtype)
-        roots.append((output._node, _checked(g, output, i, recorded)))
+        roots.append((output._node, _one(output._array, recorded) if g is None else _checked(g, output, i, recorded)))
     return roots
+
+
+def _one(array: Array, recorded: bool) -> Any:
+    """The cotangent of a real scalar where none is given."""
+    if array.size != 1:
+        raise RuntimeError(f"grad can be implicitly created only for scalar outputs, got shape {list(array.shape)}; pass gradient=")
+    if array.dtype.kind != "f" and (not dtypes.is_differentiable(array.dtype) or array.dtype.kind == "c"):
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {array.dtype}")
+    if type(array) is np.ndarray:
+        g = np.ones(array.shape, array.dtype)
+    else:
+        with on_device_of(array):
+            g = namespace(array).ones(array.shape, array.dtype)
+    return wrap(g) if recorded else g
 
 
 def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
@@ -126,16 +134,13 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
 
 
 def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
-    with around_walk(_array_of(roots[0][1])):
+    with around_walk(_array_of(roots[0][1])), recording(create_graph):
         if create_graph:
-            with enable_grad():
-                walk_recorded(roots, needed, captures, keep)
+            walk_recorded(roots, needed, captures, keep)
         elif global_state.active and thread_state.interpreters:  # forward mode or vmap over this backward must see its rules as operations
-            with no_grad():
-                walk_recorded([(node, g if isinstance(g, Tensor) else wrap(g)) for node, g in roots], needed, captures, keep)
+            walk_recorded([(node, g if isinstance(g, Tensor) else wrap(g)) for node, g in roots], needed, captures, keep)
         else:
-            with no_grad():
-                walk(_handed_over(roots), keep, needed, captures)
+            walk(_handed_over(roots), keep, needed, captures)
 
 
 def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:

@@ -50,14 +50,26 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
         captures: nodes whose incoming gradient is wanted; it is filled in instead of (for leaves) being accumulated.
     """
     pending: dict[Node, Any] = {}
-    owned: set[Node] = set()
     heap: list[tuple[int, Node]] = []
     for node, g in roots:
         _send(node, g, pending, heap)
     node = g = None  # type: ignore[assignment]
+    undefined = _walk_arrays(pending, heap, needed, captures, keep)
+    if undefined is None:
+        return
+    _send(undefined, None, pending, heap)
+    for each, held in pending.items():
+        pending[each] = [x if x is None else wrap(x) for x in held] if isinstance(held, list) else held if held is None else wrap(held)
+    _walk_tensors(pending, heap, needed, captures, keep, replaces=False)
+
+
+def _walk_arrays(
+    pending: dict[Node, Any], heap: list[tuple[int, Node]], needed: Needed | None, captures: Captures | None, keep: bool
+) -> Node | None:
+    """Go on with a walk on raw arrays, to its end or to a node whose gradient a custom Function left undefined: that node."""
+    owned: set[Node] = set()
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
-    undefined = False
     hooks = all_node_hooks() if global_state.active else ()
     elsewhere = may_leave_host()
     try:
@@ -68,11 +80,10 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
             elif heap:
                 node = heappop(heap)[1]
                 g = pending.pop(node)
-                if g is None:  # from a custom Function that gave none
-                    undefined = True
-                    break
+                if g is None:
+                    return node
             else:
-                break
+                return None
             if node._meta is not None or needed is not None:
                 runs = needed is None or needed[node]
                 g = _before(node, g, captures, runs, recorded=False)
@@ -122,11 +133,6 @@ def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed |
             pending[following] = waiting
         _finish_leaves(node, pending, needed, captures, replaces=False)
         raise
-    if undefined:
-        _send(node, None, pending, heap)
-        for each, held in pending.items():
-            pending[each] = [x if x is None else wrap(x) for x in held] if isinstance(held, list) else held if held is None else wrap(held)
-        _walk_tensors(pending, heap, needed, captures, keep, replaces=False)
 
 
 def walk_recorded(

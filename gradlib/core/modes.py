@@ -75,6 +75,22 @@ def _set_grad(enabled: bool) -> None:
             global_state.no_grad += -1 if enabled else 1
 
 
+class recording:
+    """While entered, this thread records or does not: ``enable_grad`` and ``no_grad`` without what only users need of them."""
+
+    __slots__ = ("before", "enabled")
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+
+    def __enter__(self) -> None:
+        self.before = thread_state.grad_enabled
+        _set_grad(self.enabled)
+
+    def __exit__(self, *exc: object) -> None:
+        _set_grad(self.before)
+
+
 def activate(count: int) -> None:
     """Say that the calling thread has entered (+1) or left (-1) something for which every operation takes the slow path."""
     with _lock:

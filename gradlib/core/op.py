@@ -117,20 +117,26 @@ def op(
             differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label,
             numbers_in_single=numbers_in_single,
         )  # fmt: skip
-        REGISTRY[made.name] = made
-        OPERATIONS.add(made.label)
-        if method or (method is None and not value.__name__.endswith("_op")):
-            publish(made.call, made.name)
-        for alias in aliases:
-            if not alias.startswith("__"):
-                also_called(named(made.call, alias, node=False), alias, value, method is not False)
-        if operators := [name for name in aliases if name.startswith("__")]:
-            publish(compile_call(made, operator=True), *operators)
+        _offer(made, method, aliases)
         if inplace:
             publish(inplace_form(made), *filter(None, map(inplace_name, (made.name, *aliases))))
         return made.call
 
     return declare
+
+
+def _offer(made: CompiledOp, method: bool | None, aliases: Sequence[str]) -> None:
+    """Make an operation known, and put it where its declaration says: on Tensor, under its aliases, behind Python's operators."""
+    value = made.value
+    REGISTRY[made.name] = made
+    OPERATIONS.add(made.label)
+    if method or (method is None and not value.__name__.endswith("_op")):
+        publish(made.call, made.name)
+    for alias in aliases:
+        if not alias.startswith("__"):
+            also_called(named(made.call, alias, node=False), alias, value, method is not False)
+    if operators := [name for name in aliases if name.startswith("__")]:
+        publish(compile_call(made, operator=True), *operators)
 
 
 def inplace_name(name: str) -> str | None:
@@ -181,17 +187,3 @@ def composite(
         call.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
         publish(call, *filter(None, map(inplace_name, (name, *aliases))))
     return function
-
-
-def with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with ``axis`` and ``keepdims`` understood as ``dim`` and ``keepdim``."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **named: Any) -> Any:
-        if "axis" in named:
-            named["dim"] = named.pop("axis")
-        if "keepdims" in named:
-            named["keepdim"] = named.pop("keepdims")
-        return function(*args, **named)
-
-    return call

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, is_writeable, on_device_of
+from gradlib.backend.array import Array, assign, on_device_of
 from gradlib.core.modes import global_state, thread_state, writing
 from gradlib.core.node import Node, Version
 
@@ -51,12 +51,12 @@ def refuse_memory(array: Array, name: str) -> None:
 
     Raises: RuntimeError for the first, as torch does; ValueError for the second, as NumPy does.
     """
-    if is_overlapping(array):
+    if 0 in array.strides and is_overlapping(array):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location (shape "
             f"{list(array.shape)}, strides {array.strides}). Please clone() the tensor before performing the operation."
         )
-    if not is_writeable(array):
+    if isinstance(array, np.ndarray) and not array.flags.writeable:  # a CuPy array may always be written
         raise ValueError(
             f"{name}: the memory of this tensor, of shape {list(array.shape)}, is read-only: it came from a NumPy array that must not be "
             "written. Write to a clone() of it."

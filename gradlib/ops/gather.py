@@ -17,7 +17,7 @@ import numpy as np
 from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
-from gradlib.core.op import composite, publish, with_numpy_names
+from gradlib.core.op import composite, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous
 from gradlib.ops.create import as_element
@@ -193,8 +193,22 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
     in_place.__name__ = in_place.__qualname__ = f"{name}_"
     in_place.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
     made = composite(on_copy)
-    publish(with_numpy_names(in_place), f"{name}_")
+    publish(_with_numpy_names(in_place), f"{name}_")
     return made
+
+
+def _with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with ``axis`` and ``keepdims`` understood as ``dim`` and ``keepdim``."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        if "axis" in named:
+            named["dim"] = named.pop("axis")
+        if "keepdims" in named:
+            named["keepdim"] = named.pop("keepdims")
+        return function(*args, **named)
+
+    return call
 
 
 def values_for(name: str, values: Any, input: Any) -> Any:

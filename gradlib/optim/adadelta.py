@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, running_square, zeros_like
 
 
 class Adadelta(Optimizer):
@@ -58,8 +58,7 @@ class Adadelta(Optimizer):
         if not state:
             state.update(step=0, square_avg=zeros_like(p), acc_delta=zeros_like(p))
         state["step"] += 1
-        square, moved = state["square_avg"], state["acc_delta"]
-        write(square, rho * square._array + (1 - rho) * (g * g))
-        delta = xp.sqrt(moved._array + eps) / xp.sqrt(square._array + eps) * g
-        write(moved, rho * moved._array + (1 - rho) * (delta * delta))
+        square, moved = running_square(state["square_avg"], g, rho), state["acc_delta"]
+        delta = xp.sqrt(moved._array + eps) / xp.sqrt(square + eps) * g
+        running_square(moved, delta, rho)
         put(value, p - float(group["lr"]) * delta)

@@ -8,7 +8,18 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, write, zeros_like
+from gradlib.optim.optimizer import (
+    Group,
+    Optimizer,
+    check_betas,
+    check_options,
+    descent,
+    put,
+    running_mean,
+    running_square,
+    write,
+    zeros_like,
+)
 
 
 class Adam(Optimizer):
@@ -67,14 +78,14 @@ class Adam(Optimizer):
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(p)
         state["step"] += 1
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        write(mean, mean._array + (1 - b1) * (g - mean._array))
-        write(square, b2 * square._array + (1 - b2) * (g * g))
+        mean = running_mean(state["exp_avg"], g, b1)
+        square = running_square(state["exp_avg_sq"], g, b2)
         if group["amsgrad"]:
-            write(state["max_exp_avg_sq"], xp.maximum(state["max_exp_avg_sq"]._array, square._array))
-            square = state["max_exp_avg_sq"]
-        denominator = xp.sqrt(square._array) / math.sqrt(1 - b2 ** state["step"]) + group["eps"]
-        put(value, p - (lr / (1 - b1 ** state["step"])) * mean._array / denominator)
+            largest = state["max_exp_avg_sq"]
+            write(largest, xp.maximum(largest._array, square))
+            square = largest._array
+        denominator = xp.sqrt(square) / math.sqrt(1 - b2 ** state["step"]) + group["eps"]
+        put(value, p - (lr / (1 - b1 ** state["step"])) * mean / denominator)
 
 
 class AdamW(Adam):

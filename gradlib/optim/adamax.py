@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, write, zeros_like
 
 
 class Adamax(Optimizer):
@@ -57,7 +57,6 @@ class Adamax(Optimizer):
         if not state:
             state.update(step=0, exp_avg=zeros_like(p), exp_inf=zeros_like(p))
         state["step"] += 1
-        mean, largest = state["exp_avg"], state["exp_inf"]
-        write(mean, mean._array + (1 - b1) * (g - mean._array))
+        mean, largest = running_mean(state["exp_avg"], g, b1), state["exp_inf"]
         write(largest, xp.maximum(b2 * largest._array, abs(g) + group["eps"]))
-        put(value, p - (float(group["lr"]) / (1 - b1 ** state["step"])) * (mean._array / largest._array))
+        put(value, p - (float(group["lr"]) / (1 - b1 ** state["step"])) * (mean / largest._array))

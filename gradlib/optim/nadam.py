@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, running_square, zeros_like
 
 
 class NAdam(Optimizer):
@@ -68,9 +68,8 @@ class NAdam(Optimizer):
         now, after = (b1 * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (state["step"], state["step"] + 1))
         state["mu_product"] *= now
         product = state["mu_product"]
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        write(mean, mean._array + (1 - b1) * (g - mean._array))
-        write(square, b2 * square._array + (1 - b2) * (g * g))
-        denominator = xp.sqrt(square._array) / math.sqrt(1 - b2 ** state["step"]) + group["eps"]
-        look_ahead = (lr * (1 - now) / (1 - product)) * g + (lr * after / (1 - product * after)) * mean._array
+        mean = running_mean(state["exp_avg"], g, b1)
+        square = running_square(state["exp_avg_sq"], g, b2)
+        denominator = xp.sqrt(square) / math.sqrt(1 - b2 ** state["step"]) + group["eps"]
+        look_ahead = (lr * (1 - now) / (1 - product)) * g + (lr * after / (1 - product * after)) * mean
         put(value, p - look_ahead / denominator)

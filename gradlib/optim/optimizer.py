@@ -215,11 +215,15 @@ def check_betas(betas: tuple[float, float]) -> None:
 
 
 def descent(value: Tensor, gradient: Array, group: Group) -> tuple[Array, Array]:
-    """The parameter and the direction to descend against, real (see `real`): the gradient, or its negative to climb, plus weight decay.
+    """`direction` of a parameter and its gradient, both real (see `real`)."""
+    return direction(real(value._array), real(gradient), group)
+
+
+def direction(p: Array, g: Array, group: Group) -> tuple[Array, Array]:
+    """The parameter and the direction to descend against: the gradient, or its negative to climb, plus weight decay.
 
     A group with "decoupled_weight_decay" shrinks the parameter instead.
     """
-    p, g = real(value._array), real(gradient)
     if group["maximize"]:
         g = -g
     if group["weight_decay"]:
@@ -228,6 +232,18 @@ def descent(value: Tensor, gradient: Array, group: Group) -> tuple[Array, Array]
         else:
             g = g + group["weight_decay"] * p
     return p, g
+
+
+def running_mean(mean: Tensor, g: Array, kept: float) -> Array:
+    """Take a gradient into its running mean, of which the share ``kept`` stays; returns the new mean."""
+    write(mean, mean._array + (1 - kept) * (g - mean._array))
+    return mean._array
+
+
+def running_square(square: Tensor, g: Array, kept: float) -> Array:
+    """Take a gradient's square into its running mean, of which the share ``kept`` stays; returns the new mean."""
+    write(square, kept * square._array + (1 - kept) * (g * g))
+    return square._array
 
 
 def put(value: Tensor, p: Array) -> None:

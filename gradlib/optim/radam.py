@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, running_square, zeros_like
 
 
 class RAdam(Optimizer):
@@ -64,13 +64,13 @@ class RAdam(Optimizer):
         if not state:
             state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
         state["step"] += 1
-        k, mean, square = state["step"], state["exp_avg"], state["exp_avg_sq"]
-        write(mean, mean._array + (1 - b1) * (g - mean._array))
-        write(square, b2 * square._array + (1 - b2) * (g * g))
+        k = state["step"]
+        mean = running_mean(state["exp_avg"], g, b1)
+        square = running_square(state["exp_avg_sq"], g, b2)
         scale: Any = float(group["lr"]) / (1 - b1**k)
         limit = 2 / (1 - b2) - 1
         length = limit - 2 * k * b2**k / (1 - b2**k)  # of the moving average, in gradients
         if length > 5:
             rectification = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
-            scale = scale * rectification * math.sqrt(1 - b2**k) / (xp.sqrt(square._array) + group["eps"])
-        put(value, p - mean._array * scale)
+            scale = scale * rectification * math.sqrt(1 - b2**k) / (xp.sqrt(square) + group["eps"])
+        put(value, p - mean * scale)

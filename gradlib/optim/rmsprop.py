@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
-from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, running_mean, running_square, write, zeros_like
 
 
 class RMSprop(Optimizer):
@@ -63,13 +63,10 @@ class RMSprop(Optimizer):
             state.update(step=0, square_avg=zeros_like(p))
             state.update({name: zeros_like(p) for name, used in (("momentum_buffer", "momentum"), ("grad_avg", "centered")) if group[used]})
         state["step"] += 1
-        square = state["square_avg"]
-        write(square, alpha * square._array + (1 - alpha) * (g * g))
-        spread = square._array
+        spread = running_square(state["square_avg"], g, alpha)
         if group["centered"]:
-            mean = state["grad_avg"]
-            write(mean, mean._array + (1 - alpha) * (g - mean._array))
-            spread = spread - mean._array * mean._array
+            mean = running_mean(state["grad_avg"], g, alpha)
+            spread = spread - mean * mean
         direction = g / (xp.sqrt(spread) + group["eps"])
         if group["momentum"]:
             buffer = state["momentum_buffer"]

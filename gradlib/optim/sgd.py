@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, copy
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.optim.optimizer import Group, Optimizer, check_options, write
+from gradlib.optim.optimizer import Group, Optimizer, check_options, direction, write
 
 
 class SGD(Optimizer):
@@ -56,9 +56,7 @@ class SGD(Optimizer):
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         momentum = group["momentum"]
-        g = -gradient if group["maximize"] else gradient
-        if group["weight_decay"]:
-            g = g + group["weight_decay"] * value._array
+        p, g = direction(value._array, gradient, group)
         if momentum:
             state = self.state[value]
             buffer = state.get("momentum_buffer")
@@ -67,4 +65,4 @@ class SGD(Optimizer):
             else:
                 write(buffer, momentum * buffer._array + (1 - group["dampening"]) * g)
             g = g + momentum * buffer._array if group["nesterov"] else buffer._array
-        write(value, value._array - float(group["lr"]) * g)
+        write(value, p - float(group["lr"]) * g)
