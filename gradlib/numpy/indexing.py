@@ -10,7 +10,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import axis_of, cast, constant, first_tensor, flat, met, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
 from gradlib.numpy.shaping import concatenate
-from gradlib.ops import index as indices, join, select, take_along
+from gradlib.ops import gather, index as indices, join, select
 
 
 def _places(chosen: Any, size: int, mode: str) -> np.ndarray:
@@ -49,7 +49,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tensor:
     places = tensor_of(indices, x, np.int64)
     if places.ndim != x.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    return take_along.take_along_dim(x, places, along)
+    return gather.take_along_dim(x, places, along)
 
 
 @implements(np.put_along_axis)
@@ -133,7 +133,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor
     shape = np.broadcast_shapes(chosen.shape, tuple(together.shape[1:]))
     together = together.broadcast_to((len(parts), *shape))
     places = tensor_of(np.broadcast_to(chosen, shape)[None].copy(), None).to(together.device)
-    return written(take_along.take_along_dim(together, places, 0)[0], out, "numpy.choose")
+    return written(gather.take_along_dim(together, places, 0)[0], out, "numpy.choose")
 
 
 @implements(np.compress)

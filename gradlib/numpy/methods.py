@@ -9,7 +9,7 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy import reductions, ufuncs
-from gradlib.numpy.operands import all_tensors, axes_of, axis_of, cast, first_tensor, flat, tensor_of, value_of, written
+from gradlib.numpy.operands import all_tensors, axes_of, axis_of, cast, first_tensor, flat, floating, tensor_of, value_of, written
 from gradlib.numpy.registry import refusal
 from gradlib.ops import join, scan, softmax
 
@@ -48,7 +48,7 @@ def reduce(
         return _REDUCE[ufunc](x, **options)
     if where is not True:
         raise TypeError(f"numpy.{ufunc.__name__}.reduce does not take where= for a Tensor; numpy.add.reduce and numpy.multiply.reduce do")
-    x = cast(x, dtype)
+    x = floating(x) if ufunc is np.logaddexp and dtype is None else cast(x, dtype)
     for along in sorted(axes_of(axis, x.ndim), reverse=True):
         x = softmax.logsumexp(x, along, True) if ufunc is np.logaddexp and x.shape[along] else _folded(ufunc, x, along)
     if initial is not None:
@@ -77,6 +77,8 @@ def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None, out: An
         x = cast(x, dtype)
     elif ufunc in (np.add, np.multiply) and x.dtype.kind in "biu":
         x = x.to(np.int64)
+    elif ufunc is np.logaddexp:
+        x = floating(x)
     along = axis_of(axis, x.ndim)
     if ufunc in _ACCUMULATE:
         return written(_ACCUMULATE[ufunc](x, along), out, f"numpy.{ufunc.__name__}.accumulate")

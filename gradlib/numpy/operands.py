@@ -115,6 +115,12 @@ def met(*values: Any, like: Tensor | None = None, floating: bool = False, dtype:
     return [tensor_of(v, like, held(dtype)) if t is None else cast(t, dtype) for v, t in zip(values, tensors, strict=True)]
 
 
+def met_arrays(*values: Any, like: Tensor | None = None, floating: bool = False, dtype: Any = None) -> list[Tensor]:
+    """``met`` for functions of NumPy's that make arrays of all that they are given, so that Python's numbers are not weak."""
+    like = like if like is not None else first_tensor(values)
+    return met(*[tensor_of(v, like) if type(v) in NUMBERS else v for v in values], like=like, floating=floating, dtype=dtype)
+
+
 def _are_alike(values: Sequence[Any], floating: bool) -> bool:
     """Whether all are Tensors of one dtype, with which nothing is to be done."""
     first: Any = None

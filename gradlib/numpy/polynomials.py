@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.linear import lstsq
-from gradlib.numpy.operands import first_tensor, floating, met, tensor_of, value_of
+from gradlib.numpy.operands import cast, constant, first_tensor, floating, met_arrays, tensor_of, value_of
 from gradlib.numpy.registry import implements, refuses
 from gradlib.numpy.sampled import convolve
 from gradlib.numpy.shaping import concatenate, stack
@@ -19,7 +19,7 @@ from gradlib.ops import elementwise
 def polyval(p: Any, x: Any) -> Tensor:
     """The polynomial at x, by Horner's rule."""
     like = first_tensor((p, x))
-    coefficients, at = met(p, x, like=like)
+    coefficients, at = met_arrays(p, x, like=like)
     found = at * 0
     for i in range(coefficients.shape[0]):
         found = found * at + coefficients[i]
@@ -27,7 +27,7 @@ def polyval(p: Any, x: Any) -> Tensor:
 
 
 def _padded(a: Any, b: Any) -> list[Tensor]:
-    parts = [x.reshape((1,)) if x.ndim == 0 else x for x in met(a, b)]
+    parts = [x.reshape((1,)) if x.ndim == 0 else x for x in met_arrays(a, b)]
     size = max(x.shape[0] for x in parts)
     return [concatenate([x.new_zeros((size - x.shape[0],)), x]) for x in parts]
 
@@ -55,7 +55,7 @@ def polymul(a1: Any, a2: Any) -> Tensor:
 @implements(np.polydiv)
 def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
     """(quotient, remainder)."""
-    x, y = (t.reshape((1,)) if t.ndim == 0 else t for t in met(u, v, floating=True))
+    x, y = (t.reshape((1,)) if t.ndim == 0 else t for t in met_arrays(u, v, floating=True))
     steps = x.shape[0] - y.shape[0] + 1
     if steps < 1:
         return x.new_zeros((1,)), x
@@ -76,8 +76,8 @@ def polyder(p: Any, m: int = 1) -> Tensor:
         raise ValueError("Order of derivative must be positive (see polyint)")
     x = tensor_of(p)
     for _ in range(m):
-        powers = tensor_of(np.arange(x.shape[0] - 1, 0, -1, dtype=x.dtype.name if x.dtype.kind != "b" else "int64"), x).to(x.device)
-        x = x[:-1] * powers
+        factors = constant(np.arange(x.shape[0] - 1, 0, -1), x)
+        x = x[:-1] * cast(factors, np.result_type(x.dtype, np.int64))
     return x
 
 
@@ -85,13 +85,12 @@ def polyder(p: Any, m: int = 1) -> Tensor:
 def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
     """The m-th antiderivative, with k as constants of integration."""
     like = first_tensor((p, k))
-    x = floating(p, like)
+    x = cast(tensor_of(p, like), np.result_type(tensor_of(p, like).dtype, np.float64))
     constants = x.new_zeros((m,)) if k is None else tensor_of(k, like, x.dtype).reshape((-1,))
     if constants.shape[0] == 1 and m > 1:
         constants = constants.broadcast_to((m,))
     for i in range(m):
-        powers = tensor_of(np.arange(x.shape[0], 0, -1, dtype=np.float64)).to(x.device).to(x.dtype)
-        x = concatenate([x / powers, constants[i : i + 1]])
+        x = concatenate([x / constant(np.arange(x.shape[0], 0, -1, dtype=np.float64), x), constants[i : i + 1]])
     return x
 
 
@@ -115,7 +114,7 @@ def poly(seq_of_zeros: Any) -> Tensor:
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of each element in its row, the highest first unless ``increasing``."""
     t = tensor_of(x)
-    t = t.to(np.int64) if t.dtype.kind == "b" else t
+    t = cast(t, np.result_type(t.dtype, np.int64))
     if t.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     count = t.shape[0] if N is None else N
@@ -133,7 +132,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
     if full or cov:
         raise TypeError("numpy.polyfit takes neither full= nor cov= for a Tensor; numpy.linalg.lstsq gives residuals")
     like = first_tensor((x, y, w))
-    at, values = met(floating(x, like), y, like=like, floating=True)
+    at, values = (cast(tensor_of(v, like), np.result_type(tensor_of(v, like).dtype, np.float64)) for v in (x, y))
     matrix = vander(at, int(deg) + 1)
     if w is not None:
         weights = tensor_of(w, like, at.dtype)

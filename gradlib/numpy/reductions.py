@@ -34,7 +34,7 @@ def sum(
     """The sum along axes."""
     x = _left(_widened(tensor_of(a), dtype), where, 0)
     result = reduce.sum(x, None if axis is None else axes_of(axis, x.ndim), bool(keepdims)) if axis != () else x.clone()
-    return written(result if type(initial) is int and initial == 0 else result + initial, out, "numpy.sum")
+    return written(result if type(initial) is int and initial == 0 else result + tensor_of(initial, x, x.dtype), out, "numpy.sum")
 
 
 @implements(np.prod)
@@ -44,7 +44,7 @@ def prod(
     """The product along axes."""
     x = _left(_widened(tensor_of(a), dtype), where, 1)
     result = _each_axis(reduce.prod, x, axis, keepdims)
-    return written(result if type(initial) is int and initial == 1 else result * initial, out, "numpy.prod")
+    return written(result if type(initial) is int and initial == 1 else result * tensor_of(initial, x, x.dtype), out, "numpy.prod")
 
 
 def _each_axis(operation: Callable[..., Any], x: Tensor, axis: Any, keepdims: Any) -> Tensor:

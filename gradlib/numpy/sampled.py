@@ -130,8 +130,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
     """Straight lines between points (xp, fp); differentiable in the places and in the points."""
     like = first_tensor((x, xp, fp, left, right))
-    at, places = (floating(v, like) for v in (x, xp))
-    values = floating(fp, like)
+    at, places = (tensor_of(v, like, np.float64) for v in (x, xp))
+    values = tensor_of(fp, like)
+    values = cast(values, np.complex128 if values.dtype.kind == "c" else np.float64)
     if period is not None:
         if value_of(period) == 0:
             raise ValueError("period must be a non-zero value")
@@ -142,7 +143,6 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         places = concatenate([places[-1:] - size, places, places[:1] + size])
         values = concatenate([values[-1:], values, values[:1]])
         left = right = None
-    at, places = met(at, places)
     count = places.shape[0]
     if count == 0:
         raise ValueError("array of sample points is empty")

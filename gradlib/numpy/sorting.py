@@ -9,11 +9,11 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.indexing import along_axis
-from gradlib.numpy.operands import axes_of, constant, first_tensor, flat, floating, met, tensor_of, value_of, written
+from gradlib.numpy.operands import axes_of, cast, constant, first_tensor, flat, floating, met, tensor_of, value_of, written
 from gradlib.numpy.reductions import mean as mean_of
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate
-from gradlib.ops import elementwise, select, sort as sorts, take_along
+from gradlib.ops import elementwise, gather, select, sort as sorts
 
 
 def _ordered(x: Tensor, along: int) -> Tensor:
@@ -25,7 +25,7 @@ def _ordered(x: Tensor, along: int) -> Tensor:
 
 
 def _sorted(x: Tensor, along: int) -> Tensor:
-    return take_along.take_along_dim(x, _ordered(x, along), along) if x.ndim else x.clone()
+    return gather.take_along_dim(x, _ordered(x, along), along) if x.ndim else x.clone()
 
 
 @implements(np.sort)
@@ -84,7 +84,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     like = first_tensor((x, bins))
     edges = tensor_of(bins, like).detach()
     if edges.shape[0] > 1 and bool((edges[1:] < edges[:-1]).any()):
-        return edges.shape[0] - searchsorted(edges.flip(0), x, "left" if not right else "right")
+        return edges.shape[0] - searchsorted(edges.flip(0), x, "left" if right else "right")
     return searchsorted(edges, x, "left" if right else "right")
 
 
@@ -120,10 +120,8 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     return written(_kept(found, axes, x.ndim, keepdims), out, "numpy.median")
 
 
-_METHODS: dict[str, tuple[float, float]] = {
-    "weibull": (0.0, 0.0), "hazen": (0.5, 0.5), "linear": (1.0, 1.0), "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
-    "interpolated_inverted_cdf": (0.0, 1.0),
-}  # fmt: skip
+_CHOOSING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+"""The methods whose quantiles are among the values themselves, and have their dtype."""
 
 
 def _quantile(lines: Tensor, q: np.ndarray, method: str) -> Tensor:
@@ -134,6 +132,8 @@ def _quantile(lines: Tensor, q: np.ndarray, method: str) -> Tensor:
     places = np.quantile(np.arange(count, dtype=np.float64), q, method=method) if count > 1 else np.zeros(q.shape)  # type: ignore[call-overload]
     low = np.clip(np.floor(places), 0, count - 1).astype(np.intp)
     high = np.minimum(low + 1, count - 1)
+    if method in _CHOOSING:
+        return ordered[..., low].movedim(-1, 0)
     share = constant((places - low).astype(lines.dtype if lines.dtype.kind == "f" else np.float64), lines)
     below, above = ordered[..., low], ordered[..., high]
     found = select.where(share == 0, below, below + (above - below) * share)
@@ -146,9 +146,11 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
     chosen = np.asarray(value_of(q), dtype=np.float64)
     if (chosen < 0).any() or (chosen > 1).any():
         raise ValueError("Quantiles must be in the range [0, 1]")
-    x = floating(a)
+    x = tensor_of(a) if method in _CHOOSING else floating(a)
     lines, axes = _together(x, axis)
     found = _quantile(lines, chosen.reshape(-1), method)
+    if not isinstance(q, (int, float)) and method not in _CHOOSING:
+        found = cast(found, np.result_type(x.dtype, np.float64))
     if keepdims:
         found = _kept(found, axes, x.ndim, True, leading=1)
     return written(found.reshape((*chosen.shape, *found.shape[1:])), out, name)
@@ -171,7 +173,12 @@ def percentile(
 ) -> Tensor:  # fmt: skip
     """The values below which so many percent of all lie."""
     _no_weights(weights, "numpy.percentile")
-    return _quantiles(a, np.asarray(value_of(q), dtype=np.float64) / 100.0, axis, out, method, keepdims, "numpy.percentile")
+    return _quantiles(a, _shares(q), axis, out, method, keepdims, "numpy.percentile")
+
+
+def _shares(q: Any) -> Any:
+    """Percents as shares; one number stays one, since it says nothing of the dtype."""
+    return q / 100.0 if isinstance(q, (int, float)) else np.asarray(value_of(q), dtype=np.float64) / 100.0
 
 
 def _no_weights(weights: Any, name: str) -> None:
@@ -206,8 +213,8 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     return written(_without(median)(a, axis, keepdims, ()), out, "numpy.nanmedian")
 
 
-def _nanquantiles(a: Any, q: np.ndarray, axis: Any, out: Any, method: str, keepdims: bool, name: str) -> Tensor:
-    found = _without(lambda row: _quantiles(row, q, None, None, method, False, name))(a, axis, keepdims, q.shape)
+def _nanquantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool, name: str) -> Tensor:
+    found = _without(lambda row: _quantiles(row, q, None, None, method, False, name))(a, axis, keepdims, np.shape(value_of(q)))
     return written(found, out, name)
 
 
@@ -218,7 +225,7 @@ def nanquantile(
 ) -> Tensor:  # fmt: skip
     """The quantiles of what is a number."""
     _no_weights(weights, "numpy.nanquantile")
-    return _nanquantiles(a, np.asarray(value_of(q), dtype=np.float64), axis, out, method, keepdims, "numpy.nanquantile")
+    return _nanquantiles(a, q, axis, out, method, keepdims, "numpy.nanquantile")
 
 
 @implements(np.nanpercentile)
@@ -228,7 +235,7 @@ def nanpercentile(
 ) -> Tensor:  # fmt: skip
     """The percentiles of what is a number."""
     _no_weights(weights, "numpy.nanpercentile")
-    return _nanquantiles(a, np.asarray(value_of(q), dtype=np.float64) / 100.0, axis, out, method, keepdims, "numpy.nanpercentile")
+    return _nanquantiles(a, _shares(q), axis, out, method, keepdims, "numpy.nanpercentile")
 
 
 # ---- averages and covariances --------------------------------------------------------------------------------------------------
@@ -267,7 +274,9 @@ def cov(
     dtype: Any = None,
 ) -> Tensor:  # fmt: skip
     """The covariance matrix of variables in rows (or columns, unless ``rowvar``)."""
-    parts = met(m, *([] if y is None else [y]), floating=True, dtype=dtype)
+    given = [tensor_of(each, first_tensor((m, y))) for each in (m, y) if each is not None]
+    chosen = np.result_type(*[each.dtype for each in given], np.float64) if dtype is None else dtype
+    parts = met(*given, dtype=chosen)
     rows = [part.reshape((1, -1)) if part.ndim < 2 else part if rowvar else part.transpose(0, 1) for part in parts]
     x = concatenate(rows, 0) if y is not None else rows[0]
     less = (0 if bias else 1) if ddof is None else ddof
@@ -423,7 +432,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 def _histogram(a: Any, bins: Any, range: Any, weights: Any, density: Any) -> tuple[np.ndarray, np.ndarray]:
-    return np.histogram(value_of(a), value_of(bins), None if range is None else tuple(value_of(range)), None, density)
+    return np.histogram(value_of(a), value_of(bins), None if range is None else tuple(value_of(range)), density=density)
 
 
 @implements(np.histogram)
@@ -435,7 +444,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     if weights is None:
         return constant(counts, like), constant(edges, like)
     values = np.asarray(value_of(a)).ravel()
-    w = floating(weights, like).reshape((-1,))
+    w = tensor_of(weights, like).reshape((-1,))
     places = np.searchsorted(edges, values, "right") - 1
     places[values == edges[-1]] = len(edges) - 2
     inside = np.flatnonzero((places >= 0) & (places < len(edges) - 1))

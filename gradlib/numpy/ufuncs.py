@@ -194,6 +194,12 @@ def _zero_like(x: Tensor) -> Tensor:
     return copysign(select.where(elementwise.isinf(x), 0.0, x), x)
 
 
+def float_power(x: Any, y: Any) -> Tensor:
+    """The power, in float64 or complex128."""
+    like = first_tensor((x, y))
+    return powers.pow(*[tensor_of(v, like, np.result_type(tensor_of(v, like).dtype, np.float64)) for v in (x, y)])
+
+
 def divmod_(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """(x // y, x % y)."""
     return arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)
@@ -278,7 +284,7 @@ _ONE = {
 _TWO = {
     "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "true_divide": arithmetic.div,
     "floor_divide": arithmetic.floor_divide, "remainder": arithmetic.remainder, "fmod": arithmetic.fmod, "divmod": divmod_,
-    "power": powers.pow, "float_power": powers.pow, "arctan2": powers.atan2, "hypot": powers.hypot, "logaddexp": powers.logaddexp,
+    "power": powers.pow, "float_power": float_power, "arctan2": powers.atan2, "hypot": powers.hypot, "logaddexp": powers.logaddexp,
     "logaddexp2": logaddexp2, "maximum": select.maximum, "minimum": select.minimum, "fmax": select.fmax, "fmin": select.fmin,
     "copysign": copysign, "heaviside": heaviside, "ldexp": ldexp, "matmul": _matmul, "matvec": _matvec, "vecmat": _vecmat,
     "vecdot": _vecdot,

@@ -1,0 +1,144 @@
+"""Every NumPy function that takes Tensors: values, dtypes and shapes as NumPy's, derivatives of first and second order; and those refused."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.autograd import gradcheck, gradgradcheck
+from gradlib.numpy.registry import REFUSED, SERVED, name_of
+from tests.numpy.expressions import CALLS, FLOATS, evaluated, functions_of, letters, operands
+from tests.values import host
+
+pytestmark = [pytest.mark.nonfinite, pytest.mark.filterwarnings("ignore::RuntimeWarning")]
+
+HERE = [call for call in CALLS if None not in functions_of(call)]
+DISPATCHED = (np.ufunc, type(np.sum))
+"""The kinds of NumPy's functions that ask their arguments by one of the protocols."""
+
+WITHOUT_PROTOCOL = {
+    np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.asarray_chkfinite, np.full,
+}  # fmt: skip
+"""What ``gradlib.numpy`` alone serves, since NumPy asks nobody."""
+
+IN_PLACE = {np.put_along_axis, np.put, np.place, np.putmask, np.copyto, np.fill_diagonal}
+TEXTS = {np.array_repr, np.array_str, np.array2string}
+
+
+def in_one_row(value: Any) -> list[Any]:
+    """The results one by one, of whatever nest of lists and tuples."""
+    return [part for each in value for part in in_one_row(each)] if isinstance(value, (tuple, list)) else [value]
+
+
+def drawn(dtype: str, seed: int = 1) -> dict[str, Any]:
+    """The operands, those of floats in this dtype."""
+    values = operands(np.random.default_rng(seed))
+    for letter in FLOATS:
+        whole = dtype == "int64" and letter != "w"
+        values[letter] = np.asarray(np.round(values[letter] * 3) if whole else values[letter]).astype("float64" if letter == "w" else dtype)
+    return values
+
+
+def on_tensors(call: str, values: dict[str, Any]) -> Any:
+    """What the call gives where each of its operands is a Tensor."""
+    tensors = {letter: gradlib.tensor(values[letter]) for letter in letters(call)}
+    return evaluated(call, values | tensors)
+
+
+@pytest.mark.parametrize("call", HERE)
+def test_a_function_gives_what_numpy_gives_for_arrays(call, device):
+    for dtype in ("float64", "float32", "int64") if device == "cpu" else ("float64",):  # the dtype is decided before the device
+        values = drawn(dtype)
+        try:
+            expected = in_one_row(evaluated(call, dict(values)))
+        except (TypeError, ValueError):  # NumPy does not take this dtype either
+            continue
+        found = in_one_row(on_tensors(call, values))
+        assert len(found) == len(expected)
+        for got, want in zip(found, map(np.asarray, expected), strict=True):
+            if isinstance(got, gradlib.Tensor):
+                assert got.device.type == device
+                assert got.dtype == (np.int64 if want.dtype.kind == "u" else want.dtype)
+                assert tuple(got.shape) == want.shape
+                tolerance = 3e-4 if want.dtype == np.float32 else 1e-10
+                np.testing.assert_allclose(host(got), want, rtol=tolerance, atol=tolerance)
+            else:
+                assert SERVED[functions_of(call)[0]].exact or isinstance(got, int)
+                assert np.array_equal(got, want)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("call", [call for call in HERE if "float32" not in call])
+def test_a_function_has_numerically_right_derivatives(call):
+    values = drawn("float64")
+    names = [letter for letter in letters(call) if letter in FLOATS + "z" and letter != "w"]
+    others = {letter: gradlib.tensor(values[letter]) for letter in letters(call)}
+
+    def f(*args):
+        results = in_one_row(evaluated(call, values | others | dict(zip(names, args, strict=True))))
+        return tuple(r for r in results if isinstance(r, gradlib.Tensor) and r.requires_grad)
+
+    args = tuple(gradlib.tensor(values[letter], requires_grad=True) for letter in names)
+    if f(*args):
+        assert not SERVED[functions_of(call)[0]].exact
+        assert gradcheck(f, args)
+        assert gradgradcheck(f, args)
+
+
+def public(module: ModuleType) -> dict[Any, str]:
+    """The functions of a NumPy module that ask their arguments, with their names."""
+    return {f: n for n in dir(module) if not n.startswith("_") and isinstance(f := getattr(module, n), DISPATCHED)}
+
+
+PUBLIC = public(np) | public(np.linalg) | public(np.fft)
+
+
+@pytest.mark.host
+def test_each_public_function_is_served_or_refused_and_never_both():
+    assert sorted(name for f, name in PUBLIC.items() if f not in SERVED and f not in REFUSED) == []
+    assert [name_of(f) for f in REFUSED if f in SERVED] == []
+
+
+@pytest.mark.host
+def test_each_function_that_is_served_is_called_here():
+    called = {function for call in HERE for function in functions_of(call)}
+    assert [name_of(f) for f in SERVED if f not in called | WITHOUT_PROTOCOL | IN_PLACE | TEXTS] == []
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("call", [call for call in HERE if "float32" not in call])
+def test_a_function_that_is_not_exact_has_a_derivative_or_takes_none(call):
+    """One that has floats for results carries the gradient of its operands, unless it fills or counts."""
+    served = SERVED[functions_of(call)[0]]
+    filling = ("zeros_like", "ones_like", "full_like(A, 3", "histogram(x", "logical", "less.outer")
+    names = [letter for letter in letters(call) if letter in FLOATS + "z"]
+    if served.exact or not names or any(word in call for word in filling):
+        return
+    values = drawn("float64")
+    leaves = {letter: gradlib.tensor(values[letter], requires_grad=letter in names) for letter in letters(call)}
+    results = in_one_row(evaluated(call, values | leaves))
+    floats = [r for r in results if isinstance(r, gradlib.Tensor) and r.dtype.kind in "fc"]
+    assert not floats or any(r.requires_grad for r in floats)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("function", REFUSED, ids=name_of)
+def test_what_is_refused_says_its_name_and_what_to_do(function):
+    x = gradlib.ones(3, 3)
+    with pytest.raises(TypeError, match="does not take a gradlib Tensor") as raised:
+        if isinstance(function, np.ufunc):
+            function(*[x] * function.nin)
+        else:
+            function(*_arguments(function, x))
+    assert name_of(function) in str(raised.value)
+    assert REFUSED[function] in str(raised.value)
+
+
+def _arguments(function: Any, x: Any) -> tuple[Any, ...]:
+    """Arguments with which NumPy comes as far as asking the Tensor."""
+    files = {np.save: ("unused", x), np.savetxt: ("unused", x), np.savez: ("unused", x), np.savez_compressed: ("unused", x)}
+    return files.get(function, (x, x) if function in (np.busday_count, np.busday_offset) else (x,))
