@@ -139,7 +139,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
         matrix = matrix * weights.unsqueeze(1)
         values = values * (weights.unsqueeze(1) if values.ndim == 2 else weights)
     scale = elementwise.sqrt((matrix.detach() * matrix.detach()).sum(0))
-    bound = at.shape[0] * np.finfo(at.dtype).eps if rcond is None else rcond
+    bound = at.shape[0] * np.finfo(floating(x, like).dtype).eps if rcond is None else rcond
     found = lstsq(matrix / scale, values, bound)[0]
     return found / (scale.unsqueeze(1) if found.ndim == 2 else scale)
 

@@ -24,12 +24,13 @@ from gradlib.numpy import (
     sampled,
     shaping,
     sorting,
+    transforms,
     ufuncs,
 )  # fmt: skip
 from gradlib.numpy.registry import SERVED, refusal
 
 FAMILIES = (
-    creation, indexing, linear, pointwise, polynomials, products, reductions, refusals, sampled, shaping, sorting, ufuncs,
+    creation, indexing, linear, pointwise, polynomials, products, reductions, refusals, sampled, shaping, sorting, transforms, ufuncs,
 )  # fmt: skip
 """The modules that fill the table: importing them registers what they implement."""
 

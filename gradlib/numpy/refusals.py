@@ -18,5 +18,3 @@ refuses("it steps from one number to the next, which no derivative describes; nu
 refuses("gradlib has no operation for it; numpy.remainder and numpy.floor_divide of integers are taken", np.gcd, np.lcm)
 refuses("gradlib has no operation for it; numpy.bitwise_and and numpy.right_shift are taken", numpy_function("bitwise_count"))
 refuses("gradlib has no Bessel functions; numpy.exp and numpy.sinc are taken", np.i0)
-refuses("gradlib has no Fourier transforms yet; numpy.convolve is taken", *[getattr(np.fft, name) for name in (
-    "fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "irfft", "rfft2", "irfft2", "rfftn", "irfftn", "hfft", "ihfft")])  # fmt: skip

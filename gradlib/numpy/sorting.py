@@ -148,9 +148,9 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
         raise ValueError("Quantiles must be in the range [0, 1]")
     x = tensor_of(a) if method in _CHOOSING else floating(a)
     lines, axes = _together(x, axis)
-    found = _quantile(lines, chosen.reshape(-1), method)
     if not isinstance(q, (int, float)) and method not in _CHOOSING:
-        found = cast(found, np.result_type(x.dtype, np.float64))
+        lines = cast(lines, np.result_type(x.dtype, np.float64))
+    found = _quantile(lines, chosen.reshape(-1), method)
     if keepdims:
         found = _kept(found, axes, x.ndim, True, leading=1)
     return written(found.reshape((*chosen.shape, *found.shape[1:])), out, name)

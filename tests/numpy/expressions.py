@@ -1,8 +1,8 @@
 """Calls of NumPy's functions, at least one of each that Tensors are served by; evaluated on arrays and on Tensors, they must agree.
 
-The letters are what ``operands`` draws: x, y, p (positive) and u (between -1 and 1) are vectors of five, A and B are 3x4, S is symmetric and
-positive definite, M square, T 2x3x4, w has numbers that are none, z is complex, n a vector of small integers, k one of places, b a mask, s a number,
-o ascending.
+The letters are what ``operands`` draws: x, y, p (positive) and u (between -1 and 1) are vectors of five, A and B are 3x4, S is symmetric
+and positive definite, M square, T 2x3x4, w has numbers that are none, z is complex, n a vector of small integers, k one of places, b a
+mask, s a number, o ascending.
 """
 
 from __future__ import annotations
@@ -239,6 +239,20 @@ np.tril(A)
 np.triu(A, 1)
 np.fft.fftshift(A)
 np.fft.ifftshift(x)
+np.fft.fft(x)
+np.fft.ifft(A, n=6, axis=0, norm='ortho')
+np.fft.rfft(A, 3)
+np.fft.irfft(z, 7)
+np.fft.hfft(z)
+np.fft.ihfft(x)
+np.fft.fft2(T)
+np.fft.ifft2(A, s=(2, -1), axes=(0, 1))
+np.fft.rfft2(A)
+np.fft.irfft2(np.fft.rfft2(A))
+np.fft.fftn(T)
+np.fft.ifftn(T, axes=(0, 2))
+np.fft.rfftn(T, norm='forward')
+np.fft.irfftn(T, axes=(1, 2))
 np.atleast_1d(s)
 np.atleast_2d(x, A)
 np.atleast_3d(x)
