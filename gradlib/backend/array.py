@@ -123,7 +123,7 @@ def from_pinned(host: Array, index: int | None) -> Array:
 
 
 def constant(table: Callable[..., np.ndarray], *args: Any, dtype: Any, index: int | None) -> Array:
-    """What a function gives for these arguments, for good, as an array on the CUDA device ``index``, or on the host (None).
+    """The array that a function returns for these arguments, on the CUDA device ``index`` or the host (None), kept for good.
 
     It goes to a device once, and is there for every stream: later calls queue no copy, also in a captured graph.
     """
@@ -169,7 +169,7 @@ def _is_signed_zero(value: Any) -> bool:
 
 
 def apart(values: Any, target: Array) -> Any:
-    """What a CuPy array is about to be written from: a copy where the two may overlap."""
+    """The source of a write to a CuPy array: a copy where the two may overlap."""
     overlap = is_cupy(values) and namespace(target).may_share_memory(values, target)
     return values.copy() if overlap else values
 

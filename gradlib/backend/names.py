@@ -1,4 +1,4 @@
-"""Misspelt names: an AttributeError that ends with the name that was meant, looked for only when someone reads it."""
+"""Misspelt names: an AttributeError that ends with the nearest names, which are searched for only when its text is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NoSuchName(AttributeError):
         return f"{self.said}. Did you mean: {' or '.join(map(repr, near))}?" if near else self.said
 
     def __reduce__(self) -> Any:
-        return AttributeError, (str(self),)  # what it speaks of need not be where it is sent to
+        return AttributeError, (str(self),)  # a pickled error need not find the module again
 
 
 def suggest_names(module: ModuleType) -> None:
@@ -43,6 +43,6 @@ def no_such_name(module: ModuleType, name: str) -> NoSuchName:
 
 def missing_attribute(self: Any, name: str) -> Any:
     """The same as a class has it: what ``__getattr__`` answers where the usual look-up failed."""
-    if hasattr(type(self), name):  # a property raised the error, and says why when it is asked again
+    if hasattr(type(self), name):  # a property raised the error: ask it again, for its own text
         return object.__getattribute__(self, name)
     raise NoSuchName(f"{type(self).__name__!r} object has no attribute {name!r}", name, self)

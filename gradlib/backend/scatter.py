@@ -1,4 +1,4 @@
-"""Writing to places that may be named more than once, where every mention counts: NumPy's ``ufunc.at``.
+"""Writes through repeated indices, where every repeat counts: NumPy's ``ufunc.at``.
 
 CuPy has it for addition in some dtypes, and for extremes in single precision that overlooks NaN; the rest is made of these and of sorting.
 """

@@ -1,4 +1,4 @@
-"""What each thread knows of its own, handed on to a fresh thread for work nested too deeply for one stack; and locks across a fork."""
+"""Thread-local state that a helper thread takes over when work is nested too deeply for one stack; and locks across a fork."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _states: list[threading.local] = []
 
 
 def carried(state: State) -> State:
-    """Let ``on_fresh_stack`` carry this state of the calling thread over and back. Returns: the state."""
+    """Register thread-local state that ``on_fresh_stack`` copies to its thread and back. Returns: the state."""
     _states.append(state)
     return state
 
 
 def call_users(function: Callable[..., Any], *args: Any) -> Any:
-    """Call what a user wrote to be called within backward, and which may call backward itself, and so on.
+    """Call a function of the user's within backward, which may itself call backward.
 
     When half of the calls that Python allows on one stack are under way it gets a stack of its own, as torch does it.
     """
@@ -39,7 +39,7 @@ def _is_deep() -> bool:
 
 
 def on_fresh_stack(work: Callable[[], Any]) -> Any:
-    """Do some work on a thread of its own, which has everything that the calling one has but its stack, and wait for it.
+    """Run a function on a new thread with this thread's state, devices and streams, and wait for it.
 
     Returns: what the work returns. Raises: what it raises.
     """

@@ -21,7 +21,7 @@ from gradlib.core.tensor import Tensor, as_array, publish, wrap
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
-    """What one Tensor, edge or array is, or several in anything that can be gone through; None is none."""
+    """One Tensor, edge or array, or several in any iterable, as a tuple; None gives an empty one."""
     if value is None:
         return ()
     if isinstance(value, (Tensor, GradientEdge)) or is_array(value) or not isinstance(value, Iterable):
@@ -36,7 +36,7 @@ def _given_outputs(outputs: Any, name: str) -> tuple[Any, ...]:
 
 
 def _given_inputs(inputs: Any, name: str) -> tuple[Any, ...]:
-    """The argument ``inputs`` of ``backward`` or ``grad``; the values of a dict, checked."""
+    """The argument ``inputs`` of ``backward`` or ``grad``, checked, as a tuple: of a dict its values."""
     if isinstance(inputs, Mapping) and type(inputs) is not dict:
         raise TypeError(f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}; pass dict(...) of it")
     if inputs is None:
@@ -55,7 +55,7 @@ def _given_inputs(inputs: Any, name: str) -> tuple[Any, ...]:
 
 
 def _placed(values: tuple[Any, ...], roots: Iterable[tuple[Node, Any]] = ()) -> tuple[Any, ...]:
-    """The same with a tensor in the place of each gradient edge."""
+    """The same, with a stand-in tensor for each gradient edge."""
     for value in values:
         if type(value) is GradientEdge:
             starts = [node for node, _ in roots]
@@ -64,14 +64,14 @@ def _placed(values: tuple[Any, ...], roots: Iterable[tuple[Node, Any]] = ()) -> 
 
 
 class Walk:
-    """What a hook can know of the walk that it runs in; one object for each call of ``backward`` or ``grad``."""
+    """One call of ``backward`` or ``grad``, for hooks that ask which backward they run in."""
 
     def __init__(self, roots: list[tuple[Node, Any]], needed: Needed | None) -> None:
         self._starts = [node for node, _ in roots]
         self._visited: Any = needed
 
     def visits(self, node: Node) -> bool:
-        """Whether the walk comes to a node."""
+        """Whether the walk visits a node."""
         if self._visited is None:
             self._visited = set(below(self._starts))
         return node in self._visited
@@ -129,7 +129,7 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
     if recorded:
         return g if isinstance(g, Tensor) else wrap(given)
     if global_state.active and thread_state.interpreters:
-        return g  # with what an interpreter knows of it
+        return g  # its tangents, or its batch dimension
     return given
 
 
@@ -150,7 +150,7 @@ def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, ne
 
 
 def _handed_over(roots: list[tuple[Node, Any]]) -> Iterable[tuple[Node, Any]]:
-    """Give the roots away one by one, so that the walk alone holds the cotangents it may take over."""
+    """Yield the roots and drop each, so that the walk holds the only reference to a cotangent and may reuse its memory."""
     roots.reverse()
     while roots:
         yield roots.pop()
@@ -282,7 +282,7 @@ def _gradients(
 
 
 def _zeros(tensor: Any, requires_grad: bool) -> Tensor:
-    """What stands for the gradient of an input that was not used."""
+    """Zeros, as the gradient of an input that was not used."""
     if type(tensor) is GradientEdge:
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge that the outputs do not depend on")
     if type(tensor) is Batched:
@@ -291,7 +291,7 @@ def _zeros(tensor: Any, requires_grad: bool) -> Tensor:
 
 
 def from_undefined(outputs: list[tuple[Tensor, Any]], inputs: list[Tensor]) -> list[Any]:
-    """The gradients that arrive at inputs where None, which stands for zeros, is the gradient of some outputs.
+    """The gradients of the inputs, where the gradient of some outputs is None, which stands for zeros.
 
     Hooks and custom Functions are called with it, as torch's are. For ``gradcheck``; nothing is freed.
     """
@@ -304,7 +304,7 @@ def from_undefined(outputs: list[tuple[Tensor, Any]], inputs: list[Tensor]) -> l
 
 
 def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: bool, create_graph: bool) -> list[Any]:
-    """Walk only where the wanted tensors are reached, and return the gradient that arrived at each (None where none did)."""
+    """Walk only the part of the graph that leads to the wanted tensors; return the gradient of each, None where none arrived."""
     targets = [t._node for t in wanted]
     captures: Captures = {node: None for node in targets if node is not None}
     needed = leading_to([node for node, _ in roots], captures)

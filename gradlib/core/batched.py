@@ -25,7 +25,7 @@ _SHAPED = frozenset((np.zeros_like, np.ones_like, np.empty_like, np.full_like, n
 
 
 def refuse_values() -> NoReturn:
-    """Say that numbers of rows were asked for."""
+    """Raise the error for reading the values of rows."""
     raise RuntimeError(
         "vmap: the values of a Tensor that is batched over were needed where only its shape is known (NumPy's functions, .item(), "
         "control flow that depends on data). Use gradlib's operations, such as gradlib.where, on the Tensor itself."
@@ -33,7 +33,7 @@ def refuse_values() -> NoReturn:
 
 
 class Guarded(np.ndarray):
-    """An array whose shape and dtype may be asked for, its numbers not."""
+    """An array whose shape and dtype can be read; reading its values is an error."""
 
     def _refuse(self, *args: Any, **named: Any) -> NoReturn:
         refuse_values()
@@ -75,7 +75,7 @@ class Batched(Tensor):
         return self
 
     def again(self, value: Tensor) -> Batched:
-        """The same view of another value."""
+        """Another physical tensor as a row of the same level."""
         return Batched(self.level, value)
 
     @property
@@ -237,9 +237,9 @@ class VmapLevel(Interpreter):
 
     Attributes:
         size: how many rows there are.
-        depth: what orders the levels: of those that a value is batched over, the deepest is the outermost view.
-        spreads: whether it is over values.
-        randomness: what it does with draws: "error", "same" (one for all rows) or "different" (each row its own).
+        depth: orders the levels by when they were entered; of those that a value is batched over, the deepest is the outermost wrapper.
+        spreads: whether it batches values; one that does not batches tangents or cotangents alone.
+        randomness: what random operations do: "error", "same" (one draw for all rows) or "different" (one for each row).
     """
 
     size: int
@@ -248,13 +248,13 @@ class VmapLevel(Interpreter):
     spreads: bool
 
     def draw(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Run a function that draws random numbers as this level wants it done."""
+        """Run a function that draws random numbers, as ``randomness`` says."""
         raise NotImplementedError
 
     def gradients(
         self, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None, create_graph: bool
     ) -> tuple[Tensor | None, ...]:
-        """``grad`` where the deepest level of what it is given is this one: for each row its own gradient."""
+        """``autograd.grad`` of rows, for values of which this is the deepest level: each row gets its own gradient."""
         raise NotImplementedError
 
     def holds(self, value: Any) -> bool:
@@ -274,7 +274,7 @@ class VmapLevel(Interpreter):
         return value.again(self.physical(value.value).transpose(0, 1))
 
     def logical(self, value: Tensor) -> Tensor:
-        """A value with this level's batch in front as a row: the inverse of ``physical``."""
+        """A physical tensor, with this level's batch in front, as a row: the inverse of ``physical``."""
         if type(value) is Batched and value.level.depth > self.depth:
             return value.again(self.logical(value.value.transpose(0, 1)))
         return Batched(self, value)
@@ -318,7 +318,7 @@ def write_rows(target: Batched, compute: Callable[[Tensor], Tensor], write: Call
 
 
 def refuse_rows(result: Any, name: str) -> None:
-    """Refuse to write rows that differ into a tensor that is one for all rows."""
+    """Refuse to write a result that differs from row to row into a tensor that all rows share."""
     if type(result) is Batched:
         raise RuntimeError(
             f"vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
@@ -328,7 +328,7 @@ def refuse_rows(result: Any, name: str) -> None:
 
 
 def broadcast_as(value: Tensor, like: Any, every: bool = False) -> Tensor:
-    """A value as a row at every level over values (or every level at all) at which another one is."""
+    """A value as a row at each level (but those over tangents alone, unless ``every``) at which another value is one."""
     for level in reversed(levels_of(like)):
         if (every or level.spreads) and not is_batched_at(level, value):
             value = level.logical(level.broadcast(value))

@@ -1,4 +1,4 @@
-"""Gradient edges: a place in the graph where a gradient arrives, named without the tensor that was there."""
+"""Gradient edges: an output of a node, at which a gradient arrives, named without keeping its tensor alive."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def stand_in(edge: GradientEdge, roots: Iterable[Node] = ()) -> Tensor:
-    """A tensor in the place of an edge, of its shape, dtype and device, without values.
+    """A tensor for an edge, of its shape, dtype and device, with no values of its own.
 
     Args:
         edge: the edge.
@@ -77,7 +77,7 @@ def stand_in(edge: GradientEdge, roots: Iterable[Node] = ()) -> Tensor:
 
 
 def below(starts: Iterable[Node]) -> Iterator[Node]:
-    """Each of some nodes and every node that gradients reach from them, once, in no particular order."""
+    """The given nodes and every node that can be reached from them, each once, in no particular order."""
     seen = set(starts)
     stack = list(seen)
     while stack:

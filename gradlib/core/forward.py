@@ -4,8 +4,8 @@ An elementwise operation multiplies the tangent by the derivative its rule multi
 tangent itself; a bilinear one once to the tangent of each side. For the rest the rule is transposed: it is linear in the cotangent, and
 differentiating it by that (the rules are differentiable) gives the map of tangents. So no operation needs a formula of its own.
 
-A level is an interpreter of operations (``core/modes.py``). Tangents hang on tensors by level, and what a level computes its tangents with
-runs below it, so nested levels never see each other's.
+A level is an interpreter of operations (``core/modes.py``). A tensor's tangents are kept by level, and a level
+computes its tangents below itself, so nested levels never see each other's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ForwardLevel(Interpreter):
         self.limit = 64
 
     def __exit__(self, *exc: object) -> None:
-        """Every tangent is gone: one whose graph holds what carries it would hold itself for ever."""
+        """Drop every tangent of this level. A recorded tangent would otherwise be in a reference cycle with the tensor that carries it."""
         super().__exit__(*exc)
         for ref in self.noted:
             each = ref()
@@ -61,7 +61,7 @@ class ForwardLevel(Interpreter):
 
     @property
     def asleep(self) -> bool:
-        """Whether this is inference mode, in which nothing carries a tangent (but in a transform that was itself called there)."""
+        """Whether it is inactive: in inference mode no tensor carries a tangent, unless the transform was itself called there."""
         return thread_state.inference and not self.in_inference
 
     def tangent(self, value: Any) -> Tensor | None:
@@ -77,11 +77,11 @@ class ForwardLevel(Interpreter):
         tangents = value._meta.tangents
         tangent = tangents.get(self)
         if tangent is not None and not isinstance(tangent, Tensor):
-            tangent = tangents[self] = wrap(tangent)  # from now on it is one Tensor, which a custom Function may write
+            tangent = tangents[self] = wrap(tangent)  # kept as this Tensor, since a custom Function may write to it
         return tangent
 
     def attach(self, tensor: Tensor, tangent: Tensor) -> None:
-        """Let a tensor carry a tangent at this level; a row's hangs on the physical tensor, as its graph does."""
+        """Let a tensor carry a tangent at this level. The tangent of a row belongs to its physical tensor, as its node does."""
         if type(tensor) is Batched:
             with skipping(self):
                 tangent = tensor.level.physical(tangent)
@@ -99,7 +99,7 @@ class ForwardLevel(Interpreter):
         return None
 
     def dual(self, primal: Tensor, tangent: Tensor | None) -> Tensor:
-        """A view that carries a tangent of its own (or none), whatever the tangent of what it is a view of."""
+        """A view that carries a tangent of its own (or none), independent of the tangent of its base."""
         with skipping(self):
             made = primal.view_as(primal)
         physical = made
@@ -128,7 +128,7 @@ class ForwardLevel(Interpreter):
         tangent = broadcast_as(tangent, new, every=True).clone()
         if type(tangent) is not Batched:
             laid_out = self._zeros_for(root, base)
-            if laid_out._array.strides != tangent._array.strides:  # so that views of it are what they are of the memory
+            if laid_out._array.strides != tangent._array.strides:  # with the base's strides, so that the same steps give views of it
                 tangent = laid_out.copy_(tangent)
         region = tangent if view is root else replay(view.path(root), tangent)
         if new is None:
@@ -214,7 +214,7 @@ def jvp(
         return (_by_rules(op, args, tangents, outputs[0]),)
     if not thread_state.saving:
         return _by_transposition(op, args, inputs, tangents)
-    with plain_saving():  # what is saved along the way is no part of the program
+    with plain_saving():  # the user's hooks are not for what is saved here
         return _by_transposition(op, args, inputs, tangents)
 
 
@@ -238,7 +238,7 @@ def _zero(value: Any) -> Any:
 
 
 def _with(op: Op, args: tuple[Any, ...], inputs: list[Any], moved: list[Any]) -> tuple[Any, ...]:
-    """The arguments with others in the places of the differentiable inputs."""
+    """The arguments, with the differentiable inputs replaced."""
     single = op.tensors if op.sequence is None else op.tensors[:-1]
     kept = [new if name in op.rules else old for name, old, new in zip(single, inputs, moved, strict=False)]
     return tuple(op.with_inputs(args, kept + moved[len(single) :]))
@@ -294,13 +294,13 @@ def _by_formula(op: Op, args: tuple[Any, ...], tangents: list[Tensor | None], ou
 
 
 def _leaf(x: Tensor) -> Tensor:
-    """The same values, and tangents of levels below, as a leaf of a graph of its own."""
+    """A leaf with the same values, and the tangents of the levels below."""
     with no_grad():
         return x.view_as(x).want_grad()
 
 
 def _alike(inputs: list[Any]) -> list[Any]:
-    """Every input a row at each level of vmap at which one of them is."""
+    """The inputs, each as a row at every level of vmap at which one of them is a row."""
     levels = {level for x in inputs for level in levels_of(x)}
     for level in sorted(levels, key=lambda each: each.depth):
         inputs = [level.logical(level.broadcast(x)) if isinstance(x, Tensor) and not is_batched_at(level, x) else x for x in inputs]
@@ -308,7 +308,7 @@ def _alike(inputs: list[Any]) -> list[Any]:
 
 
 def _by_transposition(op: Op, args: tuple[Any, ...], inputs: list[Any], tangents: list[Tensor | None]) -> tuple[Tensor | None, ...]:
-    """The backward rule is linear in the cotangent; its own gradient by the cotangent is the forward rule."""
+    """Transpose the backward rule, which is linear in the cotangent: its gradient with respect to the cotangent maps tangents."""
     recording = thread_state.grad_enabled and any(isinstance(x, Tensor) and x.requires_grad for x in (*inputs, *tangents))
     with enable_grad():
         inputs = _alike(inputs)

@@ -1,4 +1,4 @@
-"""In-place operations: the value written into the tensor's memory, and the graph moved along.
+"""In-place operations: the value is written into the tensor's memory, and the tensor gets the history of the new value.
 
 ``x.add_(y)`` is ``add(x, y)`` computed as usual and written into x: x takes over the result's node. When x is a view, the base's history
 is rewritten too: its gradient flows through a ``CopySlices`` node, which sends the viewed region to the new values and the rest to what
@@ -28,7 +28,7 @@ from gradlib.core.writes import counted, has_begun, is_overlapping, refuse_memor
 
 
 def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = None) -> Callable[..., Tensor]:
-    """The in-place form ``NAME_`` of an operation. ``further``: its last arguments, which the caller does not give but the tensor."""
+    """The in-place form ``NAME_`` of an operation. ``further``: gives the last arguments from the tensor, where the caller does not."""
     first = op.tensors[0]
     copies_input = first in op.saved_names
     ufunc = op.ufunc if op.rules else None
@@ -46,7 +46,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
                 try:
                     on_host(array, *values, out=array)
                 except BaseException as error:
-                    refuse_memory(array, f"{op.name}_")  # asked here only, since NumPy asks it anyway
+                    refuse_memory(array, f"{op.name}_")  # checked only after NumPy refused it
                     if has_begun(error):
                         input.version.bump()
                     raise
@@ -69,7 +69,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
 
 
 def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a write is the optimiser's kind, a float tensor changed by its like or by numbers outside any graph: one call does it."""
+    """Whether nothing is recorded and a ufunc can write in place: floats of one dtype, and numbers, as in an optimiser's step."""
     if type(target) is not Tensor or global_state.born is not None:
         return False
     if global_state.active and (thread_state.inference or thread_state.interpreters or thread_state.before_write or global_state.observed):
@@ -95,7 +95,7 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
 
 
 def check_inplace(target: Tensor, name: str) -> bool:
-    """Refuse what cannot be written in place, as far as that can be said before the new values are known.
+    """Check that a tensor may be written in place, as far as that is known before the new values are.
 
     Returns: whether the write may be recorded.
     """
@@ -111,7 +111,7 @@ def check_inplace(target: Tensor, name: str) -> bool:
 
 
 def refuse_captured(target: Tensor, name: str) -> None:
-    """Refuse to write what a function that is being differentiated found outside: the write would outlive its graph."""
+    """Refuse to write a captured tensor in a function that is being differentiated: the write would outlive its graph."""
     if thread_state.since is not None and born(target) < thread_state.since:
         raise RuntimeError(
             f"During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation ({name}) that "
@@ -147,7 +147,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     shadow._node = target._node if view is None or not recording else _past_hooks(target, view)
     if target._meta is not None and target._meta.tangents:
         shadow.meta.tangents = target._meta.tangents
-    begun = shadow._array is target._array  # then compute may write it itself
+    begun = shadow._array is target._array  # then compute may already write it
     try:
         result = compute(shadow)
         refuse_rows(result, name)
@@ -175,9 +175,9 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
 
 
 def _past_hooks(target: Tensor, view: View) -> Node | None:
-    """A view's place in the graph for what is written into it: without the hooks on the view, which is made anew, as in torch.
+    """The node of a view as the input of a write to it, without the hooks on the view; as in torch, the view is made anew after it.
 
-    There the base's new history leads to the base's old one, and not by way of the view.
+    The base's new history leads to the base's old one, not to the view.
     """
     node = target._node
     meta = None if node is None else node._meta
@@ -256,7 +256,7 @@ def check_fits(target: Tensor, values: Array, name: str) -> None:
 
 
 def _fitted(result: Tensor, target: Tensor) -> Tensor:
-    """The recorded result with target's shape and dtype, so that its node speaks of what was written."""
+    """The recorded result with target's shape and dtype, so that its node describes what was written."""
     if result._array.shape != target._array.shape:
         result = result.expand(target._array.shape)
     if result._array.dtype != target._array.dtype:
@@ -265,7 +265,7 @@ def _fitted(result: Tensor, target: Tensor) -> Tensor:
 
 
 def rebase(target: Tensor, result: Tensor) -> None:
-    """Give target the history of result, whose values were just written into it, which is counted already."""
+    """Give target the history of result, whose values were just written into it; the version is counted already."""
     node: Any = result._node
     made_by = node.parent if isinstance(node, Output) else node
     view = target._meta.view if target._meta is not None else None
@@ -285,7 +285,7 @@ def rebase(target: Tensor, result: Tensor) -> None:
 
 
 def _follow(tensor: Tensor, node: Node | None) -> None:
-    """Move a tensor to the node of its new values; a retained gradient is theirs from now on."""
+    """Give a tensor the node of its new values; a gradient that it retains is theirs from now on."""
     before, meta = tensor._node, tensor._meta
     tensor._node = node
     if meta is not None and meta.retains_grad:
@@ -296,7 +296,7 @@ def _follow(tensor: Tensor, node: Node | None) -> None:
 
 
 def _remake_views(target: Tensor, view: View | None) -> None:
-    """Derive every live view of the written storage from its base again; they saw the write, so their history holds it."""
+    """Derive every live view of the written storage from its base again, so that its history contains the write."""
     for ref in tuple(target.version.views):
         each = ref()
         if each is None or each._meta is None:
@@ -311,7 +311,7 @@ def _remake_views(target: Tensor, view: View | None) -> None:
 
 
 def _cut(target: Tensor) -> None:
-    """The new values depend on nothing recorded: the tensor (or the viewed region of its base) no longer has a history."""
+    """Detach a tensor (or the viewed region of its base) whose new values depend on nothing recorded."""
     view = target._meta.view if target._meta is not None else None
     if view is None:
         _follow(target, None)
@@ -321,7 +321,7 @@ def _cut(target: Tensor) -> None:
 
 
 class Overwritten(Node):
-    """The history of a view whose base was written where the two cannot both hold: an error for whoever goes back through it."""
+    """The node of a view whose history was made invalid by a write to its base: backward through it is an error."""
 
     __slots__ = ("message",)
     single = True
@@ -351,7 +351,7 @@ class CopySlices(Node):
     def __init__(self, base: Tensor, view: View, written: Node | None) -> None:
         self.seq = next_seq()
         self.edges = (base._node, written)
-        self.path = view.path()  # and not the view, which knows the base, which holds this node
+        self.path = view.path()  # not the view: it refers to the base, which refers to this node
         steps = [-abs(step) for step in base._array.strides]
         self.order = None if base._array.flags.c_contiguous else tuple(np.argsort(steps, kind="stable"))
         self.saved = None

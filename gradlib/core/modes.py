@@ -27,7 +27,7 @@ next_seq = itertools.count().__next__
 
 
 class GlobalState:
-    """What concerns all threads: how many are in which mode, and the hooks that hold everywhere. Read often, written seldom."""
+    """State of all threads: how many are in which mode, and the hooks of every thread. Read at every operation, written seldom."""
 
     __slots__ = ("active", "born", "differentiating", "new_node", "no_grad", "node_hooks", "observed", "walks")
 
@@ -39,7 +39,7 @@ class GlobalState:
         self.observed = 0  # how many of the active are observers
         self.born: Any = None  # while functions are differentiated, the meta of what is made meanwhile; see ``node.Born``
         self.differentiating = 0  # in how many threads
-        self.walks: set[weakref.ref[Any]] = set()  # who wants to know which backward pass a hook runs in
+        self.walks: set[weakref.ref[Any]] = set()  # the hooks that ask which backward pass they run in
 
 
 NodeHook = Callable[..., Any]
@@ -54,7 +54,7 @@ class ThreadState(threading.local):
     interpreters: tuple[Interpreter, ...] = ()
     quick: Interpreter | None = None  # the only interpreter, when an operation's compiled ``forward`` can do what it does
     node_hooks: tuple[NodeHook, ...] = ()
-    saving: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()  # pairs of pack and unpack; the last one counts
+    saving: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()  # pairs of pack and unpack; the last one is used
     saving_refused: str | None = None
     before_write: tuple[Callable[[Any], None], ...] = ()  # told of a tensor that is about to be written in place
     observer: observer | None = None
@@ -92,7 +92,7 @@ class recording:
 
 
 def activate(count: int) -> None:
-    """Say that the calling thread has entered (+1) or left (-1) something for which every operation takes the slow path."""
+    """Count that the calling thread entered (+1) or left (-1) a mode in which operations take the slow path."""
     with _lock:
         global_state.active += count
 
@@ -137,7 +137,7 @@ class Interpreter:
 
 
 class under:
-    """While entered, these interpreters, and no others, stand over operations on this thread."""
+    """While entered, operations on this thread go through these interpreters and no others."""
 
     def __init__(self, interpreters: tuple[Interpreter, ...]) -> None:
         self.interpreters = interpreters
@@ -179,7 +179,7 @@ class skipping:
 
 
 class transforming:
-    """While entered, what runs is a function that a transform of ``func`` was given.
+    """Entered while a transform of ``func`` runs the function that it was given.
 
     Args:
         since: the sequence number at which it began, for one that differentiates the function (vmap does not).
@@ -211,7 +211,7 @@ class transforming:
 
 
 class as_outside:
-    """While entered, it is as it was where this object was made: no transform, or those that ran already.
+    """While entered, the transforms that count as running are those that ran when this object was made.
 
     Args:
         differentiated: whether the function that runs is still one that must not write what it captured.
@@ -324,12 +324,12 @@ class before_writes:
 
 
 def wants_walk(holder: Any) -> None:
-    """Say that ``thread_state.walk`` is to be known in backward passes, for as long as this object lives."""
+    """Ask for ``thread_state.walk`` to be set during backward passes, as long as this object lives."""
     global_state.walks.add(weakref.ref(holder, global_state.walks.discard))
 
 
 class in_walk:
-    """While entered, this backward pass is the one that runs on this thread."""
+    """Entered while this backward pass runs on this thread."""
 
     def __init__(self, walk: Any) -> None:
         self.walk = walk
@@ -370,11 +370,11 @@ class observer:
     """Whether there is nothing to see for, so that no operation need take the way through it."""
 
     def begin(self, name: str, seq: int | None, args: tuple[Any, ...]) -> Any:
-        """A named piece of work begins; returns what ``end`` gets."""
+        """Called when an operation or Function begins. Returns: a mark that is passed to ``end``."""
         raise TypeError(f"{type(self).__name__} says nothing of what it does when work begins")
 
     def end(self, mark: Any, made: Any = None) -> None:
-        """It ends, also by an exception; ``made`` is its result, if it has one."""
+        """Called when it ends, also by an exception; ``made`` is the result, None without one."""
 
     def operation(self, op: Any, args: tuple[Any, ...]) -> Any:
         """Run an operation; its node, if it makes one, gets the number that ``begin`` was told."""
@@ -418,18 +418,18 @@ class observer:
 
 
 def observing() -> observer | None:
-    """Who sees what this thread does, if anyone."""
+    """The observer of this thread, or None."""
     return thread_state.observer if global_state.active else None
 
 
 def made_node(node: Any) -> None:
-    """Show a node that was just made to those who asked to see it."""
+    """Call the functions that were registered for new nodes."""
     for note in global_state.new_node:
         note(node)
 
 
 def writing(target: Any) -> None:
-    """Say that a tensor is about to be written in place."""
+    """Call the functions that were registered for writes, before a tensor is written in place."""
     for keep in thread_state.before_write:
         keep(target)
 
@@ -482,7 +482,7 @@ class ContextDecorator:
         return wrapper  # type: ignore[return-value]
 
     def _wrap_generator(self, function: Any) -> Any:
-        """The mode holds while the generator's own body runs, not while its consumer's does."""
+        """Wrap a generator so that the mode is on while its body runs, and off between its yields."""
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -631,5 +631,5 @@ class inference_mode(ContextDecorator):
         if inference != thread_state.inference:
             thread_state.inference = inference
             activate(1 if inference else -1)
-            set_interpreters(thread_state.interpreters)  # of which none is quick here
+            set_interpreters(thread_state.interpreters)  # no compiled forward in inference mode
         _set_grad(grad)

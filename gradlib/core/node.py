@@ -40,7 +40,7 @@ class RemovableHandle:
 
 
 def add_hook(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> RemovableHandle:
-    """Register a hook behind those already there."""
+    """Register a hook to run after those already registered."""
     if not callable(hook):
         raise TypeError(f"a hook is a function, got {type(hook).__name__}")
     handle = RemovableHandle(hooks)
@@ -49,7 +49,7 @@ def add_hook(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> 
 
 
 class Version:
-    """The history of one storage, shared by a base, its views and its detached aliases. It exists once any of these does.
+    """The history of one storage, shared by a base, its views and its detached aliases. It is made when one of them first needs it.
 
     ``count`` is what ``tensor._version`` shows; ``changed`` is the sequence number of the last write, so a saved tensor is stale when
     its storage changed after its node was made: no version has to be recorded at saving. ``views`` lists the live views (weakly),
@@ -81,9 +81,9 @@ class Version:
 
 
 class Detached(Version):
-    """The counter of a tensor that was detached in place: its storage's, but to what saved the tensor before, it is stale.
+    """The counter of a tensor that was detached in place: that of its storage, but nodes that saved the tensor before find it stale.
 
-    For it has lost its place in the graph, which second derivatives need. Aliases and views that were saved keep theirs.
+    The tensor has lost its node, which second derivatives through those nodes would need. Saved aliases and views keep theirs.
     """
 
     __slots__ = ("_storage", "since")
@@ -138,7 +138,7 @@ class NodeMeta:
 class TensorMeta:
     """Autograd metadata of a tensor, allocated at first use: its gradient, what it is a view of, hooks, tangents.
 
-    The defaults are the class's, so that making one writes nothing.
+    The defaults are class attributes, so that making one costs no assignment.
     """
 
     grad: Any = None
@@ -152,7 +152,7 @@ class TensorMeta:
 class Born(TensorMeta):
     """Metadata shared by all tensors that are made while a transform differentiates a function, until one needs its own.
 
-    It tells the function's own tensors, which it may write, from those it captured.
+    By it the function's own tensors, which it may write, are distinguished from captured ones.
     """
 
     def __init__(self, number: int) -> None:
@@ -160,7 +160,7 @@ class Born(TensorMeta):
 
 
 class Dual(TensorMeta):
-    """Metadata of a tensor that forward mode's fast path makes: one tangent, a bare array; the dictionary is made when it is asked for."""
+    """Metadata of a tensor from forward mode's fast path: one tangent, a raw array; the dictionary is made when it is asked for."""
 
     __slots__ = ("held", "level", "tangent")
 
@@ -220,7 +220,7 @@ class Node:
 
     @property
     def public(self) -> Any:
-        """What users see of this node as ``grad_fn``: itself, or the ctx of a custom Function."""
+        """This node as users see it in ``grad_fn``: itself, or the ctx of a custom Function."""
         return self
 
     @property
@@ -246,7 +246,7 @@ class Node:
         return self.seq
 
     def __call__(self, *grads: Any) -> Any:
-        """Run this node alone: no hook is called, nothing is freed, and what it does is recorded as everywhere.
+        """Run this node alone: no hook is called and nothing is freed; what it computes is recorded as any operation is.
 
         Args:
             grads: a gradient, or None, for each differentiable output.
@@ -280,7 +280,7 @@ class Node:
 
 
 class Output(Node):
-    """Output ``index`` of a node that has several: hands a gradient to its place among its parent's."""
+    """Output ``index`` of a node that has several: passes its gradient on to its parent, which takes one for each output."""
 
     __slots__ = ("index",)
 
@@ -291,7 +291,7 @@ class Output(Node):
         self.saved = None
         self.shape = array.shape
         self.dtype = array.dtype
-        self._meta = _NOTHING_YET  # never None, so that the walk takes the branch that knows about outputs
+        self._meta = _NOTHING_YET  # never None: the walk then takes the branch that handles outputs
 
     @property
     def meta(self) -> NodeMeta:
@@ -340,7 +340,7 @@ def check_outputs(node: Node) -> None:
         if version.changed > node.seq and name in node.saved_names:
             place = node.saved_names.index(name)
             if type(node.saved) is not tuple and node.saved.is_packed(place):
-                continue  # whoever packed it answers for it
+                continue  # a pack hook replaced it, and answers for later writes
             if node.saved[place] is None:
                 continue  # nothing that was kept
             shape = node.shape if len(node.output_names) == 1 else node.shape[index]

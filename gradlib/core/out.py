@@ -13,7 +13,7 @@ from gradlib.core.writes import no_derivative, overwrite, refuse_out
 
 
 def refuse_transformed(name: str, values: Any) -> None:
-    """Refuse ``out=`` among tensors that carry tangents or are rows of a vmap, which it would not know of."""
+    """Refuse ``out=`` where an argument carries a tangent or is a row of a vmap, which the write would lose."""
     for value in values:
         if isinstance(value, (list, tuple)):
             refuse_transformed(name, value)

@@ -1,4 +1,4 @@
-"""Random numbers as Tensors know them: the generators that a program may hold, and what vmap has to say about a draw."""
+"""Random numbers for Tensors: generators, the default one of each device, and what a draw does inside vmap."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Any:
-    """Where the CPU's default stream stands.
+    """The state of the CPU's default stream.
 
     Source: torch.get_rng_state.
     Example:

@@ -22,12 +22,12 @@ Unpack = Callable[[Any], Tensor]
 
 
 class PackedTensor:
-    """One saved tensor in the form that a pack hook gave it, with the place in the graph that it had."""
+    """One saved tensor in the form that a pack hook gave it, with the node that it had."""
 
     __slots__ = ("form", "node", "output", "tangents", "unpack")
 
     def __init__(self, tensor: Tensor, pack: Pack, unpack: Unpack, output: bool = False) -> None:
-        """Pack a tensor. An output of the node that saves it keeps no place: the node would hold itself."""
+        """Pack a tensor. For an output of the node that saves it no node is kept: the node would refer to itself."""
         counter = tensor._version_slot
         before = counter and counter.count
         with no_grad():
@@ -43,7 +43,7 @@ class PackedTensor:
         self.tangents = tensor._meta.tangents if tensor._meta is not None and not output else None
 
     def restored(self) -> Any:
-        """The tensor in its place of the graph again; of an output the array, which the node itself knows how to place."""
+        """The tensor with its node again; for an output of this node the array alone, from which ``output_tensor`` makes the Tensor."""
         found = self.unpack(self.form)
         if not isinstance(found, Tensor):
             raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}")
@@ -81,7 +81,7 @@ def _restored(value: Any) -> Any:
 
 
 def pack_results(op: Op, saved: tuple[Any, ...], result: Any) -> Packed:
-    """What an operation's node saves under the hooks that count now: inputs first, then outputs, as torch does.
+    """What an operation's node saves under the hooks that are active: inputs are packed first, then outputs, as in torch.
 
     Args:
         op: the operation.
@@ -151,14 +151,14 @@ class SavedTensor:
         self._hold(value, pack_hook, unpack_hook)
 
     def unpack(self) -> Tensor | None:
-        """The tensor, checked and in its place of the graph."""
+        """The tensor with its node, after its version was checked."""
         value = self._node.unpack(self._node.saved_names[self._position])
         value = value if self._item is None else value[self._item]
         return wrap(value) if is_array(value) else value
 
     @property
     def data(self) -> Any:
-        """What is kept: the form that a pack hook gave, or the tensor itself."""
+        """What the node keeps: what a pack hook returned, or the tensor itself."""
         if self._node.saved is None:
             raise freed(self._node)
         value = self._held()
@@ -171,7 +171,7 @@ class SavedTensor:
         return value.unpack if isinstance(value, PackedTensor) else None
 
     def _held(self) -> Any:
-        """What the node holds now."""
+        """The value that the node keeps."""
         value = _values(self._node)[self._position]
         return value if self._item is None else value[self._item]
 
@@ -259,7 +259,7 @@ class OpNode(Node):
 
 
 def output_tensor(node: Node, array: Array, index: int) -> Any:
-    """The Tensor that output ``index`` of this node is, rebuilt around its array (a node that held its output would hold itself).
+    """The Tensor that output ``index`` of this node is, rebuilt around its array (a node that kept its output would refer to itself).
 
     None where it was not kept.
     """

@@ -99,7 +99,7 @@ class Trail:
 
 
 def _wait(later: Any, earlier: Any) -> None:
-    """What one stream is given from now on waits for what the other was given before."""
+    """Later work of one stream waits for the earlier work of the other."""
     if later.ptr != earlier.ptr:
         later.wait_event(earlier.record(cupy().cuda.Event(disable_timing=True)))
 

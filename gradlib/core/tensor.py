@@ -192,7 +192,7 @@ class Tensor(Methods):
 
     @property
     def meta(self) -> TensorMeta:
-        """What few tensors have (a gradient, hooks, a view's base), made at first use. For gradlib's own code."""
+        """The tensor's metadata (gradient, hooks, base), made at first use. For gradlib's own code."""
         meta = self._meta
         if meta is None or type(meta) is Born:
             with making:
@@ -244,7 +244,7 @@ class Tensor(Methods):
         return self.want_grad(requires_grad)
 
     def want_grad(self, requires_grad: bool = True) -> Tensor:
-        """``requires_grad_`` without asking where it is called."""
+        """``requires_grad_`` without the check that no transform runs."""
         if requires_grad == (self._node is not None):
             return self
         if requires_grad:
@@ -345,7 +345,7 @@ class Tensor(Methods):
         raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     def detach(self) -> Tensor:
-        """A tensor of the same memory that is not part of the graph; writing one writes the other, and both know it.
+        """A tensor of the same memory outside the graph. A write to one changes the other; they share the version counter.
 
         Source: torch.Tensor.detach.
         """
@@ -649,7 +649,7 @@ class Tensor(Methods):
     # ---- copies of the object ---------------------------------------------------------------------------------------------
 
     def __copy__(self) -> Tensor:
-        """A leaf around the same memory, with the user's attributes and no gradient yet; writes to one are known to the other."""
+        """A leaf of the same memory, with the user's attributes and without gradient; they share the version counter."""
         result = _of_class(type(self), self._array)
         result._version_slot = self.version
         vars(result).update(vars(self))
@@ -681,7 +681,7 @@ class Tensor(Methods):
         return _unpickle, (cls, stored, order, str(self.device), self.requires_grad), vars(self) or None
 
 
-if sys.version_info >= (3, 12):  # earlier, a class that has it looks every attribute up the slow way: 4 % of a small operation
+if sys.version_info >= (3, 12):  # only now: a class with __getattr__ looks up every attribute more slowly, 4 % of a small operation
     setattr(Tensor, "__getattr__", missing_attribute)  # noqa: B010  (an assignment would contradict the declaration above)
 
 
@@ -715,7 +715,7 @@ def _unpickle(cls: type[Tensor], array: np.ndarray, order: tuple[int, ...], plac
 
 
 def _of_class(cls: type[Tensor], array: Array) -> Tensor:
-    """A Tensor of that class outside any graph; one that was, or would be, of inference mode by the mode that is on now."""
+    """A Tensor of that class outside any graph; of Tensor itself, an inference tensor exactly if inference mode is on."""
     return wrap(array) if cls is Tensor or cls is InferenceTensor else fill(object.__new__(cls), array)
 
 
@@ -750,7 +750,7 @@ def alias(source: Tensor, array: Array) -> Tensor:
 
 
 def born(tensor: Tensor) -> int:
-    """During which transform the memory of a tensor was made or handed to the function: its sequence number; 0 for none."""
+    """The sequence number at which the transform began that made a tensor's memory, or passed it to its function; 0 for none."""
     meta = tensor._meta
     view = None if meta is None else meta.view
     while view is not None:

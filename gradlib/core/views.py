@@ -1,4 +1,4 @@
-"""Views: what a tensor shares its memory with, and the steps by which it was reached."""
+"""Views: the base of a tensor, and the operations that lead from the base to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class View:
         self.several = step[2] is not None or (parent is not None and parent.several)  # one of several views that one operation returned
         self.custom = parent is not None and parent.custom  # returned by a custom Function, whose backward a write would bypass
         self.duals: dict[Any, Any] | None = None
-        self.born = 0  # for what a transform hands to the function it differentiates, which may write it: when that began
+        # of an argument that a transform passes to its function, which may write it: the sequence number at which the transform began
+        self.born = 0
 
     def path(self, start: View | None = None) -> tuple[tuple[Any, ...], ...]:
         """The steps to this view from the base, or from a view that it was made from."""
@@ -46,7 +47,7 @@ class View:
 
 
 def replay(path: tuple[tuple[Any, ...], ...], base: Any) -> Any:
-    """The view that these steps lead to from another base, a Tensor or a raw array."""
+    """Apply the steps of a view to another base, a Tensor or a raw array."""
     for op, rest, index in path:
         base = op.call(base, *rest)
         if index is not None:

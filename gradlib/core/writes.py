@@ -1,4 +1,4 @@
-"""Writes into a tensor's memory: what every one of them asks first, and the count that it leaves.
+"""Writes into a tensor's memory: the checks before each, and the version that counts it.
 
 In-place operations, item assignment, ``out=``, optimisers and the addition to ``.grad`` all come through here, so that a write which is
 refused has changed neither the memory nor the version, and one that has begun is counted even if it fails half way.
@@ -16,7 +16,7 @@ from gradlib.core.node import Node, Version
 
 
 class Target(Protocol):
-    """What these functions ask of a Tensor that is to be written."""
+    """What these functions use of a Tensor."""
 
     @property
     def _array(self) -> Array: ...
@@ -31,7 +31,7 @@ class Target(Protocol):
 
 
 def is_overlapping(array: Array) -> bool:
-    """Whether some elements of the array are one place in memory, as after ``expand``."""
+    """Whether some elements of the array share their memory, as after ``expand``."""
     if 0 not in array.strides or array.size == 0:
         return False
     return any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
@@ -47,7 +47,7 @@ def refuse_inference(target: Target) -> None:
 
 
 def refuse_memory(array: Array, name: str) -> None:
-    """Refuse to write elements that are one place in memory, and memory that is only to be read.
+    """Refuse to write elements that share their memory, and memory that is read-only.
 
     Raises: RuntimeError for the first, as torch does; ValueError for the second, as NumPy does.
     """
@@ -86,8 +86,11 @@ _REFUSALS = (TypeError, ValueError, LookupError, OverflowError, RuntimeError, Us
 
 
 def has_begun(error: BaseException | None) -> bool:
-    """Whether a write that ended so has changed memory. NumPy and CuPy, too, ask for shapes, dtypes and places before they write anything;
-    what they raise later is of other kinds: floating-point errors, warnings of those that are errors, interrupts."""
+    """Whether a write that ended with this exception may have changed memory.
+
+    NumPy and CuPy check shapes, dtypes and indices before they write anything. What they raise later is of other kinds: floating-point
+    errors, warnings of those that are errors, interrupts.
+    """
     return not isinstance(error, _REFUSALS)
 
 
