@@ -23,7 +23,7 @@ LAYERS = (
     ("fft", "func", "linalg", "nn", "return_types"),
     ("numpy",),
     ("autograd",),
-    ("interop", "optim"),
+    ("array_api", "interop", "optim"),
     ("cuda", "utils"),
     ("trajectory",),
     ("gradlib",),

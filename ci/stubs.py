@@ -145,6 +145,7 @@ RETURNS = {
     **same(BOOLS, "_bool"),
     **same(SEQUENCES, "tuple[Tensor, ...]"),
     **same("sort", "_Sort"),
+    **same("__array_namespace__", "Any"),
     **same("std_mean var_mean", "tuple[Tensor, Tensor]"),
     "topk": "_TopK", "kthvalue": "_KthValue", "cummax": "_Cummax", "cummin": "_Cummin", "aminmax": "_MinMax", "slogdet": "_Slogdet",
     "eigh": "_Eigh", "svd": "_SVD", "qr": "_QR", "lstsq": "_Lstsq", "numel": "_int", "broadcast_shapes": "Size",

@@ -8,6 +8,7 @@ from math import e as e, inf as inf, nan as nan, pi as pi
 from numpy import dtype as dtype, newaxis as newaxis
 
 from gradlib import (
+    array_api as array_api,
     autograd as autograd,
     cuda as cuda,
     fft as fft,

@@ -15,6 +15,7 @@ from math import nan as nan
 from math import pi as pi
 from numpy import dtype as dtype
 from numpy import newaxis as newaxis
+from gradlib import array_api as array_api
 from gradlib import autograd as autograd
 from gradlib import cuda as cuda
 from gradlib import fft as fft

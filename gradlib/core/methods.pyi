@@ -109,6 +109,9 @@ class Methods:
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """What NumPy calls for any other function of its own with a Tensor among the arguments."""
 
+    def __array_namespace__(self, *, api_version: _str | None = None) -> Any:
+        """The module ``gradlib.array_api``, whose functions take Tensors and return Arrays."""
+
     def __eq__(self, other: _Operand) -> Tensor:  # type: ignore[override]
         """Whether the elements of each pair are equal."""
 
