@@ -121,7 +121,7 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
             f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch: grad_output[{i}] has "
             f"{given.dtype} and output[{i}] has {array.dtype}."
         )
-    if device_index(given) != device_index(array):
+    if not type(given) is type(array) is np.ndarray and device_index(given) != device_index(array):
         raise RuntimeError(f"grad_output[{i}] is on another device than output[{i}], which is on {output.device}")
     if given.dtype != array.dtype:
         g = g.to(array.dtype) if isinstance(g, Tensor) else g.astype(array.dtype)
@@ -140,20 +140,13 @@ def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: 
         elif global_state.active and thread_state.interpreters:  # forward mode or vmap over this backward must see its rules as operations
             walk_recorded([(node, g if isinstance(g, Tensor) else wrap(g)) for node, g in roots], needed, captures, keep)
         else:
-            walk(_handed_over(roots), keep, needed, captures)
+            walk(roots, keep, needed, captures)
 
 
 def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
     """``_run``, with what hooks can ask of it."""
     with in_walk(Walk(roots, needed)):
         _run(roots, keep, create_graph, needed, captures)
-
-
-def _handed_over(roots: list[tuple[Node, Any]]) -> Iterable[tuple[Node, Any]]:
-    """Yield the roots and drop each, so that the walk holds the only reference to a cotangent and may reuse its memory."""
-    roots.reverse()
-    while roots:
-        yield roots.pop()
 
 
 def _array_of(g: Any) -> Array:

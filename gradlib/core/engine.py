@@ -40,20 +40,20 @@ _UNSHARED = _count_when_unshared()
 """What ``sys.getrefcount`` says of an object held by one local variable: a gradient of that count may be taken over without a copy."""
 
 
-def walk(roots: Iterable[tuple[Node, Any]], keep: bool = False, needed: Needed | None = None, captures: Captures | None = None) -> None:
+def walk(roots: list[tuple[Node, Any]], keep: bool = False, needed: Needed | None = None, captures: Captures | None = None) -> None:
     """Run backward on raw arrays from the given nodes.
 
     Args:
-        roots: nodes with the cotangents of their outputs.
+        roots: nodes with the cotangents of their outputs; emptied, so that the walk alone holds the cotangents it may take over.
         keep: leave saved tensors in place for another walk.
         needed: the only nodes to visit; None for all.
         captures: nodes whose incoming gradient is wanted; it is filled in instead of (for leaves) being accumulated.
     """
     pending: dict[Node, Any] = {}
     heap: list[tuple[int, Node]] = []
-    for node, g in roots:
-        _send(node, g, pending, heap)
-    node = g = None  # type: ignore[assignment]
+    roots.reverse()
+    while roots:
+        _send(*roots.pop(), pending, heap)
     undefined = _walk_arrays(pending, heap, needed, captures, keep)
     if undefined is None:
         return

@@ -133,6 +133,8 @@ class AccumulateGrad(Node):
     def _fits(self, g: Array) -> bool:
         if not hasattr(g, "base") or g.base is not None or not arrays.is_writeable(g):
             return False
+        if g.flags.c_contiguous and g.strides == self.array.strides:
+            return True
         return g.strides == self.array.strides if arrays.is_dense(self.array) else g.flags.c_contiguous
 
     def _laid_out(self, g: Array) -> Array:

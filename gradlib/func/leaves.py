@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.core.batched import Batched, VmapLevel, is_batched_at
-from gradlib.core.modes import enable_grad, next_seq, no_grad, thread_state, transforming
+from gradlib.core.modes import next_seq, recording, thread_state, transforming
 from gradlib.core.node import Born, Node
 from gradlib.core.tensor import AccumulateGrad, Tensor
 
@@ -71,9 +71,9 @@ def differentiable_input(value: Tensor) -> Tensor:
         if isinstance(level, VmapLevel) and level.spreads and not is_batched_at(level, value):
             value = level.logical(level.broadcast(value))
     if value.requires_grad:
-        with enable_grad():
+        with recording(True):
             return mark_writable(value.view_as(value))
-    with no_grad():
+    with recording(False):
         own = mark_writable(value.view_as(value))
     physical = own
     while type(physical) is Batched:
@@ -118,6 +118,6 @@ def requires_outer_grad(*values: Any, since: int) -> bool:
 def unwrap(value: Any, since: int, recorded: bool = True) -> Any:
     """A result for the caller: detached, unless the caller is recording (``recorded``) and ``requires_outer_grad`` holds."""
     if isinstance(value, Tensor) and value.requires_grad and not (recorded and requires_outer_grad(value, since=since)):
-        with no_grad():
+        with recording(False):
             return value.view_as(value)
     return value

@@ -10,7 +10,7 @@ from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import broadcast_as
 from gradlib.core.forward import ForwardLevel
-from gradlib.core.modes import as_outside, enable_grad, next_seq, thread_state
+from gradlib.core.modes import as_outside, next_seq, recording, thread_state
 from gradlib.core.tensor import Tensor
 from gradlib.func.leaves import (
     deactivate,
@@ -49,7 +49,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         outside, inside = thread_state.grad_enabled, differentiating()
         since = inside.since
-        with inside, enable_grad():
+        with inside, recording(True):
             opened, leaves, structure = _wrapped_inputs(args, argnums)
             made = func(*opened, **map_leaves(writable_alias, kwargs))
             value, aux = _with_aux(made, has_aux, "grad_and_value(f)(*args)")
@@ -103,7 +103,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     outside, inside = thread_state.grad_enabled, differentiating()
     since = inside.since
-    with inside, enable_grad():
+    with inside, recording(True):
         args, leaves, structure = _wrapped_inputs(primals, None)
         made, aux = _with_aux(func(*args), has_aux, "vjp(f, *primals)")
         deactivate(leaves)
@@ -120,9 +120,9 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. cotangents: "
                 f"{given_structure}, primal output: {made_structure}"
             )
-        recording, now = thread_state.grad_enabled if create_graph is None else create_graph, next_seq()
-        with enable_grad():
-            found = _gradients(outputs, leaves, given, recording and (live or requires_outer_grad(*given, since=now)), retain_graph)
+        records, now = thread_state.grad_enabled if create_graph is None else create_graph, next_seq()
+        with recording(True):
+            found = _gradients(outputs, leaves, given, records and (live or requires_outer_grad(*given, since=now)), retain_graph)
         return tuple(unflatten([unwrap(g, now) for g in found], structure))
 
     value = unflatten([unwrap(y, since, outside) for y in outputs], made_structure)
@@ -292,7 +292,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     value, pull = vjp(of_copies, *primals)
     outputs, made_structure = flatten(value)
     given, structure = flatten(primals)
-    with enable_grad():
+    with recording(True):
         cotangents = [zeros_like(y.detach()).want_grad() for y in outputs]
         pulled, _ = flatten(pull(unflatten(cotangents, made_structure), create_graph=True))
 
@@ -309,8 +309,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
             return map_leaves(lambda y: zeros_like(y.detach()), value)
         ps, ts = zip(*pairs, strict=True)
         now = next_seq()
-        recording = thread_state.grad_enabled and requires_outer_grad(*ts, since=now)
-        found = gradient(ps, cotangents, ts, True, recording, materialize_grads=True)
+        records = thread_state.grad_enabled and requires_outer_grad(*ts, since=now)
+        found = gradient(ps, cotangents, ts, True, records, materialize_grads=True)
         return unflatten([unwrap(t, now) for t in found], made_structure)
 
     return value, jvp_fn
