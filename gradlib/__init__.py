@@ -86,6 +86,36 @@ from gradlib.core.random import (
 from gradlib.core.repr import set_printoptions as set_printoptions
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
 from gradlib.func import vmap as vmap
+from gradlib.interop.hips import (
+    check_grads as check_grads,
+    checkpoint as checkpoint,
+    defjvp as defjvp,
+    defjvp_argnum as defjvp_argnum,
+    defjvp_argnums as defjvp_argnums,
+    defvjp as defvjp,
+    defvjp_argnum as defvjp_argnum,
+    defvjp_argnums as defvjp_argnums,
+    deriv as deriv,
+    elementwise_grad as elementwise_grad,
+    grad as grad,
+    grad_and_aux as grad_and_aux,
+    grad_named as grad_named,
+    hessian as hessian,
+    hessian_tensor_product as hessian_tensor_product,
+    hessian_vector_product as hessian_vector_product,
+    holomorphic_grad as holomorphic_grad,
+    jacobian as jacobian,
+    make_ggnvp as make_ggnvp,
+    make_hvp as make_hvp,
+    make_jvp as make_jvp,
+    make_jvp_reversemode as make_jvp_reversemode,
+    make_vjp as make_vjp,
+    multigrad_dict as multigrad_dict,
+    primitive as primitive,
+    tensor_jacobian_product as tensor_jacobian_product,
+    value_and_grad as value_and_grad,
+    vector_jacobian_product as vector_jacobian_product,
+)
 from gradlib.interop.serialization import DamagedFile as DamagedFile, load as load, save as save
 from gradlib.ops.activation import *  # noqa: F403
 from gradlib.ops.arithmetic import *  # noqa: F403

@@ -33,8 +33,8 @@ pytestmark = pytest.mark.host
 MODULES = tuple(
     importlib.import_module(f"gradlib{name}")
     for name in (
-        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".cuda", ".func", ".interop", ".optim", ".optim.lr_scheduler",
-        ".optim.swa_utils", ".autograd",
+        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".cuda", ".func", ".interop", ".interop.hips", ".optim",
+        ".optim.lr_scheduler", ".optim.swa_utils", ".autograd",
         ".autograd.forward_ad", ".autograd.function", ".autograd.functional", ".autograd.graph", ".autograd.profiler", ".trajectory",
         ".utils", ".utils.checkpoint",
     )

@@ -259,6 +259,9 @@ class FunctionNode(Node):
     def name(self) -> str:
         return self.ctx_class.__name__
 
+    def keeps_outputs(self) -> bool:
+        return any(each.output is not None for each in self.saved)
+
     # ---- saved tensors --------------------------------------------------------------------------------------------------------
 
     def save(self, tensors: Any, results: tuple[Any, ...]) -> None:
@@ -326,6 +329,8 @@ class FunctionNode(Node):
         """The Tensor that output ``index`` is, around its array."""
         result = wrap(array)
         result._node = self if len(self.outputs) == 1 else Output(self, index, array)
+        if self._meta is not None and index in self._meta.output_tangents:
+            result.meta.tangents = self._meta.output_tangents[index]
         return result
 
     def raw_saved(self) -> tuple[SavedTensor, ...]:

@@ -210,6 +210,10 @@ class Node:
         """The node's name as it stands in labels and errors, such as "MulBackward0"."""
         return type(self).__name__
 
+    def keeps_outputs(self) -> bool:
+        """Whether what the node saved holds some of its own outputs, whose tangents backward then needs."""
+        return not set(self.output_names).isdisjoint(self.saved_names)
+
     @property
     def meta(self) -> NodeMeta:
         if self._meta is None:

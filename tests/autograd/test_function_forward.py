@@ -205,3 +205,27 @@ def test_agrees_with_backward() -> None:
     (found,) = tangents(lambda x: Sine.apply(x * x).exp(), (leaf(), ones(3)))
     x = np.array([1.0, 2.0, 3.0])
     np.testing.assert_allclose(found, np.exp(np.sin(x * x)) * np.cos(x * x) * 2 * x)
+
+
+def test_a_saved_output_has_its_tangent_in_backward():
+    class Exp(gradlib.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x.exp()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(output)
+            ctx.save_for_forward(output)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent * ctx.saved_tensors[0]
+
+    one = gradlib.tensor(1.0)
+    value, slope = gradlib.func.jvp(gradlib.func.grad(Exp.apply), (one,), (one,))
+    assert value.item() == slope.item() == pytest.approx(np.exp(1), rel=1e-6)
