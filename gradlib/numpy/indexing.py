@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axis_of, cast, constant, first_tensor, flat, met, tensor_of, value_of, written
+from gradlib.numpy.operands import axis_of, cast, constant, first_tensor, flat, mask_of, met, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
 from gradlib.numpy.shaping import concatenate
 from gradlib.ops import gather, index as indices, join, select
@@ -108,7 +108,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not np.can_cast(given.dtype, x.dtype, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {given.dtype!r} to {x.dtype!r} according to the rule {casting!r}")
     given = cast(given, x.dtype)
-    x.copy_(given if where is True else select.where(tensor_of(where, x, np.bool_), given, x))
+    x.copy_(given if where is True else select.where(mask_of(where, x), given, x))
 
 
 @implements(np.fill_diagonal)
@@ -158,7 +158,7 @@ def where(condition: Any, *choice: Any) -> Any:
         raise ValueError("either both or neither of x and y should be given")
     like = first_tensor((condition, choice))
     x, y = met(*choice, like=like)
-    return select.where(tensor_of(condition, like, np.bool_), x, y)
+    return select.where(mask_of(condition, like), x, y)
 
 
 @implements(np.select)
@@ -169,7 +169,7 @@ def select_(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     like = first_tensor((condlist, choicelist, default))
     *parts, result = met(*choicelist, default, like=like)
     for condition, part in reversed(list(zip(condlist, parts, strict=True))):
-        result = select.where(tensor_of(condition, like, np.bool_), part, result)
+        result = select.where(mask_of(condition, like), part, result)
     return result
 
 

@@ -143,7 +143,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     """A norm of vectors or matrices."""
     t = floating(x)
     if axis is None and (ord is None or (ord in ("f", "fro") and t.ndim == 2) or (ord == 2 and t.ndim == 1)):
-        found = norms.vector_norm(t.reshape((-1,)))
+        found = norms.vector_norm(t)
         return found.reshape((1,) * t.ndim) if keepdims else found
     axes = axes_of(axis, t.ndim)
     if len(axes) == 1:

@@ -58,7 +58,10 @@ class Ufunc:
         self.__doc__ = found.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.ufunc(*map(_stacked, args), **kwargs)
+        for value in args:
+            if type(value) is list or type(value) is tuple:
+                return self.ufunc(*map(_stacked, args), **kwargs)
+        return self.ufunc(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.ufunc, name)

@@ -50,6 +50,12 @@ def tensor_of(value: Any, like: Tensor | None = None, dtype: Any = None) -> Tens
     return found if like is None or not like.is_cuda else found.to(like.device)
 
 
+def mask_of(value: Any, like: Tensor | None) -> Tensor:
+    """What chooses elements, as bools on the device of a Tensor, wherever it was: it is no operand."""
+    found = tensor_of(value, like, np.bool_)
+    return found if like is None or found.is_cuda == like.is_cuda else found.to(like.device)
+
+
 def broadcast_same(parts: Sequence[Tensor]) -> list[Tensor]:
     """The parts of a list as they are stacked. Raises: ValueError where their shapes differ, as NumPy does."""
     shapes = {tuple(part.shape) for part in parts}
@@ -117,6 +123,8 @@ def met(*values: Any, like: Tensor | None = None, floating: bool = False, dtype:
 
 def met_arrays(*values: Any, like: Tensor | None = None, floating: bool = False, dtype: Any = None) -> list[Tensor]:
     """``met`` for functions of NumPy's that make arrays of all that they are given, so that Python's numbers are not weak."""
+    if dtype is None and _are_alike(values, floating):
+        return list(values)
     like = like if like is not None else first_tensor(values)
     return met(*[tensor_of(v, like) if type(v) in NUMBERS else v for v in values], like=like, floating=floating, dtype=dtype)
 
@@ -147,6 +155,8 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes that an ``axis=`` argument names, counted from 0; all for None. Raises: AxisError, ValueError for one named twice."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int:
+        return (axis_of(axis, ndim),)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = tuple(axis_of(each, ndim) for each in given)
     if len(set(found)) < len(found):
@@ -208,7 +218,9 @@ def _described(value: Any) -> str:
 
 def flat(x: Tensor, axis: Any) -> tuple[Tensor, int]:
     """For functions that flatten where no axis is named: the Tensor and the axis to work along."""
-    return (x.reshape((-1,)), 0) if axis is None else (x, axis_of(axis, x.ndim))
+    if axis is None:
+        return (x if x.ndim == 1 else x.reshape((-1,))), 0
+    return x, axis_of(axis, x.ndim)
 
 
 def moved_last(x: Tensor, axis: int) -> Tensor:

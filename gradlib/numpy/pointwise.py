@@ -12,6 +12,8 @@ from gradlib.numpy.operands import first_tensor, floating, met, tensor_of, value
 from gradlib.numpy.registry import implements
 from gradlib.ops import compare, complex as complex_ops, elementwise, join, select
 
+_NUMBERS = {int, float, type(None)}
+
 
 @implements(np.clip)
 def clip(
@@ -19,6 +21,8 @@ def clip(
 ) -> Tensor:
     """The values no smaller than ``a_min`` and no larger than ``a_max``."""
     lowest, highest = a_min if min is None else min, a_max if max is None else max
+    if out is None and dtype is None and isinstance(a, Tensor) and a.dtype.kind == "f" and {type(lowest), type(highest)} <= _NUMBERS:
+        return select.clamp(a, lowest, highest)
     like = first_tensor((a, lowest, highest))
     given = [v for v in (a, lowest, highest) if v is not None]
     x, *bounds = met(*given, like=like, dtype=dtype)

@@ -25,16 +25,18 @@ from gradlib.numpy import (
     shaping,
     sorting,
     transforms,
-    ufuncs,
 )  # fmt: skip
 from gradlib.numpy.registry import SERVED, refusal
+from gradlib.numpy.ufuncs import DIRECT, REFLECTED, call
 
 FAMILIES = (
-    creation, indexing, linear, pointwise, polynomials, products, reductions, refusals, sampled, shaping, sorting, transforms, ufuncs,
+    creation, indexing, linear, pointwise, polynomials, products, reductions, refusals, sampled, shaping, sorting, transforms,
 )  # fmt: skip
 """The modules that fill the table: importing them registers what they implement."""
 
 _SAME = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+_ARRAYS = (np.ndarray, np.generic)
+_OPERANDS = (Tensor, np.ndarray)
 _NUMBERS = frozenset((int, float))
 
 
@@ -47,16 +49,16 @@ def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwarg
     if method != "__call__":
         return methods.method(ufunc, method, inputs, kwargs)
     if not kwargs:
-        if ufunc in ufuncs.REFLECTED and isinstance(inputs[0], (np.ndarray, np.generic)):
-            return ufuncs.REFLECTED[ufunc](self, inputs[0])
-        operation = ufuncs.DIRECT.get(ufunc)
-        if operation is not None and (dtype := self.dtype) in _SAME:
+        if inputs[0] is not self and isinstance(inputs[0], _ARRAYS) and ufunc in REFLECTED:
+            return REFLECTED[ufunc](self, inputs[0])
+        dtype = self.dtype
+        if dtype in _SAME and ufunc in DIRECT:
             for x in inputs:
-                if x is not self and type(x) not in _NUMBERS and not (isinstance(x, Tensor) and x.dtype is dtype):
+                if x is not self and type(x) not in _NUMBERS and (not isinstance(x, _OPERANDS) or x.dtype is not dtype):
                     break
             else:
-                return operation(*inputs)
-    return ufuncs.call(ufunc, *inputs, **kwargs)
+                return DIRECT[ufunc](*inputs)
+    return call(ufunc, *inputs, **kwargs)
 
 
 def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

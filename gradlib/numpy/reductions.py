@@ -10,14 +10,14 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axes_of, cast, flat, floating, tensor_of, written
+from gradlib.numpy.operands import axes_of, cast, flat, floating, mask_of, tensor_of, written
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.ops import elementwise, minmax, reduce, scan, select, variance
 
 
 def _left(x: Tensor, where: Any, instead: Any) -> Tensor:
     """What ``where=`` leaves of x; the rest is ``instead``."""
-    return x if where is True or where is None else select.where(tensor_of(where, x, np.bool_), x, cast(tensor_of(instead, x), x.dtype))
+    return x if where is True or where is None else select.where(mask_of(where, x), x, cast(tensor_of(instead, x), x.dtype))
 
 
 def _widened(x: Tensor, dtype: Any) -> Tensor:
@@ -27,14 +27,23 @@ def _widened(x: Tensor, dtype: Any) -> Tensor:
     return x.to(dtypes.int64) if x.dtype.kind in "bu" or (x.dtype.kind == "i" and x.dtype.itemsize < 8) else x
 
 
+def _dims(axis: Any, x: Tensor) -> Any:
+    """An ``axis=`` argument as operations take it."""
+    return axis if axis is None or type(axis) is int else axes_of(axis, x.ndim)
+
+
 @implements(np.sum)
 def sum(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = 0, where: Any = True
 ) -> Tensor:
     """The sum along axes."""
-    x = _left(_widened(tensor_of(a), dtype), where, 0)
-    result = reduce.sum(x, None if axis is None else axes_of(axis, x.ndim), bool(keepdims)) if axis != () else x.clone()
-    return written(result if type(initial) is int and initial == 0 else result + tensor_of(initial, x, x.dtype), out, "numpy.sum")
+    x = _widened(a if isinstance(a, Tensor) else tensor_of(a), dtype)
+    if where is not True:
+        x = _left(x, where, 0)
+    result = reduce.sum(x, _dims(axis, x), bool(keepdims)) if axis != () else x.clone()
+    if type(initial) is not int or initial != 0:
+        result = result + tensor_of(initial, x, x.dtype)
+    return result if out is None else written(result, out, "numpy.sum")
 
 
 @implements(np.prod)
@@ -61,6 +70,8 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
         a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True, dtype: Any = None
     ) -> Tensor:
         x = cast(tensor_of(a), dtype)
+        if where is True and initial is None and axis != () and x.numel():
+            return written(operation(x, () if axis is None else _dims(axis, x), bool(keepdims)), out, name)
         if where is not True and initial is None:
             raise ValueError(f"numpy.{name} with where= needs initial=, which has no identity of its own")
         x = _left(x, where, initial)
@@ -119,9 +130,9 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
     if where is True:
         if x.dtype.kind in "fcV" and axis != ():
-            return written(reduce.mean(x, None if axis is None else axes_of(axis, x.ndim), bool(keepdims)), out, "numpy.mean")
+            return written(reduce.mean(x, _dims(axis, x), bool(keepdims)), out, "numpy.mean")
         return written(cast(sum(floating(x), axis, keepdims=keepdims) / counted(x, axis), x.dtype), out, "numpy.mean")
-    chosen = tensor_of(where, x, np.bool_).broadcast_to(x.shape)
+    chosen = mask_of(where, x).broadcast_to(x.shape)
     count = sum(chosen, axis, keepdims=keepdims).to(x.dtype)
     return written(sum(x, axis, keepdims=keepdims, where=chosen) / count, out, "numpy.mean")
 
@@ -140,7 +151,7 @@ def _spread(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any,
     if where is True:
         count: Any = counted(x, axis)
     else:
-        count = sum(tensor_of(where, x, np.bool_).broadcast_to(x.shape), axis, keepdims=keepdims).to(squares.dtype)
+        count = sum(mask_of(where, x).broadcast_to(x.shape), axis, keepdims=keepdims).to(squares.dtype)
     found = sum(squares, axis, keepdims=keepdims, where=where) / (count - less)
     return elementwise.sqrt(found) if root else found
 
@@ -235,7 +246,7 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 def numbers(x: Tensor, where: Any) -> Tensor:
     """Which elements are numbers, of those that ``where=`` leaves."""
     found = ~elementwise.isnan(x)
-    return found if where is True else found & tensor_of(where, x, np.bool_)
+    return found if where is True else found & mask_of(where, x)
 
 
 @implements(np.nanmean)

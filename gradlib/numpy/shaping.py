@@ -130,20 +130,22 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     parts = met_arrays(*arrays, dtype=dtype)
     if axis is None:
         return written(join.cat([part.reshape((-1,)) for part in parts], 0), out, "numpy.concatenate")
-    if not parts[0].ndim:
+    ndims = [part.ndim for part in parts]
+    if not ndims[0]:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    if len({part.ndim for part in parts}) > 1:
-        raise ValueError("all the input array dimensions must have the same number, got " + ", ".join(str(part.ndim) for part in parts))
-    return written(join.cat(parts, axis_of(axis, parts[0].ndim)), out, "numpy.concatenate")
+    if ndims.count(ndims[0]) < len(ndims):
+        raise ValueError(f"all the input array dimensions must have the same number, got {ndims}")
+    return written(join.cat(parts, axis), out, "numpy.concatenate")
 
 
 @implements(np.stack)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Arrays of one shape along a new axis."""
     parts = met_arrays(*arrays, dtype=dtype)
-    if len({tuple(part.shape) for part in parts}) > 1:
+    shapes = [part.shape for part in parts]
+    if shapes.count(shapes[0]) < len(shapes):
         raise ValueError("all input arrays must have the same shape")
-    return written(join.stack(parts, axis_of(axis, parts[0].ndim + 1)), out, "numpy.stack")
+    return written(join.stack(parts, axis), out, "numpy.stack")
 
 
 def _one_d(x: Tensor) -> Tensor:

@@ -25,7 +25,9 @@ def _ordered(x: Tensor, along: int) -> Tensor:
 
 
 def _sorted(x: Tensor, along: int) -> Tensor:
-    return gather.take_along_dim(x, _ordered(x, along), along) if x.ndim else x.clone()
+    if x.dtype.kind != "c":
+        return sorts.sort(x, stable=True, dim=along)[0] if x.ndim else x.clone()
+    return gather.take_along_dim(x, _ordered(x, along), along)
 
 
 @implements(np.sort)

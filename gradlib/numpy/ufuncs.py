@@ -14,7 +14,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import NUMBERS, cast, first_tensor, held, tensor_of, written
+from gradlib.numpy.operands import NUMBERS, cast, first_tensor, held, mask_of, tensor_of, written
 from gradlib.numpy.registry import SERVED, Served, numpy_function, refusal
 from gradlib.ops import arithmetic, compare, complex as complex_ops, elementwise, powers, product, select
 
@@ -64,7 +64,7 @@ def call(function: Any, *inputs: Any, out: Any = None, where: Any = True, **kwar
         for x, dtype in zip(operands, wanted, strict=True)
     ]
     if where is not True:
-        where = tensor_of(where, like, np.bool_)
+        where = mask_of(where, like)
         placed = [_tamed(function, x, where) for x in placed]
     made = operation(*placed, **shaping)
     several = isinstance(made, tuple)
@@ -138,6 +138,23 @@ def _resolved(function: Any, operands: tuple[Any, ...], signature: Any, casting:
 # ---- what gradlib has no operation of its own for ------------------------------------------------------------------------------
 
 
+def _tensors(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Both operands as Tensors, a number in the dtype of the other one."""
+    return (x if isinstance(x, Tensor) else tensor_of(x, y, y.dtype)), (y if isinstance(y, Tensor) else tensor_of(y, x, x.dtype))
+
+
+def absolute(x: Tensor) -> Tensor:
+    """The size of each element."""
+    return x.clone() if x.dtype == np.bool_ else elementwise.abs(x)
+
+
+def power(x: Any, y: Any) -> Tensor:
+    """``x**y``. Raises: ValueError for integers to negative integers, as NumPy does."""
+    if isinstance(y, Tensor) and y.dtype.kind == "i" and bool((y.detach() < 0).any()):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return powers.pow(x, y)
+
+
 def rint(x: Tensor) -> Tensor:
     """Rounded to the nearest integer, ties to the even one."""
     return elementwise.round(x)
@@ -151,14 +168,13 @@ def cbrt(x: Tensor) -> Tensor:
 def logaddexp2(x: Any, y: Any) -> Tensor:
     """``log2(2**x + 2**y)`` without overflow."""
     ln2 = math.log(2.0)
-    like = first_tensor((x, y))
-    return powers.logaddexp(tensor_of(x, like) * ln2, tensor_of(y, like) * ln2) / ln2
+    x, y = _tensors(x, y)
+    return powers.logaddexp(x * ln2, y * ln2) / ln2
 
 
 def copysign(x: Any, y: Any) -> Tensor:
     """The size of x with the sign of y. It does not change with y but where that is zero."""
-    like = first_tensor((x, y))
-    x, y = tensor_of(x, like), tensor_of(y, like)
+    x, y = _tensors(x, y)
     return select.where(signbit(x) == signbit(y), x, -x)
 
 
@@ -172,14 +188,15 @@ def signbit(x: Tensor) -> Tensor:
 
 def heaviside(x: Any, middle: Any) -> Tensor:
     """0 below zero, 1 above it, and ``middle`` at zero."""
-    like = first_tensor((x, middle))
-    x, middle = tensor_of(x, like), tensor_of(middle, like)
+    x, middle = _tensors(x, middle)
     return select.where(x == 0, middle, select.where(elementwise.isnan(x), x, (x > 0).to(x.dtype)))
 
 
 def ldexp(x: Any, exponent: Any) -> Tensor:
     """``x * 2**exponent``."""
     like = first_tensor((x, exponent))
+    if tensor_of(exponent, like).dtype.kind not in "biu":
+        raise TypeError("numpy.ldexp takes integers for exponents, as NumPy's does; numpy.exp2 takes others")
     x = tensor_of(x, like)
     return x * elementwise.exp2(tensor_of(exponent, like, x.dtype))
 
@@ -240,7 +257,7 @@ def _conjugate(x: Tensor) -> Tensor:
 
 def _both(operation: Callable[..., Any]) -> Callable[..., Any]:
     """An operation that wants a Tensor first."""
-    return lambda x, y: operation(x if isinstance(x, Tensor) else tensor_of(x, y, y.dtype), y)
+    return lambda x, y: operation(*_tensors(x, y))
 
 
 def _matvec(a: Tensor, b: Tensor, **axes: Any) -> Tensor:
@@ -276,7 +293,7 @@ _ONE = {
     "arcsinh": elementwise.asinh, "arccosh": elementwise.acosh, "arctanh": elementwise.atanh, "exp": elementwise.exp,
     "exp2": elementwise.exp2, "expm1": elementwise.expm1, "log": elementwise.log, "log2": elementwise.log2,
     "log10": elementwise.log10, "log1p": elementwise.log1p, "sqrt": elementwise.sqrt, "square": elementwise.square,
-    "absolute": elementwise.abs, "fabs": elementwise.abs, "negative": elementwise.neg, "positive": elementwise.positive,
+    "absolute": absolute, "fabs": elementwise.abs, "negative": elementwise.neg, "positive": elementwise.positive,
     "reciprocal": reciprocal, "cbrt": cbrt, "degrees": degrees, "rad2deg": degrees, "radians": radians, "deg2rad": radians,
     "rint": _rounding(rint), "floor": _rounding(elementwise.floor), "ceil": _rounding(elementwise.ceil),
     "trunc": _rounding(elementwise.trunc), "sign": sign, "conjugate": _conjugate, "modf": modf,
@@ -284,7 +301,7 @@ _ONE = {
 _TWO = {
     "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "true_divide": arithmetic.div,
     "floor_divide": arithmetic.floor_divide, "remainder": arithmetic.remainder, "fmod": arithmetic.fmod, "divmod": divmod_,
-    "power": powers.pow, "float_power": float_power, "arctan2": powers.atan2, "hypot": powers.hypot, "logaddexp": powers.logaddexp,
+    "power": power, "float_power": float_power, "arctan2": powers.atan2, "hypot": powers.hypot, "logaddexp": powers.logaddexp,
     "logaddexp2": logaddexp2, "maximum": select.maximum, "minimum": select.minimum, "fmax": select.fmax, "fmin": select.fmin,
     "copysign": copysign, "heaviside": heaviside, "ldexp": ldexp, "matmul": _matmul, "matvec": _matvec, "vecmat": _vecmat,
     "vecdot": _vecdot,
