@@ -165,5 +165,8 @@ def __getattr__(name: str) -> object:
     raise _no_such_name(_sys.modules[__name__], name)
 
 
-for _module in (autograd, autograd.functional, autograd.graph, fft, func, linalg, nn, nn.functional, optim, trajectory, utils):
+for _module in (
+    autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph, autograd.profiler, cuda, fft, func, interop,
+    linalg, nn, nn.functional, nn.utils, optim, optim.lr_scheduler, optim.swa_utils, trajectory, utils, utils.checkpoint,
+):  # fmt: skip
     _suggest_names(_module)

@@ -20,7 +20,8 @@ class NoSuchName(AttributeError):
     def __str__(self) -> str:
         from difflib import get_close_matches
 
-        near = get_close_matches(self.wanted, [name for name in dir(self.obj) if not name.startswith("_")], n=2)
+        known = getattr(self.obj, "__all__", None) or [name for name in dir(self.obj) if not name.startswith("_")]
+        near = get_close_matches(self.wanted, known, n=2)
         return f"{self.said}. Did you mean: {' or '.join(map(repr, near))}?" if near else self.said
 
     def __reduce__(self) -> Any:

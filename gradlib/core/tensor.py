@@ -683,7 +683,7 @@ class Tensor(Methods):
         return _unpickle, (cls, stored, order, str(self.device), self.requires_grad), vars(self) or None
 
 
-if sys.version_info >= (3, 12):  # only now: a class with __getattr__ looks up every attribute more slowly, 4 % of a small operation
+if sys.version_info >= (3, 12):  # before, a class with __getattr__ looks up every attribute more slowly: 4 % of a small operation
     setattr(Tensor, "__getattr__", missing_attribute)  # noqa: B010  (an assignment would contradict the declaration above)
 
 

@@ -6,6 +6,7 @@ import importlib
 import pickle
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import gradlib
 from gradlib.backend.names import missing_attribute
 from gradlib.core.tensor import Tensor
+from tests.test_docstrings import MODULES, offered
 
 pytestmark = pytest.mark.host
 
@@ -38,6 +40,13 @@ def test_a_module_suggests_the_nearest_name(module: str, name: str, meant: str) 
     assert said == f"module {module!r} has no attribute {name!r}"
     assert repr(meant) in suggested.rstrip("?").split(" or ")
     assert not hasattr(found, name)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_every_public_module_suggests_the_nearest_of_its_names(module: ModuleType) -> None:
+    name = max(offered(module), key=len)
+    with pytest.raises(AttributeError, match=rf"Did you mean: .*'{name}'"):
+        getattr(module, name[:-1])
 
 
 def test_without_a_near_name_there_is_no_suggestion() -> None:
