@@ -16,7 +16,7 @@ from gradlib.backend.array import Array
 from gradlib.backend.thread import kept_at_fork
 from gradlib.core.modes import next_seq
 
-making = kept_at_fork(threading.RLock())
+making: Any = kept_at_fork(threading.RLock())
 """Held while the metadata of a node or tensor, or a version counter, is allocated: two threads that need it at once must get the same."""
 
 
@@ -26,7 +26,7 @@ class RemovableHandle:
     _ids = iter(range(1 << 62))
 
     def __init__(self, hooks: dict[int, Callable[..., Any]]) -> None:
-        self.id = next(self._ids)
+        self.id: int = next(self._ids)
         self._hooks = hooks
 
     def remove(self) -> None:
@@ -59,10 +59,10 @@ class Version:
     __slots__ = ("changed", "count", "limit", "views")
 
     def __init__(self) -> None:
-        self.count = 0
-        self.changed = -1
+        self.count: int = 0
+        self.changed: int = -1
         self.views: list[weakref.ref[Any]] = []
-        self.limit = 16
+        self.limit: int = 16
 
     def bump(self, seq: int | None = None) -> None:
         self.count += 1
@@ -90,7 +90,7 @@ class Detached(Version):
 
     def __init__(self, version: Version) -> None:
         self._storage = version.storage
-        self.since = next_seq()
+        self.since: int = next_seq()
 
     @property
     def storage(self) -> Version:
@@ -290,7 +290,7 @@ class Output(Node):
 
     def __init__(self, parent: Node, index: int, array: Array) -> None:
         self.edges = (parent,)
-        self.index = index
+        self.index: int = index
         self.seq = next_seq()
         self.saved = None
         self.shape = array.shape

@@ -63,8 +63,8 @@ class AccumulateGrad(Node):
 
     def __init__(self, leaf: Any) -> None:
         self._leaf = weakref.ref(leaf)
-        self.array = leaf._array
-        self.leaf_meta = leaf.meta
+        self.array: Array = leaf._array
+        self.leaf_meta: TensorMeta = leaf.meta
         self.edges = ()
         self.saved = None
         self.seq = next_seq()
@@ -164,7 +164,7 @@ class Tensor(Methods):
     """
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_version_slot")
-    __array_priority__ = 1000.0  # NumPy's operators leave mixed expressions to the reflected operators here
+    __array_priority__: float = 1000.0  # NumPy's operators leave mixed expressions to the reflected operators here
 
     _array: Array
     _node: Node | None  # None: no gradient; AccumulateGrad: a leaf; Output or another node: made by an operation

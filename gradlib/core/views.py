@@ -25,16 +25,16 @@ class View:
 
     def __init__(self, source: Tensor, step: tuple[Any, ...]) -> None:
         parent = source._meta.view if source._meta is not None else None
-        self.base = source if parent is None else parent.base
-        self.parent = parent
-        self.step = step
+        self.base: Tensor = source if parent is None else parent.base
+        self.parent: View | None = parent
+        self.step: tuple[Any, ...] = step
         # made while recording, so writing to it can be recorded too
-        self.recorded = (thread_state.grad_enabled or not global_state.no_grad) and (parent is None or parent.recorded)
-        self.several = step[2] is not None or (parent is not None and parent.several)  # one of several views that one operation returned
-        self.custom = parent is not None and parent.custom  # returned by a custom Function, whose backward a write would bypass
+        self.recorded: bool = (thread_state.grad_enabled or not global_state.no_grad) and (parent is None or parent.recorded)
+        self.several: bool = step[2] is not None or (parent is not None and parent.several)  # one of several that one operation gave
+        self.custom: bool = parent is not None and parent.custom  # returned by a custom Function, whose backward a write would bypass
         self.duals: dict[Any, Any] | None = None
         # of an argument that a transform passes to its function, which may write it: the sequence number at which the transform began
-        self.born = 0
+        self.born: int = 0
 
     def path(self, start: View | None = None) -> tuple[tuple[Any, ...], ...]:
         """The steps to this view from the base, or from a view that it was made from."""

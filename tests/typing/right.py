@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 import gradlib
-from gradlib import Tensor, linalg, optim, trajectory
-from gradlib.autograd import Function, forward_ad, gradcheck
-from gradlib.nn import functional as F
+from gradlib import Tensor, fft, func, linalg, optim, trajectory
+from gradlib.autograd import Function, forward_ad, gradcheck, profiler
+from gradlib.nn import functional as F, utils as nn_utils
+from gradlib.optim import lr_scheduler, swa_utils
+from gradlib.utils.checkpoint import checkpoint
 
 x: Tensor = gradlib.tensor([[1.0, 2.0]], requires_grad=True)
 y: Tensor = gradlib.randn(2, 3, dtype=gradlib.float32, device="cpu")
@@ -65,6 +67,20 @@ checked: bool = gradcheck(lambda value: value * value, [x])
 optimizer = optim.Adam([x], lr=0.1)
 optimizer.zero_grad()
 optimizer.step()
+scheduler = lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+scheduler.step()
+rates: list[float] = scheduler.get_last_lr()
+average = swa_utils.AveragedParameters([x], avg_fn=swa_utils.get_ema_avg_fn(0.99))
+length: Tensor = nn_utils.clip_grad_norm_([x], max_norm=1.0)
+gradlib.save({"x": x}, "x.npz")
+loaded: Any = gradlib.load("x.npz")
+shared: Tensor = gradlib.from_dlpack(np.zeros(3))
+spectrum: Tensor = fft.rfft(x, dim=-1)
+mapped: Any = func.vmap(func.grad(lambda value: (value * value).sum()))(x)
+again: Any = checkpoint(lambda value: value.exp(), x, use_reentrant=False)
+with profiler.profile(record_shapes=True) as prof:
+    x.exp()
+table: str = prof.key_averages().table(row_limit=5)
 motion = trajectory.step_acceleration(y, (gradlib.zeros(1, 1),), 0.05)
 position: Tensor = motion.position
 with forward_ad.dual_level():

@@ -1,8 +1,9 @@
 """Mistakes that type checkers must find, one on each line marked so; never run, read by ``ci/typed_calls.py``."""
 
 import gradlib
-from gradlib import linalg
-from gradlib.nn import functional as F
+from gradlib import fft, func, linalg, optim, trajectory
+from gradlib.nn import functional as F, utils as nn_utils
+from gradlib.optim import lr_scheduler, swa_utils
 
 x = gradlib.zeros(2, 3)
 gradlib.tanh(x, 1, 2, 3)  # wrong
@@ -30,3 +31,14 @@ x.backward(retain="yes")  # wrong
 x["key"]  # wrong
 gradlib.no_gard()  # wrong
 gradlib.cat(x, y=1)  # wrong
+gradlib.savee({}, "x.npz")  # wrong
+gradlib.load()  # wrong
+fft.rfft(x, dimension=1)  # wrong
+func.vmapp(abs)  # wrong
+func.grad(abs, argnum=0)  # wrong
+optim.Adam([x], learning_rate=0.1)  # wrong
+optim.Adamm([x])  # wrong
+lr_scheduler.StepLR(optim.Adam([x]))  # wrong
+swa_utils.get_ema_avg_fn("slow")  # wrong
+nn_utils.clip_grad_norm_([x], 1.0, norm="inf")  # wrong
+trajectory.step_position(x, ())  # wrong
