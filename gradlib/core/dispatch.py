@@ -21,7 +21,7 @@ from gradlib.core.node import Node, Output, Version
 from gradlib.core.out import refuse_transformed, write_out
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
-from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap
+from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap, wrap_all
 from gradlib.core.views import mark_view, views_of
 
 
@@ -295,7 +295,7 @@ def _wrapped(op: Op, args: tuple[Any, ...], made: Any) -> Tensor:
 def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -> tuple[Any, list[Any]]:
     """Tensors for several results; each that carries a gradient gets a place of its own at the node."""
     source = args[0]
-    results = views_of(op, source, made, args[1:]) if op.view and isinstance(source, Tensor) else list(map(wrap, made))
+    results = views_of(op, source, made, args[1:]) if op.view and isinstance(source, Tensor) else wrap_all(made)
     outputs = list(map(_ARRAY, results))
     if node is not None:
         node.shape = tuple(map(_SHAPE, outputs))

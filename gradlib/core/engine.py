@@ -103,7 +103,7 @@ def _walk_arrays(
             grads = run_hooked(hooks, node, g, node.run) if hooks or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
             if not keep and node.frees:
                 node.saved = None
-            grads = (grads,) if node.single else grads
+            grads = grads if type(grads) is tuple else (grads,)  # quicker than asking the node
             if node._meta is not None and node._meta.post_hooks:
                 grads = _after(node, grads, g)
             for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
@@ -183,7 +183,7 @@ def _visit(
         grads: Any = (None,) * len(node.edges)
     else:
         grads = run_hooked(all_node_hooks(), node, g, node.run_recorded)
-        grads = (grads,) if node.single else grads
+        grads = grads if type(grads) is tuple else (grads,)
     if not keep and node.frees:
         node.saved = None
     if node._meta is not None and node._meta.post_hooks:

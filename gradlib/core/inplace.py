@@ -78,7 +78,7 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     if recording and target._node is not None:
         return False
     array = target._array
-    if array.dtype.kind != "f" or is_overlapping(array):
+    if array.dtype.kind != "f" or (0 in array.strides and is_overlapping(array)):
         return False
     for arg in args:
         if type(arg) is Tensor:

@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -741,6 +741,24 @@ def wrap(array: Array) -> Tensor:
     tensor._meta = global_state.born
     tensor._version_slot = None
     return tensor
+
+
+def wrap_all(several: Iterable[Array]) -> list[Tensor]:
+    """``wrap`` of each; the arrays are of one library."""
+    cls = InferenceTensor if global_state.active and thread_state.inference else Tensor
+    known: type = np.ndarray
+    tensors = []
+    for array in several:
+        if type(array) is not known:
+            array = as_array(array)
+            known = type(array)
+        tensor = _new(cls)
+        tensor._array = array
+        tensor._node = None
+        tensor._meta = global_state.born
+        tensor._version_slot = None
+        tensors.append(tensor)
+    return tensors
 
 
 def alias(source: Tensor, array: Array) -> Tensor:

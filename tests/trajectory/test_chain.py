@@ -15,6 +15,7 @@ from gradlib.trajectory import (
     CliqueTensorStepCoalesceKernel,
     JointState,
     JointTrajectory,
+    smoothness_cost,
     step_acceleration,
     step_jerk,
     step_position,
@@ -350,12 +351,13 @@ def test_gradcheck_catches_a_wrong_rule(monkeypatch, make, device):
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-@pytest.mark.parametrize("step", [step_position, step_velocity, step_acceleration, step_jerk])
+@pytest.mark.parametrize("step", [step_position, step_velocity, step_acceleration, step_jerk, smoothness_cost])
 def test_a_step_is_few_calls(make, step, recorded):
     """Of functions of gradlib: what a step of one trajectory costs is Python's calls."""
     u, start = make(1, 32, 7, grad=recorded), [make(1, 7, grad=False) for _ in range(3)]
     ours = (str(Path(gradlib.__file__).parent), "gradlib, written for")
-    step(u, start, 0.02)  # what is written at the first call
+    given = (u, start, 0.02, (1.0, 1.0, 1.0)) if step is smoothness_cost else (u, start, 0.02)
+    step(*given)  # what is written at the first call
     calls = []
 
     def note(frame, event, arg):
@@ -364,8 +366,8 @@ def test_a_step_is_few_calls(make, step, recorded):
 
     sys.setprofile(note)
     try:
-        step(u, start, 0.02)
+        step(*given)
     finally:
         sys.setprofile(None)
     assert step.__name__ in calls
-    assert len(calls) <= 80
+    assert len(calls) <= 80, calls
