@@ -28,6 +28,7 @@ TREE = {
         "gradlib/docs/from_numpy.md": "For people who know NumPy, CuPy or HIPS autograd",
         "gradlib/docs/with_torch.md": "In a torch model",
         "gradlib/docs/with_jax.md": "In a JAX program",
+        "gradlib/docs/array_api.md": "Code written for the array API standard",
         "gradlib/docs/with_scipy.md": "With SciPy's solvers",
         "gradlib/docs/functions.md": "Functions of your own",
         "gradlib/docs/kernels.md": "CUDA kernels of your own",

@@ -93,7 +93,9 @@ class Array(Tensor):
         return self
 
     def __iter__(self) -> Any:
-        return map(as_standard, Tensor.__iter__(self))
+        if not self.ndim:
+            raise TypeError("iteration over an array of no dimensions")
+        return (self[i] for i in range(len(self)))  # each a view of its own, which may be written
 
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))
