@@ -3,9 +3,7 @@
 Until the package is there and knows how to clean up, signals end the process as they do by default, without Python's traceback.
 """
 
-from __future__ import annotations
-
-import signal
+signal = __import__("_signal")  # what `signal` wraps; that one imports enum first, and an interrupt then would be shown as a traceback
 
 
 def main() -> int:
