@@ -351,6 +351,18 @@ JUDGED: list[Judged] = [
         ("value",), "the sign of the zero that relu gives", line=r"(?s)relu.*(atan2|arctan2|/|div|reciprocal|angle|copysign)", message="-"
     ),
     Judged(
+        ("raises", "value", "version"),
+        "torch's unsafe parts are views of which its graph knows nothing, so that gradients after a write are wrong; gradlib's are views",
+        line=r"(?s)unsafe_(split|chunk).*(_\(|\] = )",
+    ),
+    Judged(
+        ("accepts",),
+        "torch solves with the singular matrix itself; gradlib says inf or NaN, as both do in the first order",
+        line=r"det\(",
+        message="solver failed because the input matrix is singular",
+        modes=("again",),
+    ),
+    Judged(
         ("dtype",),
         "torch counts the batch's dimension in promotion, so that rows of no dimensions are none to it",
         modes=("vmap",),
