@@ -583,6 +583,7 @@ def carry(level: ForwardLevel, node: FunctionNode, arguments: tuple[Any, ...], m
         return
     if node.materialize:
         tangents = [_zero_tangent(a) if t is None else t for a, t in zip(arguments, tangents, strict=True)]
+    before = {id(a): t._version for a, t in zip(arguments, tangents, strict=True) if t is not None}
     node.in_jvp = True
     try:
         with lower(level):
@@ -600,7 +601,12 @@ def carry(level: ForwardLevel, node: FunctionNode, arguments: tuple[Any, ...], m
         if not isinstance(tangent, Tensor):
             raise RuntimeError(f"{name}.jvp returned {type(tangent).__name__} for output {position}; it gives a Tensor or None")
         _check_tangent(f"{name}.jvp returned for output {position}", node, position, result, tangent, level)
+        if tangent is level.tangent(result) and tangent._version == before.get(id(result)):
+            raise RuntimeError(f"{name}.jvp returned for output {position} {_UNWRITTEN.format('a tangent that it did not write')}")
         level.attach(result, tangent)
+
+
+_UNWRITTEN = "{}. If the forward is modifying an input inplace, then the jvp function must modify the gradient inplace and return it as-is."
 
 
 def _zero_tangent(value: Any) -> Tensor | None:
@@ -619,9 +625,6 @@ def _check_tangent(says: str, node: FunctionNode, position: int, result: Any, ta
         )
     held = level.tangent(result)
     if held is not None and held is not tangent:  # the output is an input that forward wrote
-        raise RuntimeError(
-            f"{says} a tangent of its own. If the forward is modifying an input inplace, then the jvp function must modify the gradient "
-            "inplace and return it as-is."
-        )
+        raise RuntimeError(f"{says} {_UNWRITTEN.format('a tangent of its own')}")
     if held is None and result._is_view() and not tangent._is_view():
         raise RuntimeError(f"{says} a fresh tangent, but the forward is returning a view (or an input as-is): then jvp returns a view too")

@@ -536,6 +536,8 @@ def _keep_stream(indent: str, array: str) -> list[str]:
 
 def _unless_integer(op: Op) -> list[str]:
     another = "out.dtype is not _dtype and " if not _is_loose(op) and not _asks(op) else ""
+    if len(op.tensors) > 1:  # of which another may have the gradient, as the source of a copy into integers
+        another = "out.dtype is not F32 and out.dtype is not F64 and "
     return [f"        if {another}not is_differentiable(out.dtype):", "            _node = None"]
 
 

@@ -294,7 +294,9 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
     """
     meta = node._meta
     if meta is not None:
-        for hook in tuple(meta.gradient_hooks.values()):
+        if meta.output_hooks:
+            _without_gradient(node, meta.output_hooks, g)
+        for hook in () if g is None and type(node) is Output else tuple(meta.gradient_hooks.values()):
             g = _replaced(call_users(hook, None if g is None else _shown(g, recorded)), g, node, recorded)
         if meta.retain is not None and g is not None:
             held = wrap(copy(as_array(g))) if not isinstance(g, Tensor) else g.clone()
@@ -311,6 +313,13 @@ def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded:
                 taken = [_replaced(a, x, node, recorded) for a, x in zip(answer, g if several else [g], strict=True)]
                 g = taken if several else taken[0]
     return g
+
+
+def _without_gradient(node: Node, hooks: dict[int, dict[int, Callable[..., Any]]], grads: list[Any]) -> None:
+    """Call the tensor hooks of outputs that have no gradient, beside others that have one, with None."""
+    for index, each in hooks.items():
+        for hook in tuple(each.values()) if grads[index] is None else ():
+            _replaced(call_users(hook, None), None, node, recorded=True)
 
 
 def _after(node: Node, grads: Any, g: Any) -> Any:
@@ -347,12 +356,14 @@ def _replaced(answer: Any, g: Any, node: Node, recorded: bool) -> Any:
         raise TypeError(
             f"a hook of {node.name()} returned {type(answer).__name__}; return a Tensor, or None to leave the gradient as it is"
         )
+    if g is None:
+        raise RuntimeError(f"a hook of {node.name()}: can't replace a None gradient with a non-None value; return None where it gets None")
     old = g._array if isinstance(g, Tensor) else g
-    if old is not None and answer._array.shape != old.shape:
+    if answer._array.shape != old.shape:
         raise RuntimeError(f"a hook of {node.name()} changed the gradient's shape from {list(old.shape)} to {list(answer._array.shape)}")
-    if old is not None and answer._array.dtype != old.dtype:
+    if answer._array.dtype != old.dtype:
         raise RuntimeError(f"a hook of {node.name()} changed the gradient's dtype from {old.dtype} to {answer._array.dtype}")
-    if old is not None and device_index(answer._array) != device_index(old):
+    if device_index(answer._array) != device_index(old):
         raise RuntimeError(f"a hook of {node.name()} moved the gradient to {answer.device}; it belongs on {wrap(old).device}")
     return answer if recorded else answer._array
 

@@ -295,6 +295,19 @@ class saving:
         activate(-1)
 
 
+class as_entered:
+    """On leaving, the hooks for saved tensors of this thread are those of entering: what a hook itself has entered ends with it."""
+
+    def __enter__(self) -> None:
+        self.before = thread_state.saving
+
+    def __exit__(self, *exc: object) -> None:
+        left = len(thread_state.saving) - len(self.before)
+        if left > 0:
+            thread_state.saving = self.before
+            activate(-left)
+
+
 class saving_refused:
     """While entered, hooks for saved tensors are refused on this thread with RuntimeError(message), at once where there are some."""
 

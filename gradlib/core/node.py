@@ -122,13 +122,16 @@ class Detached(Version):
 class NodeMeta:
     """Metadata that few nodes need, allocated at first use: hooks, the user's notes, a stream, versions of outputs written or viewed."""
 
-    __slots__ = ("gradient_hooks", "metadata", "output_tangents", "output_versions", "post_hooks", "pre_hooks", "retain", "stream")
+    __slots__ = (
+        "gradient_hooks", "metadata", "output_hooks", "output_tangents", "output_versions", "post_hooks", "pre_hooks", "retain", "stream",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.gradient_hooks: dict[int, Callable[..., Any]] = {}
         self.pre_hooks: dict[int, Callable[..., Any]] = {}
         self.post_hooks: dict[int, Callable[..., Any]] = {}
         self.retain: TensorMeta | None = None
+        self.output_hooks: dict[int, dict[int, Callable[..., Any]]] = {}  # those of its ``Output`` nodes, for one without a gradient
         self.output_versions: dict[int, Version] = {}
         self.output_tangents: dict[int, dict[Any, Any]] = {}
         self.metadata: dict[Any, Any] = {}
@@ -238,6 +241,10 @@ class Node:
         edges = ((edge.parent, edge.index) if isinstance(edge, Output) else (edge, 0) for edge in self.edges)
         return tuple((edge and edge.public, index) for edge, index in edges)
 
+    def tensor_hooks(self) -> dict[int, Callable[..., Any]]:
+        """Where hooks of the tensor that this node made are registered."""
+        return self.meta.gradient_hooks
+
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; a returned tuple replaces grad_inputs."""
         return add_hook(self.meta.post_hooks, hook)
@@ -308,6 +315,10 @@ class Output(Node):
     @property
     def parent(self) -> Node:
         return self.edges[0]  # type: ignore[return-value]
+
+    def tensor_hooks(self) -> dict[int, Callable[..., Any]]:
+        """As of any node; the parent, which runs when another output has a gradient, is to know of them."""
+        return self.parent.meta.output_hooks.setdefault(self.index, self.meta.gradient_hooks)
 
 
 _NOTHING_YET = NodeMeta()

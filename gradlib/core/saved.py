@@ -13,8 +13,8 @@ from typing import Any
 from gradlib.backend.array import Array, is_array
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.declaration import Op
-from gradlib.core.modes import no_grad, thread_state
-from gradlib.core.node import Node, Output, check_outputs, freed, stale
+from gradlib.core.modes import as_entered, no_grad, thread_state
+from gradlib.core.node import Node, Output, Version, check_outputs, freed, stale
 from gradlib.core.tensor import Tensor, wrap
 
 Pack = Callable[[Tensor], Any]
@@ -44,7 +44,8 @@ class PackedTensor:
 
     def restored(self) -> Any:
         """The tensor with its node again; for an output of this node the array alone, from which ``output_tensor`` makes the Tensor."""
-        found = self.unpack(self.form)
+        with as_entered():
+            found = self.unpack(self.form)
         if not isinstance(found, Tensor):
             raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}")
         if self.output:
@@ -237,7 +238,10 @@ class OpNode(Node):
         if wanted not in self.saved_names:
             raise AttributeError(f"{self.name()} saves {', '.join(self.saved_names) or 'nothing'}; there is no {name}")
         if not kind:
-            return self.unpack(wanted)
+            value = self.unpack(wanted)
+            if wanted in self.output_names and isinstance(value, Tensor):  # one version for all that look at this memory
+                value._version_slot = self.meta.output_versions.setdefault(self.output_names.index(wanted), Version())
+            return value
         return saved_tensor(self, wanted)
 
     def __dir__(self) -> list[str]:

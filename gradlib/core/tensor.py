@@ -212,12 +212,12 @@ class Tensor(Methods):
         if self._version_slot is None:
             with making:
                 if self._version_slot is None:
-                    self._version_slot = counter = Version()
-                    node = self._node
+                    counter, node = Version(), self._node
                     if isinstance(node, Output):
-                        node.parent.meta.output_versions[node.index] = counter
+                        counter = node.parent.meta.output_versions.setdefault(node.index, counter)
                     elif node is not None and not isinstance(node, AccumulateGrad):
-                        node.meta.output_versions[0] = counter
+                        counter = node.meta.output_versions.setdefault(0, counter)
+                    self._version_slot = counter
         return self._version_slot
 
     @property
@@ -396,7 +396,7 @@ class Tensor(Methods):
         """
         if self._node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        return add_hook(self._node.meta.gradient_hooks, hook)
+        return add_hook(self._node.tensor_hooks(), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(leaf)`` after backward has added to this leaf's ``.grad``.

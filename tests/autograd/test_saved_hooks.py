@@ -13,6 +13,7 @@ import pytest
 import gradlib
 from gradlib.autograd import Function, forward_ad, grad
 from gradlib.autograd.graph import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from gradlib.core.modes import global_state, thread_state
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
 from tests.values import host
@@ -324,6 +325,23 @@ class TestRegisterHooks:
             (a * a).grad_fn._raw_saved_self.register_hooks(as_is, None)
         with pytest.raises(AttributeError, match="no hook can pack"):
             _ = (a * 2.0).grad_fn._raw_saved_other
+
+
+def test_hooks_that_an_unpack_hook_enters_end_with_it() -> None:
+    context: Any = None
+
+    def unpack(tensor: Any) -> Any:
+        context.__enter__()
+        return tensor
+
+    context = saved_tensors_hooks(lambda tensor: tensor, unpack)
+    x = gradlib.ones(2, requires_grad=True)
+    with context:
+        y = x.sin().cos().sum()
+        y.backward()
+        assert len(thread_state.saving) == 1
+    assert thread_state.saving == ()
+    assert global_state.active == 0
 
 
 class TestSaveOnCpu:

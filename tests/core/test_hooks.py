@@ -115,6 +115,23 @@ class TestTensorHooks:
         assert x.grad.tolist() == [1, 10, 10]
 
     @pytest.mark.parametrize("create_graph", [False, True])
+    def test_on_an_output_without_a_gradient_beside_one_that_has_it(self, create_graph: bool) -> None:
+        """It gets None, which it cannot replace, as in torch."""
+        x = gradlib.ones(2, 2, requires_grad=True)
+        seen: list[Any] = []
+        first, second = (x * 2).unbind(0)
+        handle = second.register_hook(seen.append)
+        gradlib.autograd.grad(first.sum(), x, retain_graph=True, create_graph=create_graph)
+        assert seen == [None]
+        gradlib.autograd.grad(second.sum(), x, retain_graph=True, create_graph=create_graph)
+        assert seen[1].tolist() == [1, 1]
+        assert len(seen) == 2
+        handle.remove()
+        second.register_hook(lambda g: gradlib.ones(2))
+        with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None value"):
+            gradlib.autograd.grad(first.sum(), x, create_graph=create_graph)
+
+    @pytest.mark.parametrize("create_graph", [False, True])
     @pytest.mark.parametrize(
         ("hook", "error", "says"),
         [
@@ -406,6 +423,12 @@ class TestNodes:
         assert y.grad_fn._saved_other is w
         e = x.exp()
         assert e.grad_fn._saved_result.grad_fn is e.grad_fn
+        first = e.grad_fn._saved_result
+        with gradlib.no_grad():
+            e += 1
+        assert e._version == first._version == 1
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            e.grad_fn._saved_result  # noqa: B018
         with pytest.raises(AttributeError, match="_saved_nothing"):
             y.grad_fn._saved_nothing  # noqa: B018
         y.sum().backward()

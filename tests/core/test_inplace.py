@@ -259,6 +259,18 @@ class TestRefused:
         assert [scalar[name].item() for name in ("int64", "bool", "uint8")] == [1, True, 1]
         assert wide.tolist() == [1, 1]
 
+    @pytest.mark.parametrize("dtype", ["bool", "int64", "uint8"])
+    def test_nothing_is_recorded_in_integers(self, dtype: str) -> None:
+        writes: list[Callable[[Tensor, Tensor], Any]] = [
+            lambda x, s: x.copy_(s), lambda x, s: x[:1].copy_(s[:1]), lambda x, s: x.__setitem__(0, s[0]), lambda x, s: x.fill_(s[0]),
+        ]  # fmt: skip
+        for source in (leaf(1.0, 2.0), leaf(1.0, 2.0).float() * 2):
+            for write in writes:
+                x = gradlib.zeros(2, dtype=dtype)
+                write(x, source)
+                assert not x.requires_grad
+                assert x[0].item() == (True if dtype == "bool" else source[0].item())
+
     def test_lower_precision_is_kept(self) -> None:
         x = gradlib.ones(2, dtype=gradlib.float32)
         x.add_(gradlib.ones(2, dtype=gradlib.float64))
