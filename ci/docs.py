@@ -31,6 +31,7 @@ TREE = {
         "gradlib/docs/array_api.md": "Code written for the array API standard",
         "gradlib/docs/with_scipy.md": "With SciPy's solvers",
         "gradlib/docs/functions.md": "Functions of your own",
+        "gradlib/docs/cuda.md": "CUDA: devices, streams, memory",
         "gradlib/docs/kernels.md": "CUDA kernels of your own",
         "gradlib/docs/trajectories.md": "Trajectories",
         "gradlib/autograd/profiler/README.md": "Profiling",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -82,16 +83,52 @@ def move(array: Array, index: int | None) -> Array:
     if index is None:
         return cupy().asnumpy(array)
     library = cupy()
-    if not isinstance(array, (np.ndarray, np.generic)) and not (array.flags.c_contiguous or array.flags.f_contiguous):
-        with array.device:  # between devices CuPy copies whole blocks only
-            array = library.ascontiguousarray(array)
+    if not isinstance(array, (np.ndarray, np.generic)):
+        return _between(library, array, index)
     with library.cuda.Device(index):
         if array.ndim == 0 and _is_signed_zero(array):
             return library.asarray(array.reshape(1)).reshape(())
         return library.asarray(array)
 
 
-_under_way: deque[tuple[Any, Array]] = deque()  # copies to the host: an event behind each, and what it writes into
+def _between(library: Namespace, array: Array, index: int) -> Array:
+    """A copy of a CuPy array on another device, behind what the current stream of the one was given and before what comes on the other.
+
+    The device of the source goes on behind the copy too, as it may use the source's memory again. torch does the same.
+    """
+    with array.device:
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):  # CuPy copies whole blocks only
+            array = library.ascontiguousarray(array)
+        source = library.cuda.get_current_stream()
+        made = source.record(library.cuda.Event(disable_timing=True))
+    with library.cuda.Device(index):
+        target = library.cuda.get_current_stream()
+        target.wait_event(made)
+        moved = library.asarray(array)
+        copied = target.record(library.cuda.Event(disable_timing=True))
+    with array.device:
+        source.wait_event(copied)
+    return moved
+
+
+_under_way: deque[tuple[Any, Any]] = deque()  # what devices may still use: an event behind the work, and what must not go before it
+
+
+def let_go() -> None:
+    """Let go of memory with which the devices have finished."""
+    while _under_way and _under_way[0][0].done:
+        _under_way.popleft()
+
+
+def kept_for(array: Array, stream: Any) -> None:
+    """Keep an array's memory, when it is dropped, until a CuPy stream of its device has done what it was given until then."""
+    memory = array.data.mem
+
+    def dropped() -> None:
+        let_go()
+        _under_way.append((stream.record(), memory))
+
+    weakref.finalize(array, dropped).atexit = False
 
 
 def pinned_copy(array: Array) -> Array:
@@ -103,14 +140,34 @@ def pinned_copy(array: Array) -> Array:
     library = cupy()
     import cupyx
 
-    while _under_way and _under_way[0][0].done:
-        _under_way.popleft()
+    let_go()
     with array.device:
         host = cupyx.empty_pinned(array.shape, array.dtype)
         library.ascontiguousarray(array).get(out=host, blocking=False)
         # Whoever drops the result does not drop its memory: CuPy would hand that to the next one while the copy is still to come.
         _under_way.append((library.cuda.get_current_stream().record(), host))
     return host
+
+
+def pinned(array: Array) -> Array:
+    """A copy of a host array in page-locked memory."""
+    shape, dtype = array.shape, array.dtype
+    cupy()
+    import cupyx
+
+    host = cupyx.empty_pinned(shape, dtype)
+    host[...] = array
+    return host
+
+
+def is_pinned(array: Array) -> bool:
+    """Whether an array lies in page-locked memory that CuPy gave out."""
+    module, base = sys.modules.get("cupy"), array
+    while module is not None and isinstance(base, np.ndarray):
+        base = base.base
+        if isinstance(base, module.cuda.PinnedMemoryPointer):
+            return True
+    return False
 
 
 def from_pinned(host: Array, index: int | None) -> Array:

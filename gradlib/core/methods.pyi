@@ -906,6 +906,9 @@ class Methods:
     def inverse(self) -> Tensor:
         """Another name of ``linalg.inv``."""
 
+    def is_pinned(self, device: _Device | None = None) -> _bool:
+        """Whether the tensor lies in page-locked memory. Source: torch.Tensor.is_pinned."""
+
     def isclose(self, other: _Operand, rtol: _float | None = 1e-05, atol: _float | None = 1e-08, equal_nan: Any = False, *, out: Tensor | None = None) -> Tensor:
         """Whether |input - other| <= atol + rtol * |other| for each pair; equal infinities are close."""
 
@@ -1216,6 +1219,9 @@ class Methods:
     def permute(self, *dims: _Shape) -> Tensor:
         """The dimensions in another order."""
 
+    def pin_memory(self, device: _Device | None = None) -> Tensor:
+        """The tensor in page-locked memory, from which a GPU copies without the host; itself where it lies there. Differentiable."""
+
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
         """``linalg.pinv`` with an rtol of 1e-15."""
 
@@ -1248,6 +1254,9 @@ class Methods:
 
     def reciprocal_(self) -> Tensor:
         """``reciprocal`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
+    def record_stream(self, stream: Any) -> None:
+        """Let its memory not be used again, once it is dropped, before a stream has done the work that it was given until then."""
 
     def relu(self, *, out: Tensor | None = None) -> Tensor:
         """Each element, or 0 where it is negative; the derivative at 0 is 0."""

@@ -1,9 +1,67 @@
-"""CUDA: a user's own kernels as differentiable operations, and how gradlib's are launched."""
+"""CUDA: torch.cuda's names for devices, streams and memory; a user's own kernels as operations; how gradlib's are launched."""
 
 from __future__ import annotations
 
+from gradlib.cuda import memory as memory, nvtx as nvtx, random as random, tensors as _tensors  # noqa: F401  (which adds methods to Tensor)
+from gradlib.cuda.devices import (
+    can_device_access_peer as can_device_access_peer,
+    current_device as current_device,
+    device as device,
+    device_count as device_count,
+    device_of as device_of,
+    get_device_capability as get_device_capability,
+    get_device_name as get_device_name,
+    get_device_properties as get_device_properties,
+    init as init,
+    is_available as is_available,
+    is_initialized as is_initialized,
+    set_device as set_device,
+    synchronize as synchronize,
+)
 from gradlib.cuda.expressions import elementwise as elementwise, reduction as reduction
+from gradlib.cuda.memory import (
+    empty_cache as empty_cache,
+    get_per_process_memory_fraction as get_per_process_memory_fraction,
+    max_memory_allocated as max_memory_allocated,
+    max_memory_reserved as max_memory_reserved,
+    mem_get_info as mem_get_info,
+    memory_allocated as memory_allocated,
+    memory_reserved as memory_reserved,
+    memory_stats as memory_stats,
+    reset_peak_memory_stats as reset_peak_memory_stats,
+    set_per_process_memory_fraction as set_per_process_memory_fraction,
+)
+from gradlib.cuda.random import (
+    get_rng_state as get_rng_state,
+    get_rng_state_all as get_rng_state_all,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    manual_seed_all as manual_seed_all,
+    seed as seed,
+    seed_all as seed_all,
+    set_rng_state as set_rng_state,
+    set_rng_state_all as set_rng_state_all,
+)
 from gradlib.cuda.source import CompileError as CompileError
+from gradlib.cuda.streams import (
+    Event as Event,
+    ExternalStream as ExternalStream,
+    Stream as Stream,
+    current_stream as current_stream,
+    default_stream as default_stream,
+    get_stream_from_external as get_stream_from_external,
+    is_current_stream_capturing as is_current_stream_capturing,
+    set_stream as set_stream,
+    stream as stream,
+)
 from gradlib.cuda.user_kernel import Kernel as Kernel, kernel as kernel
 
-__all__ = ["CompileError", "Kernel", "elementwise", "kernel", "reduction"]
+__all__ = [
+    "CompileError", "Event", "ExternalStream", "Kernel", "Stream", "can_device_access_peer", "current_device", "current_stream",
+    "default_stream", "device", "device_count", "device_of", "elementwise", "empty_cache", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all", "get_stream_from_external", "init",
+    "initial_seed", "is_available", "is_current_stream_capturing", "is_initialized", "kernel", "manual_seed", "manual_seed_all",
+    "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory", "memory_allocated", "memory_reserved", "memory_stats", "nvtx",
+    "random", "reduction", "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_per_process_memory_fraction",
+    "set_rng_state", "set_rng_state_all", "set_stream", "stream", "synchronize",
+]  # fmt: skip

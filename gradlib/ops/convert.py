@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, assign, broadcast_to, copy as array_copy, device_index, is_array, move
+from gradlib.backend.array import Namespace, assign, broadcast_to, copy as array_copy, device_index, is_array, move, pinned_copy
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -28,8 +28,15 @@ __all__ = [
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, source, place: to_copy(g, None, source, place))
-def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None) -> Any:
-    """A copy of another dtype (None: the same) on CUDA device ``place`` (None: the host); ``source`` is where the input lies."""
+def to_copy(
+    xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None, non_blocking: bool = False
+) -> Any:
+    """A copy of another dtype (None: the same) on CUDA device ``place`` (None: the host); ``source`` is where the input lies.
+
+    ``non_blocking``: the host does not wait for a copy to it, which goes into page-locked memory.
+    """
+    if non_blocking and place is None and source is not None:
+        return pinned_copy(input if dtype is None else input.astype(dtype, copy=False))
     if dtype is None or dtype == input.dtype:
         moved = move(input, place)
         return array_copy(moved) if moved is input else moved
@@ -46,7 +53,8 @@ def to(
 
     Args:
         args: ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, then ``non_blocking`` and ``copy`` as in torch.
-        non_blocking: accepted; copies follow the current stream in any case.
+        non_blocking: the host does not wait for a copy from a GPU; synchronise before reading the result. A copy to a GPU from
+            ``pin_memory()`` never makes it wait.
         copy: make a new tensor even when nothing changes.
     Source: torch.Tensor.to.
     """
@@ -68,7 +76,7 @@ def to(
     place = source if device is None else _place(device, source)
     if chosen == array.dtype and place == source and not flags.get("copy", copy):
         return input
-    return to_copy(input, chosen, place, source)
+    return to_copy(input, chosen, place, source, flags.get("non_blocking", non_blocking))
 
 
 def _is_place(value: Any) -> bool:

@@ -1,0 +1,200 @@
+"""torch.cuda's names for memory, as CuPy's default pool counts it, in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.backend.array import cupy, let_go
+from gradlib.cuda.devices import device_count, index_of, is_available
+
+_peaks: dict[int, tuple[int, int]] = {}  # by device: the most that was in use, and held, since it was last reset
+_watching: list[Callable[[int], Any]] = []  # the allocator that notes them, once somebody asked
+
+
+def _now(index: int) -> tuple[int, int]:
+    """How much of a device's memory is in use, and how much the pool holds."""
+    with cupy().cuda.Device(index):
+        pool = cupy().get_default_memory_pool()
+        return int(pool.used_bytes()), int(pool.total_bytes())
+
+
+def _watch(index: int) -> tuple[int, int]:
+    """The peaks of a device, which from the first question on are noted at each allocation."""
+    if not _watching:
+        inner = cupy().cuda.get_allocator()
+
+        def malloc(size: int) -> Any:
+            made = inner(size)
+            _note(cupy().cuda.runtime.getDevice())
+            return made
+
+        cupy().cuda.set_allocator(malloc)
+        _watching.append(malloc)
+    _note(index)
+    return _peaks[index]
+
+
+def _note(index: int) -> None:
+    used, held = _now(index)
+    most_used, most_held = _peaks.get(index, (0, 0))
+    if used > most_used or held > most_held or index not in _peaks:
+        _peaks[index] = max(used, most_used), max(held, most_held)
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of a device's memory that arrays occupy; 0 without a GPU.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Source: torch.cuda.memory_allocated.
+    Example:
+        >>> gradlib.cuda.memory_allocated() >= 0
+        True
+    """
+    return _now(index_of(device))[0] if is_available() else 0
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes of a device's memory that the pool holds, occupied or not; 0 without a GPU.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Source: torch.cuda.memory_reserved.
+    Example:
+        >>> gradlib.cuda.memory_reserved() >= gradlib.cuda.memory_allocated()
+        True
+    """
+    return _now(index_of(device))[1] if is_available() else 0
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The most that ``memory_allocated`` was since ``reset_peak_memory_stats``; 0 without a GPU.
+
+    CuPy's pool does not keep it, so it is noted at each allocation from the first call of this function or of the reset on.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Source: torch.cuda.max_memory_allocated.
+    Example:
+        >>> gradlib.cuda.max_memory_allocated() >= gradlib.cuda.memory_allocated()
+        True
+    """
+    return _watch(index_of(device))[0] if is_available() else 0
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most that ``memory_reserved`` was since ``reset_peak_memory_stats``, noted as ``max_memory_allocated`` is; 0 without a GPU.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Source: torch.cuda.max_memory_reserved.
+    Example:
+        >>> gradlib.cuda.max_memory_reserved() >= gradlib.cuda.memory_reserved()
+        True
+    """
+    return _watch(index_of(device))[1] if is_available() else 0
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Begin anew to note the most memory that is in use. Without a GPU nothing happens.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Source: torch.cuda.reset_peak_memory_stats.
+    Example:
+        >>> gradlib.cuda.reset_peak_memory_stats()
+    """
+    if is_available():
+        index = index_of(device)
+        _watch(index)
+        _peaks[index] = _now(index)
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """The figures of memory by torch's names.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Returns: "allocated_bytes.all.current", "allocated_bytes.all.peak" and the same of "reserved_bytes"; none without a GPU.
+    Source: torch.cuda.memory_stats.
+    Example:
+        >>> gradlib.cuda.memory_stats().get("allocated_bytes.all.current", 0) == gradlib.cuda.memory_allocated()
+        True
+    """
+    if not is_available():
+        return {}
+    index = index_of(device)
+    now, most = _now(index), _watch(index)
+    found: dict[str, int] = {}
+    for name, current, peak in zip(("allocated_bytes.all", "reserved_bytes.all"), now, most, strict=True):
+        found |= {f"{name}.current": current, f"{name}.peak": peak}
+    return found
+
+
+def empty_cache() -> None:
+    """Give the memory that the pool holds and no array occupies back to the devices. Without a GPU nothing happens.
+
+    Source: torch.cuda.empty_cache.
+    Example:
+        >>> gradlib.cuda.empty_cache()
+    """
+    let_go()
+    for index in range(device_count()):
+        with cupy().cuda.Device(index):
+            cupy().get_default_memory_pool().free_all_blocks()
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Free and total bytes of a device's memory, of all programs.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Returns: free, total.
+    Raises: RuntimeError for a device that is not there, and where nothing is.
+    Source: torch.cuda.mem_get_info.
+    Example:
+        >>> free, total = gradlib.cuda.mem_get_info() if gradlib.cuda.is_available() else (0, 0)
+        >>> free <= total
+        True
+    """
+    free, total = cupy().cuda.Device(index_of(device)).mem_info
+    return int(free), int(total)
+
+
+def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+    """Let the pool hold no more than this part of a device's memory; beyond it, allocations raise.
+
+    Args:
+        fraction: from 0 to 1. device: a number, a name or a device; None for the current one.
+    Raises: TypeError for what is no float, ValueError for one out of range; RuntimeError for a device that is not there.
+    Source: torch.cuda.set_per_process_memory_fraction. In CuPy's pool 0 means no limit, so here it means one byte.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     gradlib.cuda.set_per_process_memory_fraction(1.0)
+    """
+    index = index_of(device)
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
+    if fraction < 0 or fraction > 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    with cupy().cuda.Device(index):
+        pool = cupy().get_default_memory_pool()
+        pool.set_limit(size=max(1, int(fraction * mem_get_info(index)[1])))
+
+
+def get_per_process_memory_fraction(device: Any = None) -> float:
+    """The part of a device's memory that the pool may hold.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Raises: RuntimeError for a device that is not there.
+    Source: torch.cuda.get_per_process_memory_fraction.
+    Example:
+        >>> gradlib.cuda.get_per_process_memory_fraction() if gradlib.cuda.is_available() else 1.0
+        1.0
+    """
+    index = index_of(device)
+    with cupy().cuda.Device(index):
+        limit = int(cupy().get_default_memory_pool().get_limit())
+    return limit / mem_get_info(index)[1] if limit else 1.0

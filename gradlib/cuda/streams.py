@@ -1,0 +1,355 @@
+"""torch.cuda's streams and events, around CuPy's: what is current here is current for CuPy, and the reverse."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gradlib.backend.array import cupy
+from gradlib.backend.device import device as Device
+from gradlib.core.streams import default_stream as usual_stream
+from gradlib.cuda.devices import current_device, index_of, is_initialized
+
+
+class Stream:
+    """A queue of work on one device, which runs beside that of other streams.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+        priority: lower numbers go first; the driver knows a few below 0 and takes the nearest.
+    Attributes:
+        cuda_stream: the driver's handle.
+    Raises: RuntimeError that says what is missing.
+    Source: torch.cuda.Stream.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     side = gradlib.cuda.Stream()
+        ...     side.wait_stream(gradlib.cuda.current_stream())
+        ...     with gradlib.cuda.stream(side):
+        ...         x = gradlib.ones(3, device="cuda")
+        ...     gradlib.cuda.current_stream().wait_stream(side)
+        ...     x.record_stream(gradlib.cuda.current_stream())
+    """
+
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
+        if not isinstance(priority, int):
+            raise TypeError(f"priority is an int, got {type(priority).__name__}")
+        self.device_index = index_of(None if isinstance(device, int) and device < 0 else device)
+        with cupy().cuda.Device(self.device_index):
+            self.cupy_stream = cupy().cuda.Stream(non_blocking=True, priority=priority)
+        self._entered: list[Any] = []
+
+    @classmethod
+    def around(cls, stream: Any, index: int) -> Stream:
+        """What CuPy's stream is here."""
+        made: Stream = object.__new__(Stream)
+        made.device_index, made.cupy_stream, made._entered = index, stream, []
+        return made
+
+    @property
+    def device(self) -> Device:
+        """The device that runs it."""
+        return Device("cuda", self.device_index)
+
+    @property
+    def cuda_stream(self) -> int:
+        """The driver's handle."""
+        return int(self.cupy_stream.ptr)
+
+    @property
+    def stream_id(self) -> int:
+        """A number that tells it from others of its device."""
+        return self.cuda_stream
+
+    @property
+    def priority(self) -> int:
+        """The priority that the driver gave it."""
+        return int(self.cupy_stream.priority)
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.cuda_stream
+
+    def query(self) -> bool:
+        """Whether all its work is over."""
+        return bool(self.cupy_stream.done)
+
+    def synchronize(self) -> None:
+        """Wait, on the host, for all its work."""
+        self.cupy_stream.synchronize()
+
+    def wait_event(self, event: Event) -> None:
+        """Let what it is given from now on wait for an event."""
+        event.wait(self)
+
+    def wait_stream(self, stream: Any) -> None:
+        """Let what it is given from now on wait for what another was given so far, on whichever device."""
+        other = as_stream(stream)
+        if other != self:
+            self.wait_event(other.record_event())
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Record an event, a new one if none is given, behind what it was given so far; returns it."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Stream:
+        context = stream(self)
+        context.__enter__()
+        self._entered.append(context)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._entered.pop().__exit__(*exc)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return False
+        return (self.cuda_stream, self.device_index) == (other.cuda_stream, other.device_index)
+
+    def __hash__(self) -> int:
+        return hash((self.cuda_stream, self.device_index))
+
+    def __repr__(self) -> str:
+        return f"<gradlib.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """A stream that another library made and will destroy.
+
+    Args:
+        stream_ptr: the driver's handle, or an object with ``__cuda_stream__`` (of torch, numba, cuda.core), which is kept alive.
+        device: where it was made; None for the current one.
+    Raises: RuntimeError that says what is missing; TypeError for what is no stream.
+    Source: torch.cuda.ExternalStream.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     side = gradlib.cuda.Stream()
+        ...     assert gradlib.cuda.ExternalStream(side.cuda_stream) == side
+    """
+
+    def __init__(self, stream_ptr: Any, device: Any = None) -> None:
+        self.device_index = index_of(device)
+        with cupy().cuda.Device(self.device_index):
+            self.cupy_stream = cupy().cuda.Stream.from_external(_Handle(_handle(stream_ptr), stream_ptr))
+        self._entered = []
+
+
+class _Handle(NamedTuple):
+    """A handle as an object of the protocol, which CuPy asks for and keeps, and with it whom the stream belongs to."""
+
+    handle: int
+    owner: Any
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+def _handle(stream: Any) -> int:
+    """The driver's handle of a stream: itself, or what its ``__cuda_stream__`` says."""
+    if isinstance(stream, int):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is None:
+        raise TypeError(f"a stream is a gradlib.cuda.Stream, one of CuPy or an object with __cuda_stream__, got {type(stream).__name__}")
+    version, handle = protocol() if callable(protocol) else protocol
+    if version != 0:
+        raise TypeError(f"{type(stream).__name__}.__cuda_stream__ speaks version {version} of the protocol; 0 is known here")
+    return int(handle)
+
+
+def as_stream(stream: Any) -> Stream:
+    """A stream of whichever library as one of ours. Raises: TypeError for what is none."""
+    if isinstance(stream, Stream):
+        return stream
+    index = getattr(stream, "device_id", None)  # CuPy's
+    if index is None:
+        place = getattr(stream, "device", None)
+        index = getattr(place, "index", None)
+    index = current_device() if not isinstance(index, int) or index < 0 else index
+    ours = isinstance(stream, (cupy().cuda.Stream, cupy().cuda.ExternalStream))
+    return Stream.around(stream, index) if ours else ExternalStream(stream, index)
+
+
+class Event:
+    """A mark in a stream, for which other streams or the host wait, and between two of which time passes.
+
+    Args:
+        enable_timing: whether ``elapsed_time`` will be asked. blocking: whether the host sleeps while it waits, and does not spin.
+        interprocess: not supported.
+    Raises: RuntimeError for interprocess, and where something is missing.
+    Source: torch.cuda.Event.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     begin, end = (gradlib.cuda.Event(enable_timing=True) for _ in range(2))
+        ...     begin.record()
+        ...     x = gradlib.ones(1000, device="cuda").sum()
+        ...     end.record()
+        ...     end.synchronize()
+        ...     milliseconds = begin.elapsed_time(end)
+    """
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        if interprocess:
+            raise RuntimeError("gradlib.cuda.Event: events are not shared between processes; leave interprocess out")
+        index_of(None)
+        self._timing, self._blocking = enable_timing, blocking
+        self.cupy_event: Any = None  # made where it is first recorded
+        self.device_index = -1
+
+    @property
+    def device(self) -> Device | None:
+        """Where it was recorded first."""
+        return None if self.device_index < 0 else Device("cuda", self.device_index)
+
+    @property
+    def cuda_event(self) -> int:
+        """The driver's handle, 0 before it is recorded."""
+        return 0 if self.cupy_event is None else int(self.cupy_event.ptr)
+
+    def record(self, stream: Any = None) -> None:
+        """Mark what a stream (None: the current one) was given so far. Raises: RuntimeError on another device than before."""
+        chosen = current_stream() if stream is None else as_stream(stream)
+        if self.cupy_event is not None and chosen.device_index != self.device_index:
+            raise RuntimeError(
+                f"Event device {self.device_index} does not match recording stream's device {chosen.device_index}: make an event for each"
+            )
+        with cupy().cuda.Device(chosen.device_index):
+            if self.cupy_event is None:
+                self.cupy_event = cupy().cuda.Event(block=self._blocking, disable_timing=not self._timing)
+                self.device_index = chosen.device_index
+            self.cupy_event.record(chosen.cupy_stream)
+
+    def wait(self, stream: Any = None) -> None:
+        """Let what a stream (None: the current one) is given from now on wait for it; at once where it was not recorded."""
+        chosen = current_stream() if stream is None else as_stream(stream)
+        if self.cupy_event is not None:
+            with cupy().cuda.Device(chosen.device_index):
+                chosen.cupy_stream.wait_event(self.cupy_event)
+
+    def query(self) -> bool:
+        """Whether the work in front of it is over."""
+        return self.cupy_event is None or bool(self.cupy_event.done)
+
+    def synchronize(self) -> None:
+        """Wait, on the host, for the work in front of it."""
+        if self.cupy_event is not None:
+            self.cupy_event.synchronize()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to another. Raises: ValueError or RuntimeError where that is not known."""
+        if not (self._timing and end_event._timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self.cupy_event is None or end_event.cupy_event is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if not (self.query() and end_event.query()):
+            raise RuntimeError("Both events must be completed before calculating elapsed time: call synchronize() of the later one.")
+        return float(cupy().cuda.get_elapsed_time(self.cupy_event, end_event.cupy_event))
+
+    def __repr__(self) -> str:
+        return f"<gradlib.cuda.Event {self.cuda_event:#x}>" if self.cupy_event is not None else "<gradlib.cuda.Event uninitialized>"
+
+
+class stream:
+    """A context in which a stream is the current one of its device, and its device the current one.
+
+    Args:
+        stream: a Stream, one of CuPy or an object with ``__cuda_stream__``; None changes nothing.
+    Raises: TypeError for what is no stream.
+    Source: torch.cuda.stream.
+    Example:
+        >>> with gradlib.cuda.stream(None):
+        ...     pass
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = None if stream is None else as_stream(stream)
+        self._left: list[tuple[Any, Any]] = []
+
+    def __enter__(self) -> None:
+        if self.stream is None:
+            return
+        device = cupy().cuda.Device(self.stream.device_index)
+        device.__enter__()
+        before = cupy().cuda.get_current_stream()
+        self.stream.cupy_stream.use()
+        self._left.append((device, before))
+
+    def __exit__(self, *exc: object) -> None:
+        if self.stream is None:
+            return
+        device, before = self._left.pop()
+        with cupy().cuda.Device(self.stream.device_index):
+            before.use()
+        device.__exit__(*exc)
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream to which work on a device goes.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Raises: RuntimeError for a device that is not there.
+    Source: torch.cuda.current_stream.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     assert gradlib.cuda.current_stream() == gradlib.cuda.default_stream()
+    """
+    index = index_of(device)
+    return Stream.around(cupy().cuda.get_current_stream(index), index)
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The stream to which work on a device goes when none was chosen.
+
+    Args:
+        device: a number, a name or a device; None for the current one.
+    Raises: RuntimeError for a device that is not there.
+    Source: torch.cuda.default_stream.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     assert gradlib.cuda.default_stream().query() in (True, False)
+    """
+    return Stream.around(usual_stream(), index_of(device))
+
+
+def set_stream(stream: Any) -> None:
+    """Make a stream the current one, and its device. ``with gradlib.cuda.stream(s):`` undoes it and is to be preferred.
+
+    Args:
+        stream: as for ``stream``; None changes nothing.
+    Raises: TypeError for what is no stream.
+    Source: torch.cuda.set_stream.
+    Example:
+        >>> gradlib.cuda.set_stream(None)
+    """
+    if stream is None:
+        return
+    chosen = as_stream(stream)
+    cupy().cuda.runtime.setDevice(chosen.device_index)
+    chosen.cupy_stream.use()
+
+
+def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
+    """A stream that another library made, by the driver's handle.
+
+    Args:
+        data_ptr: the handle. device: where it was made; None for the current one.
+    Raises: RuntimeError for a device that is not there.
+    Source: torch.cuda.get_stream_from_external.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     side = gradlib.cuda.Stream()
+        ...     assert gradlib.cuda.get_stream_from_external(side.cuda_stream) == side
+    """
+    return ExternalStream(data_ptr, device)
+
+
+def is_current_stream_capturing() -> bool:
+    """Whether the current stream records a graph; False without a GPU.
+
+    Source: torch.cuda.is_current_stream_capturing.
+    Example:
+        >>> gradlib.cuda.is_current_stream_capturing()
+        False
+    """
+    return is_initialized() and bool(cupy().cuda.get_current_stream().is_capturing())

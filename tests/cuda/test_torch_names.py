@@ -1,0 +1,386 @@
+"""``gradlib.cuda`` under torch's names: devices, streams, events, memory, NVTX, seeds; with and without a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import cuda
+from gradlib.testing import hostcuda
+from tests.device import HAS_GPU, cupy, two_devices
+
+pytestmark = pytest.mark.cuda
+
+
+# ---- devices -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_devices_are_counted_and_described():
+    assert cuda.is_available()
+    assert cuda.is_initialized()
+    assert cuda.device_count() == cupy.cuda.runtime.getDeviceCount()
+    found = cuda.get_device_properties(0)
+    assert found.name == cuda.get_device_name("cuda:0")
+    assert (found.major, found.minor) == cuda.get_device_capability(gradlib.device("cuda", 0))
+    assert found.warp_size == 32
+    assert found.total_memory == cuda.mem_get_info(0)[1]
+    assert found.multi_processor_count > 0
+
+
+@two_devices
+def test_a_device_is_current_within_its_context():
+    assert cuda.current_device() == 0
+    with cuda.device(1):
+        assert cuda.current_device() == 1
+        assert gradlib.ones(1, device="cuda").device == gradlib.device("cuda:1")
+        with cuda.device(None), cuda.device(-1):
+            assert cuda.current_device() == 1
+    with cuda.device_of(gradlib.ones(1, device="cuda:1")):
+        assert cuda.current_device() == 1
+    with cuda.device_of(gradlib.ones(1)):
+        assert cuda.current_device() == 0
+    cuda.set_device("cuda:1")
+    try:
+        assert cuda.current_device() == cuda.current_stream().device_index == 1
+    finally:
+        cuda.set_device(0)
+
+
+@pytest.mark.parametrize(
+    ("run", "kind", "text"),
+    [
+        (lambda: cuda.device(99), RuntimeError, "cuda:99 was asked for, but this machine has"),
+        (lambda: cuda.get_device_name("cpu"), ValueError, "Expected a cuda device, but got: cpu"),
+        (lambda: cuda.synchronize(gradlib.device("cpu")), ValueError, "Expected a cuda device, but got: cpu"),
+        (lambda: cuda.set_device(None), ValueError, "Expected a device index"),
+        (lambda: cuda.Stream(priority="high"), TypeError, "priority is an int, got str"),
+        (lambda: cuda.stream(3.5), TypeError, "one of CuPy or an object with __cuda_stream__, got float"),
+        (lambda: cuda.Event(interprocess=True), RuntimeError, "not shared between processes"),
+        (lambda: cuda.set_per_process_memory_fraction(1), TypeError, "must be `float`"),
+        (lambda: cuda.set_per_process_memory_fraction(1.5), ValueError, "Allowed range: 0~1"),
+        (lambda: gradlib.ones(1).record_stream(cuda.current_stream()), NotImplementedError, "a tensor on the CPU belongs to no stream"),
+        (lambda: gradlib.ones(1, device="cuda").pin_memory(), RuntimeError, "cannot pin 'torch.cuda.FloatTensor'"),
+    ],
+)
+def test_what_is_wrong_is_refused(run, kind, text):
+    with pytest.raises(kind, match=text):
+        run()
+
+
+# ---- streams and events -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_current_within_its_context_here_and_for_cupy():
+    usual, side = cuda.current_stream(), cuda.Stream()
+    assert usual == cuda.default_stream()
+    assert side != usual
+    with cuda.stream(side):
+        assert cuda.current_stream() == side
+        assert cupy.cuda.get_current_stream().ptr == side.cuda_stream
+        with cuda.stream(None), usual:
+            assert cuda.current_stream() == usual
+        assert cuda.current_stream() == side
+    assert cuda.current_stream() == usual
+    cuda.set_stream(side)
+    try:
+        assert {cuda.current_stream(): 1} == {side: 1}
+    finally:
+        cuda.set_stream(usual)
+
+
+def test_streams_wait_for_each_other_and_backward_follows():
+    side = cuda.Stream(priority=-1)
+    assert side.priority < 0
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    side.wait_stream(cuda.current_stream())
+    with cuda.stream(side):
+        y = (x * 2).sum()
+    y.backward()
+    cuda.current_stream().wait_stream(side)
+    assert y.item() == 6
+    assert x.grad.tolist() == [2, 2, 2]
+    side.synchronize()
+    assert side.query() in (True, False)
+
+
+@pytest.mark.skipif(HAS_GPU, reason="only hostcuda reports it")
+def test_work_of_two_streams_with_nothing_between_is_a_hazard():
+    side = cuda.Stream()
+    x = gradlib.ones(3, device="cuda")
+    with hostcuda.expected("may still be using|stream"), cuda.stream(side):
+        x.add_(1)
+
+
+def test_events_mark_order_and_time():
+    begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True, blocking=True)
+    assert begin.query()
+    begin.synchronize()
+    begin.wait()
+    with pytest.raises(ValueError, match="must be recorded before"):
+        begin.elapsed_time(end)
+    begin.record()
+    gradlib.ones(3, device="cuda").sum()
+    cuda.current_stream().record_event(end)
+    end.synchronize()
+    assert end.query()
+    assert begin.query()
+    assert begin.elapsed_time(end) >= 0
+    assert (begin.device_index, begin.cuda_event > 0) == (0, True)
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        cuda.Event().elapsed_time(end)
+
+
+def test_streams_of_other_libraries_are_understood():
+    side = cuda.Stream()
+
+    class Foreign:
+        def __cuda_stream__(self):
+            return 0, side.cuda_stream
+
+    class Listed:
+        __cuda_stream__ = (0, side.cuda_stream)
+
+    class Newer:
+        def __cuda_stream__(self):
+            return 7, side.cuda_stream
+
+    for given in (Foreign(), Listed(), cupy.cuda.Stream.from_external(side), side.cupy_stream):
+        with cuda.stream(given):
+            assert cuda.current_stream() == side
+    for made in (cuda.ExternalStream(Foreign()), cuda.ExternalStream(side.cuda_stream), cuda.get_stream_from_external(side.cuda_stream)):
+        assert made == side
+    assert side.__cuda_stream__() == (0, side.cuda_stream)
+    with pytest.raises(TypeError, match="speaks version 7 of the protocol; 0 is known"):
+        cuda.stream(Newer())
+
+
+def test_a_recorded_tensor_is_not_given_to_others_before_the_stream_is_done():
+    """Dropped while another stream reads it: with record_stream its memory waits, without it is a hazard."""
+    side = cuda.Stream()
+
+    def read_and_drop(record: bool) -> None:
+        x = gradlib.ones(1000, device="cuda")
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):
+            kept.append(x + 1)
+        if record:
+            x.record_stream(side)
+
+    kept: list[gradlib.Tensor] = []
+    read_and_drop(record=True)
+    again = gradlib.zeros(1000, device="cuda")
+    assert again.sum().item() == 0
+    side.synchronize()
+    cuda.empty_cache()
+    if not HAS_GPU:
+        with hostcuda.expected("may still"):
+            read_and_drop(record=False)
+            gradlib.zeros(1000, device="cuda")
+    with pytest.raises(RuntimeError, match="the stream is of cuda:0, the tensor lies on cuda:1"):
+        gradlib.ones(1, device="cuda:1").record_stream(side)
+
+
+@two_devices
+def test_copies_between_devices_follow_events():
+    """The worked example of the page: each device computes on its own streams, and a copy waits for what made its source."""
+    first, second = cuda.Stream(0), cuda.Stream(1)
+    with cuda.stream(first):
+        x = gradlib.arange(4.0, device="cuda").requires_grad_()
+        y = x * 3
+        made = first.record_event()
+    second.wait_event(made)
+    with cuda.stream(second):
+        z = (y.to("cuda:1") + 1).sum()
+    assert (z.device, cuda.current_device()) == (gradlib.device("cuda:1"), 0)
+    second.synchronize()
+    assert z.item() == 22
+
+
+@two_devices
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_copy_to_another_device_is_behind_its_source_and_before_what_comes(order):
+    """On the current streams of both, also in backward, where the copy goes the other way; the source's memory is not used meanwhile."""
+    here, there = (cuda.Stream(place) for place in (order, 1 - order))
+    x = gradlib.arange(4.0, device=f"cuda:{order}").requires_grad_()
+    here.wait_stream(cuda.current_stream(order))
+    with cuda.stream(there), cuda.stream(here):
+        z = ((x * 3).to(f"cuda:{1 - order}") * 2).sum()
+        gradlib.zeros(4, device=f"cuda:{order}")
+    z.backward()
+    cuda.synchronize(order)
+    assert x.grad.tolist() == [6, 6, 6, 6]
+
+
+# ---- memory -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_counted_by_device():
+    cuda.empty_cache()
+    before = cuda.memory_allocated()
+    cuda.reset_peak_memory_stats()
+    x = gradlib.zeros(1 << 18, device="cuda")
+    used = cuda.memory_allocated()
+    assert used - before == 1 << 20
+    assert cuda.memory_reserved() >= used
+    del x
+    assert cuda.memory_allocated() == before
+    assert cuda.max_memory_allocated() == used
+    assert cuda.max_memory_reserved() >= used
+    assert cuda.memory_stats()["allocated_bytes.all.current"] == before
+    assert cuda.memory_stats()["allocated_bytes.all.peak"] == used
+    cuda.reset_peak_memory_stats()
+    assert cuda.max_memory_allocated() == before
+    cuda.empty_cache()
+    assert cuda.memory_reserved() < used or before > 0
+
+
+def test_the_pool_keeps_to_its_fraction():
+    total = cuda.mem_get_info()[1]
+    cuda.set_per_process_memory_fraction((cuda.memory_reserved() + (1 << 20)) / total)
+    try:
+        with pytest.raises(cupy.cuda.memory.OutOfMemoryError):
+            gradlib.zeros(1 << 22, device="cuda")
+    finally:
+        cuda.set_per_process_memory_fraction(1.0)
+    assert cuda.get_per_process_memory_fraction() == 1.0
+    gradlib.zeros(1 << 22, device="cuda")
+
+
+def test_pinned_memory_is_copied_without_the_host():
+    x = gradlib.arange(4.0, requires_grad=True)
+    held = x.pin_memory()
+    assert held.is_pinned()
+    assert not x.is_pinned()
+    assert held.pin_memory() is held
+    there = held.to("cuda", non_blocking=True)
+    back = there.to("cpu", non_blocking=True)
+    cuda.synchronize()
+    assert back.is_pinned()
+    assert back.tolist() == [0, 1, 2, 3]
+    back.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1, 1]
+    view = held[1:]
+    assert view.is_pinned()
+    assert not (held + 1).is_pinned()
+    wide = there.detach().to("cpu", gradlib.float64, non_blocking=True)
+    cuda.synchronize()
+    assert (wide.dtype, wide.tolist()) == (gradlib.float64, [0, 1, 2, 3])
+
+
+@pytest.mark.skipif(HAS_GPU, reason="hostcuda counts the waits")
+def test_a_copy_to_the_host_that_does_not_block_does_not_wait():
+    x = gradlib.ones(4, device="cuda")
+    with hostcuda.refused_waits():
+        y = x.to("cpu", non_blocking=True)
+    cuda.synchronize()
+    assert y.sum().item() == 4
+
+
+# ---- seeds and NVTX -----------------------------------------------------------------------------------------------------------------
+
+
+@two_devices
+def test_seeds_are_those_of_the_devices_alone():
+    gradlib.manual_seed(1)
+    host = gradlib.rand(2, device="cpu")
+    gradlib.manual_seed(1)
+    cuda.manual_seed(5)
+    first = gradlib.rand(2, device="cuda")
+    assert gradlib.equal(gradlib.rand(2, device="cpu"), host)
+    cuda.manual_seed_all(5)
+    assert gradlib.equal(gradlib.rand(2, device="cuda"), first)
+    state = cuda.get_rng_state("cuda:1")
+    other = gradlib.rand(2, device="cuda:1")
+    cuda.set_rng_state(state, "cuda:1")
+    assert gradlib.equal(gradlib.rand(2, device="cuda:1"), other)
+    states = cuda.get_rng_state_all()
+    assert len(states) == cuda.device_count()
+    cuda.set_rng_state_all(states)
+    assert cuda.initial_seed() == 5
+    cuda.seed()
+    cuda.seed_all()
+
+
+def test_nvtx_ranges_nest_by_thread():
+    assert cuda.nvtx.range_push("outer") == 0
+    with cuda.nvtx.range("step {}", 3):
+        assert cuda.nvtx.range_push("inner") == 2
+        seen = []
+        thread = threading.Thread(target=lambda: seen.append(cuda.nvtx.range_push("other")))
+        thread.start()
+        thread.join()
+        assert seen == [0]
+        assert cuda.nvtx.range_pop() == 2
+    assert cuda.nvtx.range_pop() == 0
+    assert cuda.nvtx.range_pop() < 0
+
+    @cuda.nvtx.range("function")
+    def run() -> int:
+        return 4
+
+    assert run() == 4
+    handle = cuda.nvtx.range_start("transfer")
+    cuda.nvtx.mark("now")
+    cuda.nvtx.range_end(handle)
+
+
+# ---- where something is missing -----------------------------------------------------------------------------------------------------
+
+NO_CUPY = """import importlib.util as u; found = u.find_spec
+sys.modules["cupy"], u.find_spec = None, lambda name, *rest: None if name == "cupy" else found(name, *rest)"""
+
+WITHOUT = """
+import sys
+{hide}
+import gradlib
+from gradlib import cuda
+assert not cuda.is_available() and cuda.device_count() == 0 and not cuda.is_initialized()
+assert cuda.memory_allocated() == cuda.max_memory_allocated() == cuda.memory_reserved() == cuda.max_memory_reserved() == 0
+assert cuda.memory_stats() == {{}} and cuda.get_rng_state_all() == []
+assert not cuda.is_current_stream_capturing() and not gradlib.ones(1).is_pinned()
+cuda.manual_seed(1); cuda.manual_seed_all(1); cuda.seed(); cuda.seed_all(); cuda.empty_cache(); cuda.reset_peak_memory_stats()
+with cuda.nvtx.range("a"), cuda.stream(None), cuda.device(None):
+    cuda.nvtx.mark("b")
+assert "cupy" not in sys.modules
+needing = [
+    cuda.init, cuda.current_device, cuda.current_stream, cuda.default_stream, cuda.synchronize, cuda.Stream, cuda.Event, cuda.mem_get_info,
+    cuda.get_device_name, cuda.get_device_properties, cuda.initial_seed, lambda: cuda.set_device(0), lambda: cuda.device(0),
+    lambda: cuda.ExternalStream(0), lambda: cuda.set_per_process_memory_fraction(0.5), lambda: gradlib.ones(1).pin_memory(),
+    cuda.get_rng_state,
+]
+for each in needing:
+    try:
+        each()
+        raise AssertionError(each)
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("hide", "says"),
+    [(NO_CUPY, "pip install"), pytest.param("", "nvidia-smi", marks=pytest.mark.skipif(HAS_GPU, reason="needs a machine without a GPU"))],
+    ids=["no CuPy", "no GPU"],
+)
+def test_without_it_questions_are_answered_and_work_says_what_is_missing(hide, says):
+    program = WITHOUT.format(hide=hide)
+    if "None" in hide:
+        program = program.replace('assert "cupy" not in sys.modules', "")
+        program = program.replace("not cuda.is_initialized()", "True")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 17
+    assert all(says in line for line in lines), lines
+
+
+def test_seeding_takes_whole_numbers_only():
+    with pytest.raises((TypeError, RuntimeError, ValueError)):
+        cuda.manual_seed("seven")
+    assert np.isfinite(gradlib.rand(1, device="cuda").item())
