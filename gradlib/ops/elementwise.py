@@ -79,7 +79,9 @@ def sign(xp: Any, input: Any) -> Any:
 def _sign(xp: Any, input: Any) -> Any:
     if input.dtype.kind == "b":
         return input.copy()
-    return xp.sign(input if input.dtype.kind in "iu" else xp.where(input == input, input, xp.zeros((), input.dtype)))
+    if input.dtype.kind in "iu":
+        return xp.sign(input)
+    return xp.subtract(input > 0, input < 0, dtype=xp.int8).astype(input.dtype)  # neither holds for NaN
 
 
 def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
@@ -306,7 +308,8 @@ def sigmoid(xp: Any, input: Any) -> Any:
     """
     if input.dtype.kind == "c":
         return xp.reciprocal(xp.exp(-input) + 1)
-    return xp.exp(xp.minimum(input, 0)) / (xp.exp(-xp.absolute(input)) + 1)
+    small = xp.exp(-xp.absolute(input))  # never overflows
+    return xp.maximum(small, (input >= 0).astype(small.dtype)) / (small + 1)  # 1 / (1 + small) above zero, small / (1 + small) below
 
 
 @op(

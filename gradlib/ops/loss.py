@@ -113,7 +113,10 @@ def _smooth_slope(g: Any, input: Any, beta: float) -> Any:
 def smooth_absolute(xp: Namespace, input: Any, beta: float) -> Any:
     """x²/(2 beta) for |x| < beta, |x| - beta/2 beyond."""
     size = xp.absolute(input)
-    return xp.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta).astype(input.dtype, copy=False)
+    number = size.dtype.type
+    near = xp.minimum(size, number(beta))
+    made = (size - near * number(0.5)) * near  # x²/2, and (|x| - beta/2) beta beyond
+    return made if beta == 1 else made / number(beta)
 
 
 @composite(method=False)
