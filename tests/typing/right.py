@@ -64,6 +64,7 @@ class Square(Function):
 
 squared: Tensor = Square.apply(x)
 checked: bool = gradcheck(lambda value: value * value, [x])
+filled: Tensor = x.new_full((2, 3), 1.5)
 optimizer = optim.Adam([x], lr=0.1)
 optimizer.zero_grad()
 optimizer.step()
