@@ -194,8 +194,8 @@ COMMON = [
 METHODS = {
     "reshape": ["(self, *shape: _Shape) -> Tensor"],
     "new_full": [
-        "(self, size: _Shape, fill_value: _Number | Tensor, *, dtype: _DType | None = None, device: _Device | None = None, "
-        "requires_grad: _bool = False) -> Tensor"
+        """(self, size: _Shape, fill_value: _Number | Tensor, *, dtype: _DType | None = None, device: _Device | None = None,
+        requires_grad: _bool = False) -> Tensor"""
     ],
     "expand": ["(self, *size: _Shape) -> Tensor"],
     "permute": ["(self, *dims: _Shape) -> Tensor"],

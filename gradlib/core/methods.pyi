@@ -1177,7 +1177,8 @@ class Methods:
     def new_empty(self, *size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
         """``empty`` with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_empty."""
 
-    def new_full(self, size: _Shape, fill_value: _Number | Tensor, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+    def new_full(self, size: _Shape, fill_value: _Number | Tensor, *, dtype: _DType | None = None, device: _Device | None = None,
+            requires_grad: _bool = False) -> Tensor:
         """``full`` with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_full."""
 
     def new_ones(self, *size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
