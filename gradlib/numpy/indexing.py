@@ -203,6 +203,8 @@ def chosen_tensors(places: tuple[np.ndarray, ...], like: Tensor) -> tuple[Tensor
 def nonzero(a: Any) -> tuple[Tensor, ...]:
     """The places of what is not zero, an index Tensor for each axis."""
     x = tensor_of(a).detach()
+    if not x.ndim:
+        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
     return tuple(indices.nonzero(x, as_tuple=True))
 
 

@@ -218,7 +218,7 @@ def _described(value: Any) -> str:
 
 def flat(x: Tensor, axis: Any) -> tuple[Tensor, int]:
     """For functions that flatten where no axis is named: the Tensor and the axis to work along."""
-    if axis is None:
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy's reductions take a number for a vector of one
         return (x if x.ndim == 1 else x.reshape((-1,))), 0
     return x, axis_of(axis, x.ndim)
 

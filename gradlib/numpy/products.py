@@ -174,7 +174,8 @@ def _letters(axes: Any) -> str:
 @implements(np.einsum_path, exact=True)
 def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
     """In what order ``einsum`` would multiply; it asks the shapes alone."""
-    return np.einsum_path(*[np.broadcast_to(np.zeros(()), x.shape) if isinstance(x, Tensor) else x for x in operands], optimize=optimize)
+    shaped: list[Any] = [np.broadcast_to(np.zeros(()), x.shape) if isinstance(x, Tensor) else x for x in operands]
+    return np.einsum_path(*shaped, optimize=optimize)
 
 
 @implements(np.linalg.multi_dot)

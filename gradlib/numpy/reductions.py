@@ -60,6 +60,8 @@ def _each_axis(operation: Callable[..., Any], x: Tensor, axis: Any, keepdims: An
     """An operation that reduces one axis, for several."""
     if axis is None and not keepdims:
         return operation(x)
+    if x.ndim == 0:
+        return operation(x)
     for each in sorted(axes_of(axis, x.ndim), reverse=True):
         x = operation(x, each, bool(keepdims))
     return x
@@ -283,7 +285,7 @@ def _nan_extremum(found: Callable[..., Tensor], instead: float) -> Callable[...,
             return found(x, axis, out, keepdims, initial, where)
         none = all(elementwise.isnan(x), axis, keepdims=keepdims)
         result = found(_without_nan(x, instead), axis, None, keepdims, initial, where)
-        return written(select.where(none, x.new_full((), math.nan), result) if initial is None else result, out, "numpy.nanmax")
+        return written(select.where(none, math.nan, result) if initial is None else result, out, "numpy.nanmax")
 
     return extremum
 
@@ -301,7 +303,9 @@ def _place_of(operation: Callable[..., Any], name: str, instead: float | None = 
             x = _without_nan(x, instead)
         if x.dtype == np.bool_:
             x = x.to(dtypes.uint8)
-        along = None if axis is None else axes_of(axis, x.ndim)[0]
+        along = None if axis is None or (x.ndim == 0 and axis in (0, -1)) else axes_of(axis, x.ndim)[0]
+        if not (x.numel() if along is None else x.shape[along]):
+            raise ValueError(f"attempt to get {name} of an empty sequence")
         if axis is None and keepdims:
             return written(operation(x.detach()).reshape((1,) * x.ndim), out, f"numpy.{name}")
         return written(operation(x.detach(), along, bool(keepdims)), out, f"numpy.{name}")

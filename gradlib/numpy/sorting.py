@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -97,7 +98,8 @@ def _together(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
     """The axes that are reduced as one last axis, and which they were."""
     axes = axes_of(axis, x.ndim)
     left = [i for i in range(x.ndim) if i not in axes]
-    return x.permute((*left, *axes)).reshape((*[x.shape[i] for i in left], -1)), axes
+    count = math.prod(x.shape[i] for i in axes)
+    return x.permute((*left, *axes)).reshape((*[x.shape[i] for i in left], count)), axes
 
 
 def _kept(result: Tensor, axes: tuple[int, ...], ndim: int, keepdims: Any, leading: int = 0) -> Tensor:
@@ -114,6 +116,8 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     x = floating(a)
     lines, axes = _together(x, axis)
     count = lines.shape[-1]
+    if not count:
+        return written(_kept(lines.sum(-1) * math.nan, axes, x.ndim, keepdims), out, "numpy.median")
     ordered = _sorted(lines, lines.ndim - 1)
     low, high = ordered[..., (count - 1) // 2], ordered[..., count // 2]
     found = low if count % 2 else (low + high) / 2
@@ -149,8 +153,10 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
     if (chosen < 0).any() or (chosen > 1).any():
         raise ValueError("Quantiles must be in the range [0, 1]")
     x = tensor_of(a) if method in _CHOOSING else floating(a)
+    if x.dtype.kind == "c":
+        raise TypeError("a must be an array of real numbers")
     lines, axes = _together(x, axis)
-    if not isinstance(q, (int, float)) and method not in _CHOOSING:
+    if type(q) not in (int, float) and method not in _CHOOSING:
         lines = cast(lines, np.result_type(x.dtype, np.float64))
     found = _quantile(lines, chosen.reshape(-1), method)
     if keepdims:
@@ -180,7 +186,7 @@ def percentile(
 
 def _shares(q: Any) -> Any:
     """Percents as shares; one number stays one, since it says nothing of the dtype."""
-    return q / 100.0 if isinstance(q, (int, float)) else np.asarray(value_of(q), dtype=np.float64) / 100.0
+    return q / 100.0 if type(q) in (int, float) else np.asarray(value_of(q), dtype=np.float64) / 100.0
 
 
 def _no_weights(weights: Any, name: str) -> None:
@@ -250,7 +256,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     if weights is None:
         x = floating(a)
         found = mean_of(x, axis, keepdims=keepdims)
-        return (found, found.new_full(tuple(found.shape), x.numel() / max(found.numel(), 1))) if returned else found
+        return (found, (found * 0).detach() + x.numel() / max(found.numel(), 1)) if returned else found
     x, w = met(a, weights, like=like, floating=True)
     if tuple(w.shape) != tuple(x.shape):
         if axis is None:
