@@ -106,6 +106,20 @@ def sinc(x: Any) -> Tensor:
     return select.where(zero, 1.0 - square / 6.0 + square * square / 120.0, elementwise.sin(safe) / safe)
 
 
+@implements(np.i0)
+def i0(x: Any) -> Tensor:
+    """Bessel's modified function of order 0, by its power series, whose terms are all positive."""
+    t = floating(x)
+    if t.dtype.kind == "c":
+        raise TypeError("i0 not supported for complex values")
+    largest = np.max(np.abs(value_of(t)), initial=0.0)
+    quarter = t * t / 4.0
+    found = quarter * 0.0 + 1.0
+    for k in range(20 + int(1.5 * min(largest, 1e3)), 0, -1):
+        found = 1.0 + quarter / (k * k) * found
+    return found
+
+
 @implements(np.iscomplexobj, exact=True)
 def iscomplexobj(x: Any) -> bool:
     """Whether the dtype is complex."""

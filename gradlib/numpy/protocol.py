@@ -27,7 +27,7 @@ from gradlib.numpy import (
     transforms,
 )  # fmt: skip
 from gradlib.numpy.registry import SERVED, refusal
-from gradlib.numpy.ufuncs import DIRECT, REFLECTED, call
+from gradlib.numpy.ufuncs import OF_FLOATS, REFLECTED, call
 
 FAMILIES = (
     creation, indexing, linear, pointwise, polynomials, products, reductions, refusals, sampled, shaping, sorting, transforms,
@@ -52,12 +52,12 @@ def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwarg
         if inputs[0] is not self and isinstance(inputs[0], _ARRAYS) and ufunc in REFLECTED:
             return REFLECTED[ufunc](self, inputs[0])
         dtype = self.dtype
-        if dtype in _SAME and ufunc in DIRECT:
+        if dtype in _SAME and ufunc in OF_FLOATS:
             for x in inputs:
                 if x is not self and type(x) not in _NUMBERS and (not isinstance(x, _OPERANDS) or x.dtype is not dtype):
                     break
             else:
-                return DIRECT[ufunc](*inputs)
+                return OF_FLOATS[ufunc](*inputs)
     return call(ufunc, *inputs, **kwargs)
 
 

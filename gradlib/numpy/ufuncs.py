@@ -14,12 +14,15 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import NUMBERS, cast, first_tensor, held, mask_of, tensor_of, written
+from gradlib.numpy.operands import NUMBERS, cast, constant, first_tensor, held, mask_of, tensor_of, value_of, written
 from gradlib.numpy.registry import SERVED, Served, numpy_function, refusal
-from gradlib.ops import arithmetic, compare, complex as complex_ops, elementwise, powers, product, select
+from gradlib.ops import arithmetic, compare, complex as complex_ops, elementwise, join, powers, product, select, signs
 
 DIRECT: dict[Any, Callable[..., Any]] = {}
 """The operation of each ufunc, on Tensors that already have the dtypes of its loop."""
+
+OF_FLOATS: dict[Any, Callable[..., Any]] = {}
+"""Those of them whose loops take floats as they are."""
 
 _OPERATORS: dict[str, Any] = {
     "radd": np.add, "rsub": np.subtract, "rmul": np.multiply, "rtruediv": np.true_divide, "rpow": np.power, "rfloordiv": np.floor_divide,
@@ -36,6 +39,8 @@ def ufunc(name: str, operation: Callable[..., Any], exact: bool = False) -> None
     function = numpy_function(name)
     if function is not None:
         DIRECT[function] = operation
+        if any(types.startswith("d" * function.nin) for types in function.types):
+            OF_FLOATS[function] = operation
         SERVED[function] = Served(functools.partial(call, function), exact)
 
 
@@ -172,20 +177,6 @@ def logaddexp2(x: Any, y: Any) -> Tensor:
     return powers.logaddexp(x * ln2, y * ln2) / ln2
 
 
-def copysign(x: Any, y: Any) -> Tensor:
-    """The size of x with the sign of y. It does not change with y but where that is zero."""
-    x, y = _tensors(x, y)
-    return select.where(signbit(x) == signbit(y), x, -x)
-
-
-def signbit(x: Tensor) -> Tensor:
-    """Whether the sign is set: of -0.0 too."""
-    x = x.detach()
-    if x.dtype.kind not in "f":
-        return x < 0
-    return (x < 0) | ((x == 0) & (elementwise.reciprocal(select.where(x == 0, x, 1.0)) < 0))
-
-
 def heaviside(x: Any, middle: Any) -> Tensor:
     """0 below zero, 1 above it, and ``middle`` at zero."""
     x, middle = _tensors(x, middle)
@@ -195,8 +186,6 @@ def heaviside(x: Any, middle: Any) -> Tensor:
 def ldexp(x: Any, exponent: Any) -> Tensor:
     """``x * 2**exponent``."""
     like = first_tensor((x, exponent))
-    if tensor_of(exponent, like).dtype.kind not in "biu":
-        raise TypeError("numpy.ldexp takes integers for exponents, as NumPy's does; numpy.exp2 takes others")
     x = tensor_of(x, like)
     return x * elementwise.exp2(tensor_of(exponent, like, x.dtype))
 
@@ -204,11 +193,41 @@ def ldexp(x: Any, exponent: Any) -> Tensor:
 def modf(x: Tensor) -> tuple[Tensor, Tensor]:
     """(fractional part, integral part), both with the sign of x."""
     whole = elementwise.trunc(x)
-    return select.where(elementwise.isinf(x), x * 0.0 if not bool(elementwise.isinf(x.detach()).any()) else _zero_like(x), x - whole), whole
+    part = select.where(elementwise.isinf(whole), 0.0, x - select.where(elementwise.isinf(whole), 0.0, whole))
+    return signs.copysign(part, x) if x.dtype.kind == "f" else part, whole
 
 
-def _zero_like(x: Tensor) -> Tensor:
-    return copysign(select.where(elementwise.isinf(x), 0.0, x), x)
+def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
+    """(mantissa, exponent): ``x == mantissa * 2**exponent``; the mantissa is differentiable while the exponent stays."""
+    exponent = constant(np.frexp(value_of(x))[1], x)
+    half = exponent // 2
+    return x * elementwise.exp2((-half).to(x.dtype)) * elementwise.exp2((half - exponent).to(x.dtype)), exponent
+
+
+def gcd(x: Any, y: Any) -> Tensor:
+    """The greatest common divisor of integers, by Euclid's algorithm."""
+    a, b = (abs(v) for v in join.broadcast_tensors(*_tensors(x, y)))
+    while bool((b != 0).any()):
+        more = b != 0
+        a, b = select.where(more, b, a), select.where(more, arithmetic.remainder(a, select.where(more, b, 1)), 0)
+    return a
+
+
+def lcm(x: Any, y: Any) -> Tensor:
+    """The least common multiple of integers."""
+    x, y = _tensors(x, y)
+    common = gcd(x, y)
+    return arithmetic.floor_divide(abs(x), select.where(common == 0, 1, common)) * abs(y)
+
+
+def bitwise_count(x: Tensor) -> Tensor:
+    """How many bits of each integer's size are set."""
+    left = abs(x.to(np.int64))
+    found = left & 1
+    for _ in range(8 * x.dtype.itemsize - 1):
+        left = left >> 1
+        found = found + (left & 1)
+    return found.to(np.uint8)
 
 
 def float_power(x: Any, y: Any) -> Tensor:
@@ -287,7 +306,7 @@ def _no_axes(axes: dict[str, Any]) -> None:
         raise TypeError(f"{', '.join(axes)}= is not taken for Tensors; move the axes first, with numpy.moveaxis")
 
 
-_ONE = {
+_ONE: dict[str, Callable[..., Any]] = {
     "sin": elementwise.sin, "cos": elementwise.cos, "tan": elementwise.tan, "sinh": elementwise.sinh, "cosh": elementwise.cosh,
     "tanh": elementwise.tanh, "arcsin": elementwise.asin, "arccos": elementwise.acos, "arctan": elementwise.atan,
     "arcsinh": elementwise.asinh, "arccosh": elementwise.acosh, "arctanh": elementwise.atanh, "exp": elementwise.exp,
@@ -296,31 +315,34 @@ _ONE = {
     "absolute": absolute, "fabs": elementwise.abs, "negative": elementwise.neg, "positive": elementwise.positive,
     "reciprocal": reciprocal, "cbrt": cbrt, "degrees": degrees, "rad2deg": degrees, "radians": radians, "deg2rad": radians,
     "rint": _rounding(rint), "floor": _rounding(elementwise.floor), "ceil": _rounding(elementwise.ceil),
-    "trunc": _rounding(elementwise.trunc), "sign": sign, "conjugate": _conjugate, "modf": modf,
+    "trunc": _rounding(elementwise.trunc), "sign": sign, "conjugate": _conjugate, "modf": modf, "frexp": frexp,
 }  # fmt: skip
-_TWO = {
+_TWO: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add, "subtract": arithmetic.sub, "multiply": arithmetic.mul, "true_divide": arithmetic.div,
     "floor_divide": arithmetic.floor_divide, "remainder": arithmetic.remainder, "fmod": arithmetic.fmod, "divmod": divmod_,
     "power": power, "float_power": float_power, "arctan2": powers.atan2, "hypot": powers.hypot, "logaddexp": powers.logaddexp,
     "logaddexp2": logaddexp2, "maximum": select.maximum, "minimum": select.minimum, "fmax": select.fmax, "fmin": select.fmin,
-    "copysign": copysign, "heaviside": heaviside, "ldexp": ldexp, "matmul": _matmul, "matvec": _matvec, "vecmat": _vecmat,
+    "copysign": signs.copysign, "nextafter": signs.nextafter, "heaviside": heaviside, "ldexp": ldexp,
+    "matmul": _matmul, "matvec": _matvec, "vecmat": _vecmat,
     "vecdot": _vecdot,
 }  # fmt: skip
-_EXACT_ONE = {
-    "isnan": elementwise.isnan, "isinf": elementwise.isinf, "isfinite": elementwise.isfinite, "signbit": signbit,
-    "logical_not": compare.logical_not, "invert": compare.bitwise_not,
+_EXACT_ONE: dict[str, Callable[..., Any]] = {
+    "isnan": elementwise.isnan, "isinf": elementwise.isinf, "isfinite": elementwise.isfinite, "signbit": signs.signbit,
+    "logical_not": compare.logical_not, "invert": compare.bitwise_not, "bitwise_count": bitwise_count,
 }  # fmt: skip
-_EXACT_TWO = {
+_EXACT_TWO: dict[str, Callable[..., Any]] = {
     "less": compare.lt, "less_equal": compare.le, "greater": compare.gt, "greater_equal": compare.ge, "equal": compare.eq,
     "not_equal": compare.ne, "logical_and": compare.logical_and, "logical_or": compare.logical_or, "logical_xor": compare.logical_xor,
     "bitwise_and": compare.bitwise_and, "bitwise_or": compare.bitwise_or, "bitwise_xor": compare.bitwise_xor,
-    "left_shift": compare.bitwise_left_shift, "right_shift": compare.bitwise_right_shift,
+    "left_shift": compare.bitwise_left_shift, "right_shift": compare.bitwise_right_shift, "gcd": gcd, "lcm": lcm,
 }  # fmt: skip
+
+_TENSORS_ONLY = (select.maximum, select.minimum, select.fmax, select.fmin, signs.copysign, signs.nextafter)
 
 for _name, _operation in _ONE.items():
     ufunc(_name, _operation)
 for _name, _operation in _TWO.items():
-    ufunc(_name, _both(_operation) if _operation in (select.maximum, select.minimum, select.fmax, select.fmin) else _operation)
+    ufunc(_name, _both(_operation) if _operation in _TENSORS_ONLY else _operation)
 for _name, _operation in _EXACT_ONE.items():
     ufunc(_name, _operation, exact=True)
 for _name, _operation in _EXACT_TWO.items():

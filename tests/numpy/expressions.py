@@ -38,7 +38,7 @@ logaddexp2 x,y|maximum x,y|minimum x,y|fmax x,y|fmin x,y|copysign x,y|heaviside 
 greater_equal x,y|equal x,y|not_equal x,y|logical_and b,x|logical_or b,x|logical_xor b,x|bitwise_and n,k|bitwise_or n,k|bitwise_xor n,k|
 left_shift n,k|right_shift n,k|matmul A,B.T|matvec A,x[:4]|vecmat x[:3],A|vecdot A,B|sin z|absolute z|sign z|conjugate z|matmul A,x[:4]|
 arccosh p + 1|add x,n|multiply n,2.5|add n,k|true_divide n,k + 1|power n,2|power x,2|maximum x,0.5|add 1.5,x|subtract b,x|matmul x,y|
-multiply x,A[:, :1]|remainder x,-p
+multiply x,A[:, :1]|nextafter x,y|frexp x|gcd n,k|lcm n,k|bitwise_count n|remainder x,-p
 """
 
 CALLS = """
@@ -139,6 +139,7 @@ np.angle(z)
 np.angle(z, deg=True)
 np.real_if_close(z * 0 + 1)
 np.sinc(x)
+np.i0(x)
 np.iscomplexobj(z)
 np.isrealobj(x)
 np.iscomplex(z)
