@@ -18,6 +18,8 @@ _DISPATCHED = type(np.sum)  # the class of functions that ask __array_function__
 def served(module: ModuleType, name: str) -> Any:
     """A name of one of NumPy's modules for Tensors and arrays. Raises: AttributeError for one that it has not."""
     found = getattr(module, name)
+    if found is np.r_ or found is np.c_:
+        return Joined(found)
     return function(found) if callable(found) and not isinstance(found, type) else found
 
 
@@ -47,6 +49,28 @@ def _choosing(found: Any, call: Callable[..., Any]) -> Any:
         return found(*args, **kwargs)
 
     return choosing
+
+
+class Joined:
+    """``r_`` and ``c_``: what stands between the brackets joined along the first or the last axis, Tensors among it."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+        self.__doc__ = found.__doc__
+
+    def __getitem__(self, key: Any) -> Any:
+        keys = key if isinstance(key, tuple) else (key,)
+        like = first_tensor(keys)
+        if like is None:
+            return self._found[key]
+        columns = self._found is np.c_
+        if any(isinstance(each, str) for each in keys):
+            raise TypeError(f"numpy.{'c_' if columns else 'r_'} with a text takes no gradlib Tensor; use numpy.concatenate or numpy.stack")
+        parts = [tensor_of(np.r_[each]).to(like.device) if isinstance(each, slice) else tensor_of(each, like) for each in keys]
+        parts = [part.reshape((1,)) if part.ndim == 0 else part for part in parts]
+        if columns:
+            parts = [part.reshape((-1, 1)) if part.ndim == 1 else part for part in parts]
+        return SERVED[np.concatenate].call(parts, axis=-1 if columns else 0)
 
 
 class Ufunc:

@@ -24,7 +24,8 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[Tensor, tuple[int, ...], np.d
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
-    return tuple(operator.index(n) for n in shape) if isinstance(shape, (tuple, list)) else (operator.index(shape),)
+    several = isinstance(shape, (tuple, list)) or (isinstance(shape, np.ndarray) and shape.ndim == 1)
+    return tuple(operator.index(n) for n in shape) if several else (operator.index(shape),)
 
 
 @implements(np.zeros_like)

@@ -123,6 +123,8 @@ def test_what_cannot_be_differentiated_is_refused():
         hips.grad(lambda x: x)(onp.ones(2))
     with pytest.raises(TypeError, match=r"w\.r\.t\. type <class 'str'>"):
         hips.grad(lambda x: x)("text")
+    with pytest.raises(TypeError, match="got a bool"), pytest.warns(UserWarning, match="independent"):
+        hips.grad(lambda x: np.allclose(x, x))(onp.ones(2))
     with pytest.raises(TypeError, match="argnum"):
         hips.grad(lambda x: x, "x")(1.0)
     with pytest.warns(UserWarning, match="independent"):
@@ -191,6 +193,15 @@ def test_rules_for_several_arguments_nests_and_keywords():
     same(hips.grad(undefined, 1)(3.0, 2.0), 3)
     with pytest.raises(NotImplementedError, match="argnum 0"):
         hips.grad(undefined)(1.0, 2.0)
+
+
+def test_complex_rules_of_ones_own():
+    square = hips.primitive(lambda z: z * z)
+    hips.defvjp(square, lambda ans, z: lambda g: 2 * g * z)
+    hips.defjvp(square, lambda g, ans, z: 2 * g * z)
+    hips.check_grads(square)(1 + 2j)
+    hips.check_grads(lambda x: square(x * (1 + 2j)))(2.0)
+    same(hips.deriv(square)(1 + 2j), 2 + 4j)
 
 
 def test_checkpoint_computes_again_and_keeps_nothing():

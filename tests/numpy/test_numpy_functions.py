@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gradlib
+import gradlib.numpy as gnp
 from gradlib.autograd import gradcheck, gradgradcheck
 from gradlib.numpy.registry import REFUSED, SERVED, name_of
 from tests.numpy.expressions import CALLS, FLOATS, evaluated, functions_of, letters, operands
@@ -140,3 +141,21 @@ def _arguments(function: Any, x: Any) -> tuple[Any, ...]:
     """Arguments with which NumPy comes as far as asking the Tensor."""
     files = {np.save: ("unused", x), np.savetxt: ("unused", x), np.savez: ("unused", x), np.savez_compressed: ("unused", x)}
     return files.get(function, (x, x) if function in (np.busday_count, np.busday_offset) else (x,))
+
+
+def test_joined_between_brackets():
+    x = gradlib.tensor([1.0, 2.0], dtype=gradlib.float64, requires_grad=True)
+    a = x.detach().cpu().numpy()
+    joined = gnp.r_[x, 3, 0:2, [x[0], 5.0]]
+    np.testing.assert_array_equal(joined.detach().cpu().numpy(), np.r_[a, 3, 0:2, [a[0], 5.0]])
+    columns = gnp.c_[x, np.ones(2), x] if not x.is_cuda else gnp.c_[x, x * 0 + 1, x]
+    np.testing.assert_array_equal(columns.detach().cpu().numpy(), np.c_[a, np.ones(2), a])
+    (joined.sum() + columns.sum()).backward()
+    assert x.grad.tolist() == [4, 3]
+    assert type(gnp.r_[1:3]) is np.ndarray
+    with pytest.raises(TypeError, match="concatenate"):
+        gnp.r_["0,2", x, x]
+
+
+def test_shapes_may_be_arrays():
+    assert np.reshape(gradlib.ones(4), np.array([2, 2])).shape == (2, 2)

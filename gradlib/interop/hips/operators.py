@@ -75,6 +75,8 @@ def of_functions(unary: Callable[..., Any]) -> Callable[..., Function]:
 
 
 def _gradient(recorded: Recorded, name: str) -> Any:
+    if any(isinstance(each, (bool, numpy.bool_)) or getattr(each, "dtype", None) == numpy.dtype(bool) for each in recorded.outputs):
+        raise TypeError(f"{name} only applies to real scalar-output functions, got a bool, which has no derivative.")
     if size_of(recorded.made) != 1:
         raise TypeError(
             f"{name} only applies to real scalar-output functions, got a value of {size_of(recorded.made)} real numbers. Try jacobian, "

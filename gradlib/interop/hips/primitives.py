@@ -120,7 +120,7 @@ class _Primitive(Function):
         full = call.args([zeros_of(x) if t is None else t for x, t in zip(saved, tangents, strict=False)])
         moved = _jvp_of(call, argnums)(argnums, [full[number] for number in argnums], ans, args, call.kwargs)
         found = [each for each, kept in zip(flatten(moved)[0], call.value, strict=True) if kept is None]
-        return tuple([_gradient(each, like) for each, like in zip(found, saved[ctx.count :], strict=True)])
+        return tuple([_fitted(each, like) for each, like in zip(found, saved[ctx.count :], strict=True)])
 
 
 def _as_result(leaf: Any) -> Any:
@@ -132,10 +132,16 @@ def _as_result(leaf: Any) -> Any:
 
 
 def _gradient(value: Any, like: Tensor) -> Tensor:
-    """What a rule returned, in the dtype of what it belongs to; complex gradients as torch has them."""
+    """The gradient that a rule returned, as torch has it: of a complex number conjugated."""
+    g = _fitted(value, like)
+    return g.conj() if g.is_complex() else g
+
+
+def _fitted(value: Any, like: Tensor) -> Tensor:
+    """What a rule returned, in the shape and dtype of what it belongs to."""
     g = as_leaf(value)
-    if g.is_complex():
-        g = g.conj() if like.is_complex() else g.real
+    if g.is_complex() and not like.is_complex():
+        g = g.real
     if g.shape != like.shape and g.numel() == like.numel():
         g = g.reshape(like.shape)
     return g.to(dtype=like.dtype, device=like.device)
