@@ -95,7 +95,7 @@ class Op:
         self.positions = tuple(self.params.index(name) for name in self.tensors)
         self.outputs: tuple[str, ...] = options.get("outputs") or ("out",)
         self.differentiable: tuple[int, ...] = options.get("differentiable") or tuple(range(len(self.outputs)))
-        self.promote: Any = options.get("promote")
+        self.promote: str | Callable[..., Any] | None = options.get("promote")
         self.meet = meeting(self.promote)
         self.view: bool = options.get("view", False)
         self.complex: str = options.get("complex", "holomorphic")

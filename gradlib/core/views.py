@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, is_view_of
+from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.node import TensorMeta
 from gradlib.core.tensor import InferenceTensor, Tensor, as_array, born, wrap
+
+Step = tuple[Op, tuple[Any, ...], int | None]
+"""An operation that made a view, its other arguments, and which of its results it was, where there are several."""
 
 
 class View:
@@ -23,7 +27,7 @@ class View:
 
     __slots__ = ("base", "born", "custom", "duals", "parent", "recorded", "several", "step")
 
-    def __init__(self, source: Tensor, step: tuple[Any, ...]) -> None:
+    def __init__(self, source: Tensor, step: Step) -> None:
         parent = source._meta.view if source._meta is not None else None
         self.base: Tensor = source if parent is None else parent.base
         self.parent: View | None = parent
@@ -36,9 +40,9 @@ class View:
         # of an argument that a transform passes to its function, which may write it: the sequence number at which the transform began
         self.born: int = 0
 
-    def path(self, start: View | None = None) -> tuple[tuple[Any, ...], ...]:
+    def path(self, start: View | None = None) -> tuple[Step, ...]:
         """The steps to this view from the base, or from a view that it was made from."""
-        steps: list[tuple[Any, ...]] = []
+        steps: list[Step] = []
         view: View | None = self
         while view is not start and view is not None:
             steps.append(view.step)
@@ -46,7 +50,7 @@ class View:
         return tuple(reversed(steps))
 
 
-def replay(path: tuple[tuple[Any, ...], ...], base: Any) -> Any:
+def replay(path: tuple[Step, ...], base: Any) -> Any:
     """Apply the steps of a view to another base, a Tensor or a raw array."""
     for op, rest, index in path:
         base = op.call(base, *rest)
@@ -55,7 +59,7 @@ def replay(path: tuple[tuple[Any, ...], ...], base: Any) -> Any:
     return base
 
 
-def mark_view(op: Any, source: Any, result: Tensor, rest: tuple[Any, ...]) -> None:
+def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> None:
     """Let a result that shares its source's memory share its version counter too, and know its base."""
     if isinstance(source, Tensor) and is_view_of(result._array, source._array):
         result.meta.view = View(source, (op, rest, None))
@@ -63,7 +67,7 @@ def mark_view(op: Any, source: Any, result: Tensor, rest: tuple[Any, ...]) -> No
         counter.add_views(result)
 
 
-def views_of(op: Any, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, ...]) -> list[Tensor]:
+def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, ...]) -> list[Tensor]:
     """Tensors around several results that may share their source's memory, outside any graph; each that does is known as a view of it."""
     array, counter = source._array, source.version
     owner = getattr(array, "base", None)

@@ -18,7 +18,8 @@ from gradlib.ops.dims import wrap_dim
 def matmul(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Products of rows: as one large product where a side is the same for all rows, as a batch of products elsewhere."""
     a, b = args
-    op.promote([raw(a), raw(b)])  # refuses rows that do not fit, before the batch makes vectors matrices
+    if op.meet is not None:
+        op.meet([raw(a), raw(b)])  # refuses rows that do not fit, before the batch makes vectors matrices
     if not level.holds(b):
         return _same_right(level, op, a, b)
     if not level.holds(a) and a.ndim <= 2 and b.ndim == 1:
@@ -66,8 +67,8 @@ def _matrix(level: Level, value: Any, as_row: bool) -> Any:
 def linear(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """``input @ weight.T + bias``; in one go where weight and bias are the same for all rows."""
     input, weight, bias = args
-    if op.promote is not None:
-        op.promote([raw(input), raw(weight), raw(bias)])
+    if op.meet is not None:
+        op.meet([raw(input), raw(weight), raw(bias)])
     if not level.holds(weight) and not level.holds(bias):
         return perform(op, (input.value, weight, bias))
     if level.holds(weight):

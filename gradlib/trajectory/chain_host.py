@@ -56,16 +56,18 @@ def forward(
     with np.errstate(all="ignore"):  # differences across rows are computed and overwritten; overflow gives inf, as on a GPU
         for low, high in split(len(u), u.shape[1] * u.shape[2], block_of(order, u.shape[1])):
             steps = blocks.of(low, (high - low, *u.shape[1:]))
-            parts, views = part_of(start, low, high), [x[low:high] for x in work]
+            if high - low == len(u):
+                forward_block(control, start, extra, steps, order, exact, work)
+                break
             added = None if extra is None else part_of(extra, low, high)
-            forward_block(control[low:high], parts, added, steps, order, exact, views)
+            forward_block(control[low:high], part_of(start, low, high), added, steps, order, exact, part_of(work, low, high))
         if work is not result:
             for target, value in zip(result, work, strict=True):
                 np.copyto(target, value, casting="same_kind")
     return result
 
 
-def forward_block(u: Array, start: Parts, sources: Parts | None, steps: Steps, order: int, exact: bool, states: list[Array]) -> None:
+def forward_block(u: Array, start: Parts, sources: Parts | None, steps: Steps, order: int, exact: bool, states: Sequence[Any]) -> None:
     """`forward` of one block, into states: the control, delayed, what lies above it in the chain and what lies below."""
     begin, m = (*start, None), steps.m
     flat = [x.reshape(-1) for x in states]
