@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import random
 import re
@@ -30,6 +31,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     host = folder == TESTS or folder.name in HOST_FOLDERS or metafunc.definition.get_closest_marker("host")
     asked = "device" in inspect.signature(metafunc.function).parameters
     metafunc.parametrize("device", ["cpu"] if host and not asked else ["cpu", "cuda"], indirect=True)
+
+
+def pytest_collection_finish() -> None:
+    """No collection of garbage looks at what was imported and collected by now, the most of all objects in a run."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -34,10 +34,10 @@ class TestDepth:
     @pytest.mark.parametrize(
         ("step", "length", "create_graph"),
         [
-            pytest.param(lambda y: y * 1.0, 100_000, False, id="operations"),
+            pytest.param(lambda y: y * 1.0, 30_000, False, id="operations"),
             pytest.param(lambda y: y * 1.0, 10_000, True, id="operations, recorded"),
             pytest.param(lambda y: y[:], 20_000, False, id="slices"),
-            pytest.param(lambda y: y.view(2), 100_000, False, id="views"),
+            pytest.param(lambda y: y.view(2), 30_000, False, id="views"),
             pytest.param(lambda y: y.split([1, 1])[0].expand(2), 10_000, False, id="several outputs"),
             pytest.param(lambda y: (y * 1.0).add_(0.0), 10_000, False, id="in place"),
             pytest.param(lambda y: Pass.apply(y), 20_000, False, id="functions"),

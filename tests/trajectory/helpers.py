@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import gradlib
+from gradlib.autograd import gradcheck, gradgradcheck
 
 
 class Maker:
@@ -21,6 +22,12 @@ class Maker:
 
     def put(self, array, grad: bool = False):
         return gradlib.tensor(array, device=self.device).requires_grad_(grad)
+
+
+def check_derivatives(device, function, inputs) -> None:
+    """First and second, element by element; on a device along random directions: test_kernels.py compares its elements with the host's."""
+    assert gradcheck(function, inputs, fast_mode=device != "cpu")
+    assert gradgradcheck(function, inputs, fast_mode=device != "cpu")
 
 
 def host(tensor) -> np.ndarray:

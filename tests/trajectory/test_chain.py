@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.autograd import grad, gradcheck, gradgradcheck
+from gradlib.autograd import grad, gradcheck
 from gradlib.trajectory import (
     CliqueTensorStepCoalesceKernel,
     JointState,
@@ -23,7 +23,7 @@ from gradlib.trajectory import (
 )
 from gradlib.trajectory.out_buffers import filling
 from tests.trajectory import oracle
-from tests.trajectory.helpers import host
+from tests.trajectory.helpers import check_derivatives, host
 
 B, H, D = 2, 5, 2
 STEPS = [
@@ -69,8 +69,7 @@ def test_a_horizon_of_one_is_the_start_state(make, step, scheme, order, exact, s
 
 
 @every_step
-@pytest.mark.parametrize("shape", [(), (1, H), (B, 1), (B, H)], ids=str)
-@pytest.mark.parametrize("layout", ["bhd", "bdh"])
+@pytest.mark.parametrize(("shape", "layout"), [((), "bhd"), ((1, H), "bdh"), ((B, 1), "bdh"), ((B, H), "bhd")], ids=str)
 def test_first_and_second_derivatives(make, step, scheme, order, exact, shape, layout):
     """By u, each part of the start, and dt."""
 
@@ -78,8 +77,7 @@ def test_first_and_second_derivatives(make, step, scheme, order, exact, shape, l
         return tuple(step(u, start, dt, scheme=scheme, layout=layout))
 
     inputs = (make(*((B, D, H) if layout == "bdh" else (B, H, D))), make.times(*shape), *(make(B, D) for _ in range(3)))
-    assert gradcheck(function, inputs)
-    assert gradgradcheck(function, inputs)
+    check_derivatives(make.device, function, inputs)
 
 
 @pytest.mark.parametrize("shape", [(), (B, 1)], ids=str)
@@ -90,8 +88,7 @@ def test_central_derivatives(make, shape, with_goal, layout):
         return tuple(step_position(u, states[:3], dt, scheme="central", goal=states[3] if with_goal else None, layout=layout))
 
     inputs = (make(*((B, D, 7) if layout == "bdh" else (B, 7, D))), make.times(*shape), *(make(B, D) for _ in range(3 + with_goal)))
-    assert gradcheck(function, inputs)
-    assert gradgradcheck(function, inputs)
+    check_derivatives(make.device, function, inputs)
 
 
 def test_central_values(make):
@@ -132,8 +129,7 @@ def test_start_idx_chooses_rows_and_scatters_their_gradient(make, step, scheme, 
     def function(u, *start):
         return tuple(step(u, start, 0.5, scheme=scheme, start_idx=index))
 
-    assert gradcheck(function, (u, *start))
-    assert gradgradcheck(function, (u, *start))
+    check_derivatives(make.device, function, (u, *start))
     (by_row,) = grad(made.position.sum(), start[0])
     assert (host(by_row)[1] == 0).all()
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gradlib import trajectory
-from gradlib.autograd import gradcheck, gradgradcheck
+from gradlib.autograd import gradcheck
 from gradlib.trajectory import CliqueTensorStep, build_fd_matrix, build_start_state_mask, step_acceleration, step_position
-from tests.trajectory.helpers import host
+from tests.trajectory.helpers import check_derivatives, host
 
 B, H, D = 2, 7, 2
 KERNELS = {
@@ -56,8 +56,7 @@ def test_every_gradient_and_the_callers_gradient_buffer(make, parts, name):
     def function(u, dt, *start):
         return tuple(call(name, u, start, index, [None] * 4, dt, None))
 
-    assert gradcheck(function, (u, dt, *start))
-    assert gradgradcheck(function, (u, dt, *start))
+    check_derivatives(make.device, function, (u, dt, *start))
     buffer = make.put(np.full((B, H, D), 7.0))
     made = call(name, u, start, index, [None] * 4, dt, buffer)
     sum((x * x).sum() for x in made).backward()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.autograd import grad, gradcheck, gradgradcheck
+from gradlib.autograd import grad, gradcheck
 from gradlib.autograd.profiler import profile
 from gradlib.trajectory import JointLimits, chain_device, chain_host as chain, smoothness_cost, step_position, tiles
-from tests.trajectory.helpers import host
+from tests.trajectory.helpers import check_derivatives, host
 
 B, H, D = 2, 5, 2
 WEIGHTS = (1.0, np.array([0.5, 0.7]), 0.1)
@@ -50,9 +50,8 @@ def test_equal_to_the_composed_form(make, shape, limits, layout):
 
 
 @pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("layout", ["bhd", "bdh"])
 @pytest.mark.parametrize("limits", LIMITS, ids=["none", "some", "acceleration"])
-@pytest.mark.parametrize("shape", [(), (1, H), (B, 1), (B, H)], ids=str)
+@pytest.mark.parametrize(("shape", "layout"), [((), "bdh"), ((1, H), "bhd"), ((B, 1), "bhd"), ((B, H), "bdh")], ids=str)
 def test_derivatives(make, shape, limits, layout, timed):
     dt = make.times(*shape, grad=timed)
 
@@ -61,8 +60,7 @@ def test_derivatives(make, shape, limits, layout, timed):
         return smoothness_cost(u, start, times, WEIGHTS, limits, layout=layout)
 
     inputs = (make(*((B, D, H) if layout == "bdh" else (B, H, D))), *((dt,) if timed else ()), *(make(B, D) for _ in range(3)))
-    assert gradcheck(function, inputs)
-    assert gradgradcheck(function, inputs)
+    check_derivatives(make.device, function, inputs)
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=["none", "some", "acceleration"])
