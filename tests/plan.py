@@ -1,8 +1,9 @@
 """What ``ci/test.sh`` adds to pytest: how long a run will take, short files first, and ``--quick``.
 
 Durations of the last run are kept in pytest's cache, a mean for each test function. The quick choice is of each test function the first
-parametrisations in which every value of every parameter has occurred: each dtype and each device, but not each of one with each of
-another; of these at most `MOST`, spread evenly, so of a long table every so many rows. Tests marked ``slow`` are left out of it.
+parametrisations in which every value of every parameter has occurred: each dtype, but not each of one with each of another; of these at
+most `MOST`, spread evenly, so of a long table every so many rows. What runs on both devices runs on "cuda" for every `EVERY`-th function of
+a file only, with one row. Tests marked ``slow`` are left out, but for the first one of a file that has no others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 KEPT = "gradlib/seconds"  # in pytest's cache
-MOST = 24  # parametrisations of one test function in a quick run
+MOST = 8  # parametrisations of one test function in a quick run
+EVERY = 4  # functions of a file, of which one runs on "cuda" too in a quick run
 UNKNOWN = 0.02  # seconds of a test that has not run here yet
 
 
@@ -98,17 +100,27 @@ def in_order(items: list[pytest.Item], seconds: dict[str, float]) -> list[pytest
 
 
 def quick(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of each test function the parametrisations with a value that none before had, or `MOST` of them."""
+    """Some of each test function, and at least one test of each file."""
+    for _, file in itertools.groupby(items, key=lambda item: item.nodeid.partition("::")[0]):
+        tests = list(file)
+        functions = [list(group) for _, group in itertools.groupby(tests, key=lambda item: function(item.nodeid))]
+        chosen = [item for number, group in enumerate(functions) for item in some_of(group, number % EVERY == 0)]
+        yield from chosen or tests[:1]
+
+
+def some_of(group: list[pytest.Item], both: bool) -> list[pytest.Item]:
+    """Of one function the parametrisations with a value that none before had, or `MOST` of them; with ``both`` one on "cuda" too."""
     seen: set[tuple[str, int]] = set()
-    for _, group in itertools.groupby(items, key=lambda item: function(item.nodeid)):
-        chosen = []
-        for item in group:
-            if item.get_closest_marker("slow"):
-                continue
-            call = getattr(item, "callspec", None)
-            values = {(f"{function(item.nodeid)} {name}", id(value)) for name, value in call.params.items()} if call else {(item.nodeid, 0)}
-            if not values <= seen:
-                seen |= values
-                chosen.append(item)
-        step = max(1.0, len(chosen) / MOST)
-        yield from (chosen[int(i * step)] for i in range(min(MOST, len(chosen))))
+    chosen: dict[str, list[pytest.Item]] = {"cpu": [], "cuda": []}
+    for item in group:
+        if item.get_closest_marker("slow"):
+            continue
+        call = getattr(item, "callspec", None)
+        values = {(name, id(value)) for name, value in call.params.items() if name != "device"} if call else set()
+        device = "cuda" if call and call.params.get("device") == "cuda" else "cpu"
+        if not chosen[device] or not values <= seen:
+            seen |= values
+            chosen[device].append(item)
+    on_cpu, on_cuda = chosen["cpu"], chosen["cuda"]
+    taken = on_cpu[:: -(-len(on_cpu) // MOST) or 1]
+    return taken + (on_cuda[:1] if both or not on_cpu else [])

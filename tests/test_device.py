@@ -48,6 +48,7 @@ def run(before: str = "", **environment: str) -> subprocess.CompletedProcess[str
     ],
     ids=["no compiler", "no wheel", "another processor"],
 )
+@pytest.mark.slow
 def test_the_tests_on_cuda_are_skipped_with_a_reason(before: str, environment: dict[str, str], reason: str) -> None:
     done = run(before, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,6 +62,7 @@ def test_the_tests_on_cuda_are_skipped_with_a_reason(before: str, environment: d
     ("before", "reason"),
     [(GPU, "this machine has a GPU"), ("import sys, types\nsys.modules['cupy'] = types.ModuleType('cupy')", "CuPy is imported already")],
 )
+@pytest.mark.slow
 def test_hostcuda_refuses_beside_a_gpu_and_behind_cupy(before: str, reason: str) -> None:
     code = f"{before}\nfrom gradlib.testing import hostcuda\nprint(hostcuda.reason_against())\nhostcuda.activate()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -31,12 +31,14 @@ def run_pytest(folder: Path, body: str) -> str:
         ("gradlib.inference_mode().__enter__()", "inference mode was False, is True"),
     ],
 )
+@pytest.mark.slow
 def test_leaked_mode_fails_the_test_that_leaks_it(tmp_path: Path, fault: str, name: str) -> None:
     report = run_pytest(tmp_path, f"def test_leak():\n    {fault}\n")
     assert name in report
     assert "1 error" in report
 
 
+@pytest.mark.slow
 def test_next_test_starts_clean_after_a_leak(tmp_path: Path) -> None:
     body = """
         def test_leak():
@@ -65,10 +67,12 @@ def test_warnings_are_errors() -> None:
         warnings.warn("any", stacklevel=1)
 
 
+@pytest.mark.slow
 def test_unknown_marker_is_an_error(tmp_path: Path) -> None:
     assert "'cudda' not found in `markers`" in run_pytest(tmp_path, "@pytest.mark.cudda\ndef test_typo():\n    pass\n")
 
 
+@pytest.mark.slow
 def test_seeds_are_fixed(tmp_path: Path) -> None:
     body = """
         draws = []

@@ -31,16 +31,32 @@ def test_quick_takes_every_value_of_every_parameter_once() -> None:
     assert names(plan.quick(product)) == ["f.py::t[cpu-sin]", "f.py::t[cpu-cos]", "f.py::t[cpu-tan]", "f.py::t[cuda-sin]"]
 
 
+def test_quick_takes_some_functions_of_a_file_on_cuda() -> None:
+    both = [item(f"f.py::t{number}", device=device) for number in range(2 * plan.EVERY) for device in ("cpu", "cuda")]
+    chosen = names(plan.quick(both))
+    assert [name for name in chosen if "cuda" in name] == ["f.py::t0[cuda]", f"f.py::t{plan.EVERY}[cuda]"]
+    assert len([name for name in chosen if "cpu" in name]) == 2 * plan.EVERY
+    assert names(plan.quick([item("f.py::a"), item("f.py::b", device="cuda")])) == ["f.py::a", "f.py::b[cuda]"]
+
+
 def test_quick_takes_some_rows_of_a_long_table() -> None:
     rows = [item("f.py::t", device=device, row=row) for device in ("cpu", "cuda") for row in range(1000)]
     chosen = names(plan.quick(rows))
-    assert len(chosen) == plan.MOST
+    assert len(chosen) == plan.MOST + 1
     assert chosen[0] == "f.py::t[cpu-0]"
-    assert any("cpu-9" in name for name in chosen)
+    assert chosen[-1] == "f.py::t[cuda-0]"
+    assert any("cpu-8" in name for name in chosen)
 
 
 def test_quick_keeps_tests_without_parameters_and_leaves_out_slow_ones() -> None:
     assert names(plan.quick([item("f.py::a"), item("f.py::b", marks=("slow",)), item("g.py::a")])) == ["f.py::a", "g.py::a"]
+
+
+def test_quick_leaves_no_file_out() -> None:
+    assert names(plan.quick([item("f.py::a", marks=("slow",)), item("f.py::b", marks=("slow",)), item("g.py::a")])) == [
+        "f.py::a",
+        "g.py::a",
+    ]
 
 
 def test_files_that_take_least_come_first() -> None:
@@ -49,6 +65,7 @@ def test_files_that_take_least_come_first() -> None:
     assert plan.expected(names(items), {"long.py::a": 9.0}) == pytest.approx(9.0 + 3 * plan.UNKNOWN)
 
 
+@pytest.mark.slow
 def test_a_run_says_how_long_it_will_take(tmp_path: Path) -> None:
     """First from the count, then from what the last one took; in a process of its own, since a plan is for a whole run."""
     body = "import time, pytest\n\n@pytest.mark.parametrize('i', range(4))\ndef test_sleeps(i):\n    time.sleep(0.5)\n"

@@ -85,6 +85,7 @@ def run(program: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.slow
 def test_code_of_a_page_prints_what_it_says(page: str, tmp_path: Path) -> None:
     parts = blocks((ROOT / page).read_text(encoding="utf-8"))
     for package in ("jax", "scipy", "torch"):

@@ -235,6 +235,7 @@ def _gradients(case: Case, device: str, hooks: Any, rng: np.random.Generator) ->
 
 
 @pytest.mark.nonfinite
+@pytest.mark.slow
 def test_every_operation_has_the_same_derivatives_under_hooks(device: str) -> None:
     differing = []
     for case in CASES:

@@ -48,6 +48,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
+@pytest.mark.slow
 def test_with_no_options_it_plans_256_panda_problems(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["trajopt"]) == 0
@@ -140,6 +141,7 @@ def test_float32_results_are_float32(run, tmp_path):
 
 
 @pytest.mark.cuda
+@pytest.mark.slow
 def test_on_the_gpu_it_solves_as_well(run, tmp_path):
     assert run("--samples", 16, "--device", "cuda")[0] == 0
     data = load(tmp_path / "out")
@@ -147,6 +149,7 @@ def test_on_the_gpu_it_solves_as_well(run, tmp_path):
     assert (data["dt"] * 63 / optimal(start, goal, PANDA)).mean() < 1.03
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_other_files_are_written_and_a_line_says_how_to_get_it(run, tmp_path, monkeypatch):
     assert run("--samples", 2, *QUICK, picture=True)[0] == 0
     assert "trajectories.png" in names(tmp_path / "out")
@@ -196,6 +199,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(run, tmp_pat
     assert "cannot write into the output folder" in err
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_leaves_the_results_before(run, tmp_path, monkeypatch):
     assert run("--samples", 2, *QUICK, picture=True)[0] == 0
     before = {name: (tmp_path / "out" / name).read_bytes() for name in names(tmp_path / "out")}
@@ -255,6 +259,7 @@ def in_a_process(tmp_path, stdout):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+@pytest.mark.slow
 def test_output_that_cannot_be_written_is_said(tmp_path):
     with Path("/dev/full").open("w") as full:
         process = in_a_process(tmp_path, full)
@@ -263,6 +268,7 @@ def test_output_that_cannot_be_written_is_said(tmp_path):
     assert err.splitlines()[1:] == ["gradlib: [Errno 28] No space left on device"], "after the bar"
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_fault(tmp_path):
     process = in_a_process(tmp_path, subprocess.PIPE)
     process.stdout.close()
@@ -271,6 +277,7 @@ def test_a_reader_that_goes_away_is_no_fault(tmp_path):
     assert len(err.splitlines()) == 1, "the bar alone"
 
 
+@pytest.mark.slow
 def test_as_a_module_in_a_process_of_its_own(tmp_path):
     process = in_a_process(tmp_path, subprocess.PIPE)
     out, err = process.communicate(timeout=120)

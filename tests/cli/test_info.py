@@ -112,6 +112,7 @@ def test_gpus_are_those_that_cupy_finds(capsys):
 @pytest.mark.parametrize(
     ("number", "status", "version", "command"), [(12080, 0, "12.8", FROM_12), (13000, 0, "13.0", FROM_13), (12080, 3, None, FROM_EITHER)]
 )
+@pytest.mark.slow
 def test_without_cupy_the_driver_says_which_to_install(facts, tmp_path, number, status, version, command):
     """A driver library that answers what it is told to (3: CUDA_ERROR_NOT_INITIALIZED)."""
     source, library = tmp_path / "driver.cpp", tmp_path / "libcuda.so.1"
@@ -174,6 +175,7 @@ def test_driver_that_does_not_fit_cupy(info):
         ("", "AttributeError: module 'cupy' has no attribute '__version__'"),
     ],
 )
+@pytest.mark.slow
 def test_cupy_that_does_not_import(facts, tmp_path, source, says):
     package = tmp_path / "site" / "cupy"
     package.mkdir(parents=True)
@@ -187,6 +189,7 @@ def test_cupy_that_does_not_import(facts, tmp_path, source, says):
     assert found["cuda_runtime"]["problem"] == found["nvrtc"]["problem"] == "needs CuPy"
 
 
+@pytest.mark.slow
 def test_several_packages_of_cupy(facts, tmp_path):
     (tmp_path / "cupy").mkdir()
     (tmp_path / "cupy" / "__init__.py").write_text("__version__ = '14.0.0'")
@@ -204,6 +207,7 @@ def test_several_packages_of_cupy(facts, tmp_path):
 
 
 @pytest.mark.usefixtures("needs_nvrtc")
+@pytest.mark.slow
 def test_kernel_that_does_not_compile(info, tmp_path):
     """A checkout with one source, sound and then with a fault for two of the four types that it stores.
 
@@ -241,6 +245,7 @@ def test_kernel_that_does_not_compile(info, tmp_path):
 
 
 @pytest.mark.usefixtures("needs_nvrtc")
+@pytest.mark.slow
 def test_kernels_that_are_not_there(info, tmp_path):
     shutil.copytree(ROOT / "gradlib", tmp_path / "gradlib", ignore=shutil.ignore_patterns("__pycache__"))
     status, out, _ = info("--json", path=[tmp_path])
@@ -250,6 +255,7 @@ def test_kernels_that_are_not_there(info, tmp_path):
 
 
 @needs_cupy
+@pytest.mark.slow
 def test_nvrtc_that_is_not_there(info):
     """CuPy's own words for a library that it does not find, at the call that looks for it."""
     refuse = "def version(): raise RuntimeError('No such file: libnvrtc.so.12\\nmore')"

@@ -251,6 +251,7 @@ def test_npz_files_that_only_do_harm(content: bytes, says: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.slow
 def test_npz_files_with_every_bit_flipped(compression: int, tmp_path: Path) -> None:
     """Whatever is read in spite of it is what was there: the file has check sums."""
     content = packed(compression, start=GOOD, goal=GOOD + 0.1)

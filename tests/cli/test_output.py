@@ -117,6 +117,7 @@ def test_a_folder_without_permission(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("columns", [1, 2, 20, 40])
+@pytest.mark.slow
 def test_the_picture_is_a_png_for_any_number_of_joints(tmp_path, columns):
     joints = [Joint(f"j{i}", "prismatic" if i % 3 else "continuous", -5.0, 5.0, 5.0, 5.0, 5.0) for i in range(columns)]
     robot = assemble("many", joints)
@@ -127,6 +128,7 @@ def test_the_picture_is_a_png_for_any_number_of_joints(tmp_path, columns):
 
 
 @pytest.mark.parametrize("name", ["a$b$", "$\\foo$", "$$", "\u5173\u8282", "two\nlines", "\udcff"])
+@pytest.mark.slow
 def test_the_picture_shows_names_as_they_are(tmp_path, name):
     joint = "j" if name == "\udcff" else name  # only the name of a file, and so of a robot, has bytes that are no letters
     robot = assemble(name, [Joint(joint, "revolute", -5.0, 5.0, 5.0, 5.0, 5.0)])
@@ -172,6 +174,7 @@ def test_names_with_commas_are_quoted(tmp_path: Path) -> None:
     assert rows[0][4] == "position_a,b"
 
 
+@pytest.mark.slow
 def test_many_joints_are_drawn_below_each_other_and_small_jerks_at_their_own_scale(tmp_path, monkeypatch):
     from matplotlib.figure import Figure
 

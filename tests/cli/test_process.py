@@ -106,6 +106,7 @@ def left(folder: Path) -> list[str]:
         ("os.rename 2", signal.SIGTERM, False),
     ],
 )
+@pytest.mark.slow
 def test_a_signal_at_any_moment_leaves_nothing_half_made(event: str, number: int, later: bool, tmp_path: Path) -> None:
     """Results that are just being put into place all get there."""
     more = ("--samples", "500", "--horizon", "64") if later else ()
@@ -118,6 +119,7 @@ def test_a_signal_at_any_moment_leaves_nothing_half_made(event: str, number: int
 
 
 @pytest.mark.parametrize(("event", "number"), [("write 4", signal.SIGTERM), ("os.rename 1", signal.SIGINT)])
+@pytest.mark.slow
 def test_a_signal_leaves_the_results_before(event: str, number: int, tmp_path: Path) -> None:
     made = files.nsys(tmp_path / "run.sqlite")
     for name in ("t.json", "p.html"):
@@ -162,6 +164,7 @@ def test_letters_that_the_output_lacks_are_escaped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["1>&-", "0<&- 1>&- 2>&-"])
+@pytest.mark.slow
 def test_streams_that_are_closed(shell: str, tmp_path: Path) -> None:
     """The output cannot be written, which is said where it can be; the results are whole, and hold nothing of it."""
     done = start(tmp_path, *SMALL, shell=shell)

@@ -47,6 +47,7 @@ def refusal(path: Path) -> str | None:
 
 
 @pytest.mark.parametrize(("name", "joints"), ROBOTS.items())
+@pytest.mark.slow
 def test_robots_are_planned_for(name, joints, tmp_path, monkeypatch):
     path = next((path for path in FILES if path.as_posix().endswith(name)), None)
     if path is None:

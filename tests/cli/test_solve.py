@@ -28,6 +28,7 @@ def ratios(start, goal, machine, **options):
     return planned(start, goal, machine, **options).duration() / optimal(start, goal, machine)
 
 
+@pytest.mark.slow
 def test_panda_problems_near_the_time_optimum():
     found = ratios(*pairs(96, 1), PANDA)
     assert found.mean() < 1.03  # 1.15 is asked for
@@ -36,6 +37,7 @@ def test_panda_problems_near_the_time_optimum():
 
 
 @pytest.mark.parametrize(("horizon", "reach"), [(8, 1.4), (16, 1.11), (32, 1.05), (128, 1.02), (256, 1.02)])
+@pytest.mark.slow
 def test_longer_horizons_come_closer(horizon, reach):
     found = ratios(*pairs(12, 2), PANDA, horizon=horizon)
     assert found.mean() < reach
@@ -46,6 +48,7 @@ def test_longer_horizons_come_closer(horizon, reach):
     "limits",
     [{"jerk": 1e-2}, {"jerk": 1e-3}, {"acceleration": 0.1}, {"velocity": 10.0}, {"velocity": 10.0, "jerk": 1e-2}, {"velocity": 0.01}],
 )
+@pytest.mark.slow
 def test_whichever_limit_binds(limits):
     machine = scaled(**limits)
     found = ratios(*pairs(24, 3), machine)
@@ -169,6 +172,7 @@ def test_a_motion_to_where_it_starts_takes_no_time():
     assert check.faults(found, start, goal, PANDA)[1] == "moves in no time"
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_long_horizon_grows_like_the_horizon(monkeypatch):
     """Numbers that pass through the objective, counted; planned first with fewer steps, which is where the search is done."""
     objective, counted = solve._Batch.smooth_maximum, []

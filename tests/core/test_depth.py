@@ -43,6 +43,7 @@ class TestDepth:
             pytest.param(lambda y: Pass.apply(y), 20_000, False, id="functions"),
         ],
     )
+    @pytest.mark.slow
     def test_a_chain(self, step: Callable[[Tensor], Tensor], length: int, create_graph: bool, device: str) -> None:
         self.run(step, length if device == "cpu" else length // 10, create_graph)  # the graph is the same, its arrays take longer to make
 

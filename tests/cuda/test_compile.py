@@ -43,6 +43,7 @@ def test_nvrtc_is_found_where_it_is_installed():
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
 @pytest.mark.parametrize("architecture", ARCHITECTURES or [0])
+@pytest.mark.slow
 def test_nvrtc_compiles_every_source(architecture):
     storage = STORAGE[ARCHITECTURES.index(architecture) % 4]
     for source in SOURCES:

@@ -26,6 +26,7 @@ def both() -> Any:
 
 
 @pytest.mark.parametrize("block", range(8))
+@pytest.mark.slow
 def test_random_programs_agree(block: int, both: Any) -> None:
     for seed in range(1000 * block, 1000 * block + 12):
         program = Draw(seed, both[0]).program()

@@ -270,6 +270,7 @@ VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(table=st.sampled_from(["NVTX_EVENTS", "RUNTIME", "KERNEL", "StringIds"]), rows=st.lists(st.lists(VALUES, min_size=7, max_size=7)))
+@pytest.mark.slow
 def test_rows_of_any_values(tmp_path: Path, table: str, rows: list[list[object]]) -> None:
     path, good = tmp_path / "file", tmp_path / "good"
     if not good.exists():

@@ -82,6 +82,7 @@ class Compiler:
         return [Path(line).suffix for line in self.made.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_workers_that_want_one_kernel_at_the_same_time_compile_it_once(tmp_path: Path) -> None:
     compiler = Compiler(tmp_path)
     workers = [compiler.worker() for _ in range(3)]
@@ -91,6 +92,7 @@ def test_workers_that_want_one_kernel_at_the_same_time_compile_it_once(tmp_path:
     assert sorted(compiler.compiled()) == [".gch", ".so"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_while_it_compiles_leaves_no_half_kernel(tmp_path: Path) -> None:
     compiler = Compiler(tmp_path)
     compiler.slow.touch()

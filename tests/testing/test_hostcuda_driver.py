@@ -483,6 +483,7 @@ def test_how_many_blocks_a_multiprocessor_holds() -> None:
     assert blocks == [32, 8, 2, 5]
 
 
+@pytest.mark.slow
 def test_devices_that_reach_each_others_memory() -> None:
     code = """
     from gradlib.testing import hostcuda

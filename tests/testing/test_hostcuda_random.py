@@ -38,6 +38,7 @@ VECTORS = [  # the known answers of Random123, tests/kat_vectors: philox4x32 10
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
+@pytest.mark.slow
 def test_philox_gives_the_published_numbers(counter: str, key: str, expected: str) -> None:
     from gradlib.testing.hostcuda import libraries
 

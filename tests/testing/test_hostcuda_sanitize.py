@@ -99,6 +99,7 @@ cupy.RawKernel(code, "shift")((1,), (6,), (x, y))
         ("thread", "Unavailable: HOSTCUDA_SANITIZE takes address, undefined or both with a comma between, not thread"),
     ],
 )
+@pytest.mark.slow
 def test_a_process_has_those_that_it_asks_for(asked: str, found: str | None) -> None:
     """In an ordinary Python, with nothing loaded before it."""
     environment = {**os.environ, "HOSTCUDA_SANITIZE": asked}

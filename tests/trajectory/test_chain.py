@@ -70,6 +70,7 @@ def test_a_horizon_of_one_is_the_start_state(make, step, scheme, order, exact, s
 
 @every_step
 @pytest.mark.parametrize(("shape", "layout"), [((), "bhd"), ((1, H), "bdh"), ((B, 1), "bdh"), ((B, H), "bhd")], ids=str)
+@pytest.mark.slow
 def test_first_and_second_derivatives(make, step, scheme, order, exact, shape, layout):
     """By u, each part of the start, and dt."""
 
@@ -83,6 +84,7 @@ def test_first_and_second_derivatives(make, step, scheme, order, exact, shape, l
 @pytest.mark.parametrize("shape", [(), (B, 1)], ids=str)
 @pytest.mark.parametrize("with_goal", [False, True])
 @pytest.mark.parametrize("layout", ["bhd", "bdh"])
+@pytest.mark.slow
 def test_central_derivatives(make, shape, with_goal, layout):
     def function(u, dt, *states):
         return tuple(step_position(u, states[:3], dt, scheme="central", goal=states[3] if with_goal else None, layout=layout))
@@ -118,6 +120,7 @@ def test_third_derivative_by_dt(make, step, scheme, order, exact):
 
 
 @every_step
+@pytest.mark.slow
 def test_start_idx_chooses_rows_and_scatters_their_gradient(make, step, scheme, order, exact):
     u, start = make(4, H, D), [make(3, D) for _ in range(3)]
     index = make.put(np.array([2, 0, 2, 2]))
@@ -328,6 +331,7 @@ def test_the_unused_first_step_time_may_be_anything():
     step_acceleration(U, None, np.array([[np.nan, 1, 1, 1, 1]]))
 
 
+@pytest.mark.slow
 def test_importing_trajectories_imports_no_cupy():
     done = subprocess.run(
         [sys.executable, "-c", "import gradlib.trajectory, sys; assert 'cupy' not in sys.modules"], capture_output=True, text=True

@@ -49,6 +49,7 @@ def test_fills_the_callers_buffers(make, parts, name, shape):
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.slow
 def test_every_gradient_and_the_callers_gradient_buffer(make, parts, name):
     u, start, index, _ = parts
     dt = make.times(H)
