@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = (
     "gradlib.array_api", "gradlib.fft", "gradlib.linalg", "gradlib.nn.functional", "gradlib.nn.utils", "gradlib.autograd",
-    "gradlib.autograd.forward_ad",
+    "gradlib.autograd.forward_ad", "gradlib.cuda", "gradlib.cuda.nvtx",
     "gradlib.autograd.function", "gradlib.autograd.functional", "gradlib.autograd.graph", "gradlib.autograd.profiler", "gradlib.func",
     "gradlib.interop", "gradlib.interop.hips", "gradlib.optim", "gradlib.optim.lr_scheduler", "gradlib.optim.swa_utils",
     "gradlib.trajectory", "gradlib.utils", "gradlib.utils.checkpoint", "gradlib.testing.hostcuda",
@@ -35,6 +35,10 @@ MODULES = (
 """Modules with a page each, beside ``gradlib`` and ``gradlib.Tensor``."""
 
 PARTS = {
+    "gradlib.cuda": {
+        "Devices": ("devices",), "Streams and events": ("streams",), "Memory": ("memory",), "Random numbers": ("random",),
+        "Kernels of your own": ("user_kernel", "expressions", "source"),
+    },
     "gradlib.trajectory": {
         "Integrators": ("chain", "bspline"), "Cost": ("smoothness",), "States and limits": ("state",), "Dense matrices": ("matrices",),
         "cuRobo's functions": ("compat",), "cuRobo's Functions": ("functions",),

@@ -27,7 +27,8 @@ sanitizer="not installed"
 if command -v compute-sanitizer > /dev/null; then
     sanitizer=passed
     for tool in memcheck racecheck; do
-        compute-sanitizer --tool "$tool" --error-exitcode 9 python -m pytest -q -m cuda tests/trajectory/test_kernels.py \
+        compute-sanitizer --tool "$tool" --error-exitcode 9 \
+            python -m pytest -q -m cuda tests/trajectory/test_kernels.py tests/cuda/test_kernel.py \
             || { sanitizer="$tool failed"; failed=1; }
     done
 fi

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import gradlib
-from tests.device import NO_CUDA
+from tests.device import NO_CUDA, cupy
 
 pytest_plugins = ("gradlib.testing.hostcuda.plugin",)  # a test with a hazard fails
 
@@ -95,6 +95,15 @@ def _modes() -> dict[str, object]:
         "default dtype": gradlib.get_default_dtype(),
         "default device": str(gradlib.zeros(0).device),
     }
+
+
+@pytest.fixture(autouse=True)
+def allocator_sealed() -> Iterator[None]:
+    """What notes the most memory in use, once a test asked for it, does not stay for the next, whose calls may be counted."""
+    yield
+    if gradlib.cuda.memory._watching:
+        cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
+        gradlib.cuda.memory._watching.clear()
 
 
 @pytest.fixture(autouse=True)

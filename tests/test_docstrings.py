@@ -33,7 +33,7 @@ pytestmark = pytest.mark.host
 MODULES = tuple(
     importlib.import_module(f"gradlib{name}")
     for name in (
-        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".cuda", ".func", ".interop", ".interop.hips", ".optim",
+        "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".cuda", ".cuda.nvtx", ".func", ".interop", ".interop.hips", ".optim",
         ".optim.lr_scheduler", ".optim.swa_utils", ".autograd",
         ".autograd.forward_ad", ".autograd.function", ".autograd.functional", ".autograd.graph", ".autograd.profiler", ".trajectory",
         ".utils", ".utils.checkpoint",

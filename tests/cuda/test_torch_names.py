@@ -182,8 +182,12 @@ def test_a_recorded_tensor_is_not_given_to_others_before_the_stream_is_done():
         with hostcuda.expected("may still"):
             read_and_drop(record=False)
             gradlib.zeros(1000, device="cuda")
+
+
+@two_devices
+def test_a_stream_of_another_device_is_not_recorded():
     with pytest.raises(RuntimeError, match="the stream is of cuda:0, the tensor lies on cuda:1"):
-        gradlib.ones(1, device="cuda:1").record_stream(side)
+        gradlib.ones(1, device="cuda:1").record_stream(cuda.Stream())
 
 
 @two_devices
