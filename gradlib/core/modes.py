@@ -291,21 +291,22 @@ class saving:
         activate(1)
 
     def __exit__(self, *exc: object) -> None:
-        thread_state.saving = thread_state.saving[:-1]
-        activate(-1)
+        if thread_state.saving:  # a user may leave more often than enter
+            thread_state.saving = thread_state.saving[:-1]
+            activate(-1)
 
 
 class as_entered:
-    """On leaving, the hooks for saved tensors of this thread are those of entering: what a hook itself has entered ends with it."""
+    """On leaving, the hooks for saved tensors of this thread are those of entering, whatever a hook itself has entered or left."""
 
     def __enter__(self) -> None:
         self.before = thread_state.saving
 
     def __exit__(self, *exc: object) -> None:
-        left = len(thread_state.saving) - len(self.before)
-        if left > 0:
-            thread_state.saving = self.before
-            activate(-left)
+        changed = len(self.before) - len(thread_state.saving)
+        thread_state.saving = self.before
+        if changed:
+            activate(changed)
 
 
 class saving_refused:

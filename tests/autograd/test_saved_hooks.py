@@ -345,6 +345,19 @@ def test_hooks_that_an_unpack_hook_enters_end_with_it() -> None:
     assert global_state.active == 0
 
 
+def test_hooks_that_are_left_too_often_leave_later_ones_alone() -> None:
+    context = saved_tensors_hooks(lambda tensor: tensor, lambda tensor: (context.__exit__(), tensor)[1])
+    with context:
+        y = gradlib.ones(2, requires_grad=True).sin().cos().sum()
+    y.backward()
+    context.__exit__()
+    assert global_state.active == 0
+    packed = []
+    with saved_tensors_hooks(lambda tensor: packed.append(tensor), lambda tensor: tensor):
+        gradlib.ones(2, requires_grad=True).sin()
+    assert len(packed) == 1
+
+
 class TestSaveOnCpu:
     @pytest.mark.parametrize("pin_memory", [False, True])
     def test_gives_the_same_gradient(self, pin_memory: bool, device: str) -> None:
