@@ -224,6 +224,13 @@ def test_a_wrong_rule_is_found():
     for mode in ("rev", "fwd"):
         with pytest.raises(AssertionError, match="check of"):
             hips.check_grads(wrong, modes=[mode], order=1)(1.0)
+    hips.defvjp(wrong, lambda ans, x: lambda g: 2 * (g * x + onp.sin(0)))
+    hips.check_grads(wrong, modes=["rev"])(1.0)
+    inner = hips.primitive(lambda g: g)
+    hips.defvjp(inner, lambda ans, g: lambda h: 1.001 * h)
+    hips.defvjp(wrong, lambda ans, x: lambda g: 2 * inner(g) * x)
+    with pytest.raises(AssertionError, match="check of vjp_"):
+        hips.check_grads(wrong, modes=["rev"])(1.0)
     with pytest.raises(ValueError, match="modes"):
         hips.check_grads(wrong, modes=["sideways"])(1.0)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.func.tree import flatten, map_leaves
-from gradlib.interop.hips.operators import make_jvp, make_vjp, of_functions
+from gradlib.interop.hips.operators import make_jvp, make_vjp, named, of_functions
 from gradlib.interop.hips.tracing import as_leaf
 
 __all__ = ["check_grads"]
@@ -40,14 +40,14 @@ def check_grads(fun: Callable[..., Any], x: Any, modes: Sequence[str] = ("fwd", 
     if "fwd" in modes:
         _assert_close(_inner(difference, w := _random(value, rng)), _inner(make_jvp(fun)(x)(v)[1], w), fun, x, "JVP")
         if order > 1:
-            check_grads(lambda x, v: make_jvp(fun)(x)(v)[1], (0, 1), modes, order - 1)(x, v)
+            check_grads(named(fun, "jvp_{}")(lambda x, v: make_jvp(fun)(x)(v)[1]), (0, 1), modes, order - 1)(x, v)
     if "rev" in modes:
         g = _random(value, rng)
         pulled = make_vjp(fun)(x)[0](_conjugate(g))
         _assert_same_nest(pulled, x)
         _assert_close(_inner(g, difference), _inner(v, _conjugate(pulled)), fun, x, "VJP")
         if order > 1:
-            check_grads(lambda x, g: make_vjp(fun)(x)[0](g), (0, 1), modes, order - 1)(x, g)
+            check_grads(named(fun, "vjp_{}")(lambda x, g: make_vjp(fun)(x)[0](g)), (0, 1), modes, order - 1)(x, g)
 
 
 def _host(leaf: Any) -> np.ndarray:
