@@ -45,7 +45,7 @@ def bfloat16() -> np.dtype:
 
 
 def is_bfloat16(dtype: np.dtype) -> bool:
-    return dtype.name == "bfloat16"
+    return dtype.kind == "V" and dtype.name == "bfloat16"  # NumPy takes a while to make a name
 
 
 def is_half(dtype: np.dtype) -> bool:

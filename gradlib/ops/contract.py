@@ -11,7 +11,7 @@ from gradlib.backend.array import is_array
 from gradlib.core.op import composite
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.product import matmul, one_dtype
+from gradlib.ops.product import dot, matmul, one_dtype
 from gradlib.ops.reduce import sum as total
 from gradlib.ops.shape import permute, reshape
 from gradlib.ops.slices import diagonal
@@ -271,7 +271,7 @@ def inner(input: Any, other: Any) -> Any:
         raise RuntimeError(
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}"
         )
-    return tensordot(input, other, dims=((-1,), (-1,)))
+    return dot(input, other) if input.ndim == other.ndim == 1 else tensordot(input, other, dims=((-1,), (-1,)))
 
 
 @composite

@@ -41,16 +41,17 @@ def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> A
     return places
 
 
-def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeError, negative: bool = False) -> None:
-    """Refuse places outside 0..size-1 (or -size..size-1), as far as the host can see them."""
+def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeError, negative: bool = False) -> int | None:
+    """Refuse places outside 0..size-1 (or -size..size-1), as far as the host can see them. Returns: the lowest, None where it cannot."""
     while type(places) is Batched:
         places = places.value
     array = raw(places)
     if not isinstance(array, np.ndarray) or array.size == 0:
-        return
+        return None
     low, high = int(array.min()), int(array.max())
     if low < (-size if negative else 0) or high >= size:
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for a dimension of size {size}")
+    return low
 
 
 def vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any]:
@@ -169,9 +170,15 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     dim = wrap_dim(dim, input.ndim)
     both = [max(n, m) if min(n, m) else 0 for n, m in zip(input.shape, indices.shape, strict=True)]
     size, count = input.shape[dim], indices.shape[dim]
-    inside("take_along_dim", indices, size, IndexError, negative=True)
-    places = expand(indices, (*both[:dim], count, *both[dim + 1 :]))
-    return gather(expand(input, (*both[:dim], size, *both[dim + 1 :])), dim, where(places < 0, places + size, places))
+    lowest = inside("take_along_dim", indices, size, IndexError, negative=True)
+    places = _expanded(indices, (*both[:dim], count, *both[dim + 1 :]))
+    if lowest is None or lowest < 0:
+        places = where(places < 0, places + size, places)
+    return gather(_expanded(input, (*both[:dim], size, *both[dim + 1 :])), dim, places)
+
+
+def _expanded(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if tuple(x.shape) == shape else expand(x, shape)
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------------------
