@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ def cases(device: str, quick: bool) -> Iterator[Case]:
     yield case(f"{CHAIN}, both passes, vmap(grad) of 10 rows", _mapped)
     yield case("10 custom Functions, both passes", _functions)
     yield case("backward of one node", _one_node)
+    names = "by gradlib's names"
+    yield case("12 functions by NumPy's names", partial(_named, m=np), (), others={names: _named}, limits={names: 2.0})
 
 
 def both_passes(peer: Peer) -> Run:
@@ -133,6 +136,19 @@ def _functions(peer: Peer) -> Run:
         return x.sum()
 
     return peer.gradient(function, *chain_data())
+
+
+def _named(peer: Peer, m: Any = None) -> Run:
+    """A run of functions that a module has by NumPy's names: NumPy itself, through its protocols, or gradlib."""
+    m = peer.m if m is None else m
+    x = peer.tensor(chain_data()[0], requires_grad=True)
+
+    def run() -> Any:
+        parts = [m.sin(x), m.add(x, x), m.maximum(x, x), m.where(x > 0, x, x), m.clip(x, 0.0, 1.0), m.cumsum(x, 0)]
+        parts += [m.reshape(m.stack([x, x]), (-1,)), m.concatenate([x, x])]
+        return m.sum(parts[0]) + m.mean(parts[-1]) + m.matmul(x, x)
+
+    return run
 
 
 def _one_node(peer: Peer) -> Run:
