@@ -761,7 +761,7 @@ def bitwise_left_shift(input: Tensor, other: _Operand, *, out: Tensor | None = N
     """
 
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Each element with its bits turned over; the opposite of a bool.
+    """Each element with its bits inverted; of a bool, its negation.
 
     Args:
         input: any shape; bool or integer.

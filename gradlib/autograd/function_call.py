@@ -107,7 +107,7 @@ class BackwardCFunction(FunctionCtx):
 
     @property
     def saved_data(self) -> dict[str, Any]:
-        """A map for whatever else backward needs, as in the C++ interface."""
+        """A dictionary for other values that backward needs, as in torch's C++ interface."""
         data: dict[str, Any] = self._node.attributes.setdefault("_saved_data", {})
         return data
 

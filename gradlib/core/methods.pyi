@@ -170,7 +170,7 @@ class Methods:
         """``neg`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def __invert__(self) -> Tensor:
-        """Each element with its bits turned over; the opposite of a bool."""
+        """Each element with its bits inverted; of a bool, its negation."""
 
     def __ior__(self, other: _Operand) -> Tensor:
         """``bitwise_or`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -502,7 +502,7 @@ class Methods:
         """``bitwise_left_shift`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def bitwise_not(self, *, out: Tensor | None = None) -> Tensor:
-        """Each element with its bits turned over; the opposite of a bool."""
+        """Each element with its bits inverted; of a bool, its negation."""
 
     def bitwise_not_(self) -> Tensor:
         """``bitwise_not`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""

@@ -19,7 +19,7 @@ from gradlib.ops.dtype_rules import in_single, takes
 from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
 from gradlib.ops.select import where_op
 
-__all__ = ["dropout", "relu"]  # the others are gradlib.nn.functional's only
+__all__ = ["dropout", "relu"]  # the others are offered by gradlib.nn.functional only
 
 
 def _perhaps_in_place(name: str, function: Callable[..., Any], input: Any, inplace: bool) -> Any:
@@ -34,7 +34,7 @@ def _perhaps_in_place(name: str, function: Callable[..., Any], input: Any, inpla
     grad_output=lambda g, input, threshold: threshold_backward(g, input, threshold), input=lambda g: zeros_like(g),
 )  # fmt: skip
 def threshold_backward(xp: Any, grad_output: Any, input: Any, threshold: float) -> Any:
-    """The gradient where input is above the threshold or NaN, else 0: the derivative of ``relu``, whose own by input is 0."""
+    """The gradient where input is above the threshold or NaN, else 0: the derivative of ``relu``. Its own derivative by input is 0."""
     return masked(xp, ~(input <= threshold), grad_output)  # NaN passes
 
 
@@ -77,7 +77,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
 @in_single
 def leaky_relu_op(xp: Any, input: Any, negative_slope: float) -> Any:
     """Each element, times negative_slope where it is not positive."""
-    if 0 < negative_slope <= 1:  # a select by a mask that nobody can foresee takes many times as long as a maximum
+    if 0 < negative_slope <= 1:  # selecting by an unpredictable mask takes many times as long as a maximum
         return xp.maximum(input, input * negative_slope)
     return xp.where(input > 0, input, input * negative_slope)
 
@@ -243,7 +243,7 @@ def logsigmoid(xp: Any, input: Any) -> Any:
 
 
 def _dropped_by_rows(input: Any, p: float, inplace: bool) -> Any:
-    """``dropout`` inside a layer, which may want numbers of its own for each row."""
+    """``dropout`` under vmap, where each row may need random numbers of its own."""
     from gradlib.ops.random import rand
 
     kept = rand(tuple(input.shape), dtype=dtypes.float32, device=getattr(input, "device", None)) >= p

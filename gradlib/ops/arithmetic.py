@@ -57,7 +57,7 @@ def _is_one(alpha: Any) -> bool:
 
 
 def _times(other: Any, alpha: Any, *operands: Any) -> Any:
-    """other times the factor that ``alpha=`` gave, which may not be of a higher kind than the result."""
+    """other times ``alpha``, whose category (bool, integer, float, complex) must not be higher than the result's."""
     common = dtypes.result_type(*operands, other)
     kind = dtypes.category(common)
     if isinstance(alpha, bool) and kind > 0:
@@ -215,7 +215,7 @@ def floor_divide(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g: zeros_like(g),
 )  # fmt: skip
 def trunc_divide(xp: Any, input: Any, other: Any) -> Any:
-    """Each quotient without what follows the point. Raises: RuntimeError for integers divided by zero."""
+    """Each quotient rounded towards zero. Raises: RuntimeError for integers divided by zero."""
     if not dtypes.are_integers(input, other):
         return xp.trunc(xp.true_divide(input, other))
     down = _divided(xp, "floor_divide", input, other)
@@ -305,7 +305,7 @@ def fmod(xp: Any, input: Any, other: Any) -> Any:
 
 
 def reflected(operation: Any) -> Any:
-    """The operator for the case that this tensor is the second operand."""
+    """The reflected form of an operator, for a tensor as the second operand."""
 
     def call(self: Tensor, other: Any) -> Any:
         return operate(operation.op, (other, self))
@@ -325,7 +325,7 @@ _in_lerp = takes("lerp", "fc")
 
 
 def _on_the_way(values: list[Any]) -> list[Any]:
-    """Both ends of one dtype, and a weight that is a number, a 0-d tensor or of that dtype too."""
+    """Check the operands of ``lerp``: both ends of one dtype; the weight a number, a 0-d tensor or of that dtype."""
     if not any(dtypes.category(v.dtype) >= 2 for v in values[:2] if is_array(v)):
         return _in_lerp([v for v in values[:2] if is_array(v)])  # raises
     for name, value in zip(("end", "weight"), values[1:], strict=True):
@@ -358,7 +358,7 @@ def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
 
 
 def _scaled(product: Any, value: Any) -> Any:
-    """The product times the factor that ``value=`` gave, in the product's own dtype."""
+    """The product times ``value``, in the dtype of the product."""
     return product if value == 1 else product * product.dtype.type(as_element(value, product.dtype))
 
 

@@ -204,7 +204,7 @@ def logical_xor(xp: Any, input: Any, other: Any) -> Any:
 
 @op("none", promote=takes("bitwise_not", "bi"), also=("input",), inplace=True)
 def bitwise_not(xp: Any, input: Any) -> Any:
-    """Each element with its bits turned over; the opposite of a bool.
+    """Each element with its bits inverted; of a bool, its negation.
 
     Args:
         input: any shape; bool or integer.
@@ -217,7 +217,7 @@ def bitwise_not(xp: Any, input: Any) -> Any:
 
 
 def _invert(self: Tensor) -> Tensor:
-    """Each element with its bits turned over; the opposite of a bool."""
+    """Each element with its bits inverted; of a bool, its negation."""
     if self.dtype.kind not in "biu":
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return bitwise_not(self)
@@ -354,7 +354,7 @@ def isclose(xp: Any, input: Any, other: Any, rtol: float = 1e-05, atol: float = 
 
 
 def _apart(xp: Any, input: Any, other: Any) -> Any:
-    """The distance between integers, which their own dtype may not hold."""
+    """The distance between integers, in a dtype that can hold it."""
     return xp.maximum(input, other).astype("uint64") - xp.minimum(input, other).astype("uint64")
 
 

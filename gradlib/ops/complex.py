@@ -73,7 +73,7 @@ publish(property(imag, _set_imag), "imag")
 
 @op("linear", complex="explicit", inplace=True, input=lambda g: conj(g))
 def conj_physical_op(xp: Any, input: Any) -> Any:
-    """Each element with its imaginary part turned over."""
+    """Each element with the sign of its imaginary part changed."""
     return xp.conjugate(input) if input.dtype.kind == "c" else input.copy()  # of bool NumPy makes int8
 
 

@@ -80,13 +80,13 @@ def _diagonal(x: Any, names: Labels) -> tuple[Any, Labels]:
 
 
 def _without_ones(x: Any, names: Labels) -> tuple[Any, Labels]:
-    """Drop dimensions of size 1; what meets them broadcasts."""
+    """Drop dimensions of size 1, which broadcast against the same label of other operands."""
     kept = [i for i, size in enumerate(x.shape) if size != 1]
     return (x, names) if len(kept) == len(names) else (reshape(x, tuple(x.shape[i] for i in kept)), [names[i] for i in kept])
 
 
 def _summed(x: Any, names: Labels, wanted: set[int]) -> tuple[Any, Labels]:
-    """Sum over the labels that nothing else speaks of; integers and bools become int64, as in every sum."""
+    """Sum over the labels that occur in no other operand nor in the output; integers and bools become int64, as in every sum."""
     alone = tuple(i for i, n in enumerate(names) if n not in wanted)
     if not alone:
         return x, names

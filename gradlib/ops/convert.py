@@ -1,4 +1,4 @@
-"""Other dtypes and devices: ``to`` and its short forms; copies, fills and new tensors that take after an existing one."""
+"""Other dtypes and devices: ``to`` and its short forms; copies, fills, and new tensors like an existing one."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ _WITHOUT_EFFECT = ("layout", "memory_format", "names", "pin_memory")
 
 
 def ignored(name: str, other: dict[str, Any]) -> Any:
-    """Take ``size=`` from the further keywords; those that say nothing about an array's values are accepted and ignored."""
+    """Take ``size=`` from the other keywords; those that do not affect an array's values are accepted and ignored."""
     size = other.pop("size", None)
     check_format(name, other.get("memory_format"))
     unknown = [key for key in other if key not in _WITHOUT_EFFECT]
@@ -259,7 +259,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
 
 
 def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros of another shape in the dtype and place of a Tensor or of a raw array, and of the same sort: for rules."""
+    """Zeros of another shape in the dtype and place of a Tensor or of a raw array, and of the same type (array or Tensor): for rules."""
     array = as_array(like._array if isinstance(like, Tensor) else like)
     with on_device_of(array):
         made = namespace(array).zeros(shape, array.dtype)

@@ -1,4 +1,4 @@
-"""How ``dim``, ``shape`` and ``*sizes`` arguments are read: negative numbers count from the end, several forms mean the same."""
+"""Reading of ``dim``, ``shape`` and ``*sizes`` arguments: negative numbers count from the end, and sizes may be given in several forms."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "dono
 
 
 def _pulled(g: Any, points: Any, others: Any, out: Any) -> Any:
-    """The gradient for points: each is pulled along the line to each other, with weight g; not at all where they coincide."""
+    """The gradient of distances by the points: g times the unit vector from the other point, zero where the two coincide."""
     weight = where_op(out == 0, 0.0, g / where_op(out == 0, 1.0, out))
     return points * total(weight, -1, True) - matmul(weight, others)
 

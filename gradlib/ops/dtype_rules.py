@@ -1,4 +1,4 @@
-"""Which element types an operation takes and in which it computes, said once beside its declaration."""
+"""Which dtypes an operation accepts and in which it computes, for use in declarations."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def fft_r2c_op(xp: Namespace, input: Any, dim: int, norm: str) -> Any:
 
 @op("linear", complex="explicit", input=lambda g, dim, norm, size: fft_inner_op(fft_r2c_op(g, dim, _TURNED[norm]), dim, size, 2))
 def fft_c2r_op(xp: Namespace, input: Any, dim: int, norm: str, size: int) -> Any:
-    """The real numbers along one dimension whose half spectrum is the input's; imaginary parts of its real elements do not count."""
+    """The real numbers along one dimension with this half spectrum; imaginary parts of its real elements are ignored."""
     dtype = dtypes.to_real(input.dtype)
     if not input.size:
         return xp.empty(_with_size(input.shape, dim, size), dtype)
@@ -123,7 +123,7 @@ def _dims(name: str, input: Any, s: _Dims | None, dim: _Dims | None, least: int 
 
 
 def _resized(name: str, input: Any, dims: tuple[int, ...], sizes: list[int]) -> Any:
-    """Cut, or filled up with zeros, to these sizes. Raises: RuntimeError where one is less than 1."""
+    """Truncate, or pad with zeros, to these sizes. Raises: RuntimeError where one is less than 1."""
     pad = [0] * (2 * input.ndim)
     for dim, size in zip(dims, sizes, strict=True):
         wanted = input.shape[dim] if size == -1 else size

@@ -33,7 +33,7 @@ __all__ = ["gather", "index_add", "index_copy", "index_put", "index_select", "ta
 
 
 def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> Any:
-    """Places as they were given, once it is clear that they are integers."""
+    """Check that indices are integers, and return them."""
     if not isinstance(places, Tensor) and not is_array(places):
         raise TypeError(f"{name}: index must be a Tensor of integers, got {type(places).__name__}")
     if places.dtype.kind not in "iu":
@@ -55,7 +55,7 @@ def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeEr
 
 
 def vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any]:
-    """What the ``index_*`` functions mean by a vector (or one number) of places along ``dim``."""
+    """The index for ``index`` of a vector (or one number) of positions along ``dim``, for the ``index_*`` functions."""
     integers(name, places)
     if places.ndim > 1:
         raise error(f"{name}: index is supposed to be a vector, got shape {list(places.shape)}")
@@ -63,7 +63,7 @@ def vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any
 
 
 def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
-    """What ``gather`` and ``scatter`` mean by places along ``dim``: in every other dimension, the position itself."""
+    """The index for ``index`` of positions along ``dim``, for ``gather`` and ``scatter``: in every other dimension the position itself."""
     integers(name, places)
     array = raw(places)
     shape, sizes = array.shape or (1,), raw(input).shape or (1,)
@@ -185,7 +185,7 @@ def _expanded(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def writing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Publish a function whose first argument is the way to write, as a composite on a copy and, with ``_`` behind its name, in place."""
+    """Publish a function as a composite that writes a copy and, with ``_``, in place. Its first argument does the writing."""
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())[1:]
 

@@ -1,7 +1,7 @@
 """``x[...]`` and ``x[...] = v``, as torch reads an index.
 
-An index is split in two. Numbers, slices, None and Ellipsis say a *view* of x, and come first; arrays of integers and masks then say
-which elements of that view to *gather* into a copy. (So ``x[:, i, :, 0]`` keeps the dimension of the array ``i`` in its place; NumPy, which
+An index is split in two. Numbers, slices, None and Ellipsis select a *view* of x, first; arrays of integers and masks then select which
+elements of that view to *gather* into a copy. (So ``x[:, i, :, 0]`` keeps the dimension of the array ``i`` in its place; NumPy, which
 counts the number among the arrays, would move it to the front.)
 """
 
@@ -253,7 +253,7 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
 
 
 def _view_alone(key: Any) -> tuple[Any, ...] | None:
-    """An index that is settled as it stands, with one Ellipsis: of plain numbers, slices, None and Ellipsis; None for any other."""
+    """The index with one Ellipsis, if it holds only numbers, slices, None and Ellipsis and so gives a view; None for any other."""
     items = key if type(key) is tuple else (key,)
     for item in items:
         if type(item) is slice:
@@ -313,7 +313,7 @@ def put(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = Fals
 
 
 def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool = False) -> Any:
-    """``put`` for the stand-in of a tensor that is being written: into its memory, unless an interpreter looks on."""
+    """``put`` for ``write``: directly into the tensor's memory, unless an interpreter is entered."""
     return put(input, values, indices, accumulate, not global_state.active)
 
 
@@ -369,7 +369,7 @@ def _is_filling(gather: Sequence[Any], value: Tensor, like: Array) -> bool:
 
 
 def _half(value: float) -> float:
-    """A number that float16 does not hold, rounded to what it does hold: as in torch, which refuses it in other dtypes and elsewhere."""
+    """A number rounded to float16 where it is out of range: torch accepts that here, but in no other dtype or function."""
     with np.errstate(over="ignore"):
         return float(np.float16(value))
 
@@ -381,7 +381,7 @@ def trimmed(value: Any, ndim: int) -> Any:
 
 
 def _unrecorded(target: Tensor, value: Any) -> bool:
-    """Whether nothing of a write concerns the graph."""
+    """Whether a write needs no recording."""
     if type(target) is not Tensor or global_state.active or global_state.born is not None:
         return False
     if global_state.no_grad and not thread_state.grad_enabled:

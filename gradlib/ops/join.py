@@ -32,7 +32,7 @@ def _is_nothing(shape: tuple[int, ...]) -> bool:
 
 
 def _parted(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
-    """The gradient of a concatenation, cut where its parts met."""
+    """The gradient of a concatenation, split into its parts."""
     sizes = [0 if _is_nothing(shape) else shape[wrap_dim(dim, len(shape))] for shape in shapes]
     parts = split_with_sizes(g, sizes, dim)
     return [reshape(part, shape) if _is_nothing(shape) else part for part, shape in zip(parts, shapes, strict=True)]

@@ -180,7 +180,7 @@ def _counted(xp: Namespace, target: Array, weight: Array | None, ignore_index: i
 def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     dim = _class_dim(input)
     size = input.shape[dim]
-    if not size:  # only targets to ignore fit, and they ask for no class: one of zeros stands in for none
+    if not size:  # without classes every target must be ignored; a column of zeros makes the look-up possible
         if (target != ignore_index).any():
             raise IndexError(f"nll_loss: target out of bounds: the input of shape {list(input.shape)} has no classes")
         size, weight = 1, None if weight is None else xp.zeros(1, weight.dtype)
@@ -218,7 +218,7 @@ def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
     classes, counts, shares = _counted(xp, target, weight, ignore_index)
     values = -(input * shares)
     if reduction == "mean":
-        values = xp.where(counts, values / total(xp, shares, None, False), input.dtype.type(0))  # NaN where what counts weighs nothing
+        values = xp.where(counts, values / total(xp, shares, None, False), input.dtype.type(0))  # NaN where the weights sum to zero
     result = xp.zeros((classes.size, shape[dim]), input.dtype)
     result[xp.arange(classes.size), classes] = values.reshape(-1)
     return result if len(shape) == 2 else xp.moveaxis(result.reshape(*target.shape, shape[dim]), -1, dim)
@@ -253,7 +253,7 @@ def _check_weight(input: Any, weight: Any, dim: int) -> None:
 
 
 def _no_gradient(function: str, name: str, value: Any) -> None:
-    """Refuse a tensor that wants a gradient which the function does not give."""
+    """Refuse a tensor that requires a gradient where the function has none for it."""
     if isinstance(value, Tensor) and value.requires_grad:
         raise RuntimeError(
             f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have requires_grad "
@@ -337,7 +337,7 @@ def cross_entropy(
 
 
 def _part(smoothing: float, classes: int) -> float:
-    """What each class gets of what is shared out; as IEEE 754 divides, where there is none."""
+    """The share of label smoothing for each class: inf or NaN, as IEEE 754 divides, where there are no classes."""
     return smoothing / classes if classes else math.inf
 
 

@@ -65,7 +65,7 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
 
 
 def _together(input: Any, mask: Any) -> tuple[Any, Any]:
-    """Input and mask in their broadcast shape."""
+    """Input and mask, broadcast to their common shape."""
     try:
         shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     except ValueError:

@@ -17,7 +17,7 @@ __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
 
 def _refuse(name: str, input: Any, dim: Any, error: type[Exception] = RuntimeError) -> None:
-    """Raise what torch raises for an input with nothing to choose from, or without an order."""
+    """Raise torch's errors for an empty input, and for complex numbers, which have no order."""
     if input.dtype.kind == "c":
         raise RuntimeError(f"{name}(): does not support complex input, which has no order; take .abs() or .real first (got {input.dtype})")
     if input.size:
@@ -41,7 +41,7 @@ def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     extreme = spread(out, input.shape, dim, keepdim)
     mask = input == extreme
     share = spread(g / sum(mask, dim, keepdim), input.shape, dim, keepdim)
-    return where_op(mask, share, where_op(extreme == extreme, 0.0, share * 0))  # the share of none is inf or NaN
+    return where_op(mask, share, where_op(extreme == extreme, 0.0, share * 0))  # no element equals a NaN: g / 0
 
 
 @op("other", input=_shared)

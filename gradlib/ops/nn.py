@@ -1,4 +1,4 @@
-"""What layers of neural networks are made of: linear maps, look-ups, padding, normalisation."""
+"""The operations of neural networks' layers: linear maps, embeddings, padding, normalisation."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def embedding_op(xp: Namespace, weight: Any, indices: Any, share: Any) -> Any:
 
 @op("none", also=("indices",), method=False)
 def gradient_share(xp: Namespace, indices: Any, size: int, padding_idx: int | None, by_frequency: bool, dtype: Any) -> Any:
-    """How much of the gradient of each look-up counts: nothing for the padding row, one over the row's frequency where asked."""
+    """The factor for the gradient of each look-up: 0 for the padding row, one over the row's frequency if ``scale_grad_by_freq``."""
     share = xp.ones(indices.shape, dtype)
     if by_frequency:
         counts = xp.zeros(size, dtypes.float32)
@@ -240,7 +240,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 
 
 def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
-    """Only the part of the gradient that neither shifts nor scales a row gets through; ``out`` is not kept, so users may write it."""
+    """Project out of the gradient what shifts or scales a row. ``out`` is not saved, so users may write it."""
     normal = (input - centre) * rstd
     result: Any = 0
     if g[0] is not None:

@@ -1,4 +1,4 @@
-"""Reductions that add, multiply or ask: sums, means, products, ``all``, ``any``; and the map back from a reduced shape.
+"""Sums, means, products, ``all`` and ``any`` over dimensions; and ``spread``, which repeats a reduced gradient over them.
 
 Sums of half-precision numbers run in float32 and of integers in int64, as torch's do.
 """
@@ -40,7 +40,7 @@ def axes(ndim: int, dim: Any) -> Any:
 
 
 def count(shape: tuple[int, ...], dim: Any) -> int:
-    """How many elements of an array of this shape meet in each element of its reduction."""
+    """How many elements of an array of this shape are reduced to one."""
     number = 1
     chosen = axes(len(shape), dim)
     for i in range(len(shape)) if chosen is None else (chosen if isinstance(chosen, tuple) else (chosen,)):
@@ -65,7 +65,7 @@ def wide(dtype: Any) -> Any:
 
 
 def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
-    """The sum in that dtype. Long sums over rows, which NumPy adds one after the other, run in float64 to lose no digits."""
+    """The sum in that dtype; in float64 for long sums over leading dimensions, which NumPy adds one by one and would lose digits."""
     axis, dtype = axes(input.ndim, dim), input.dtype
     if axis is not None and input.size >= _LONG and dtype in _WIDER and axis != input.ndim - 1 and count(input.shape, dim) >= _LONG:
         return row_major(xp.add.reduce(input, axis=axis, dtype=_WIDER[dtype], keepdims=keepdim).astype(dtype))
@@ -78,7 +78,7 @@ _WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 
 
 def back(result: Any, dtype: Any, asked: Any = None) -> Any:
-    """A result in the dtype that was asked for; one computed in float32 in the half type of its input; any other as it is."""
+    """The result in the requested dtype; without one, a float32 result of half-precision input goes back to the input's dtype."""
     if asked is not None:
         return result.astype(dtypes.as_dtype(asked), copy=False)
     return result.astype(dtype) if dtype.itemsize == 2 and dtype.kind not in "iu" else result
