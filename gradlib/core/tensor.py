@@ -782,7 +782,7 @@ def born(tensor: Tensor) -> int:
 
 def as_array(value: Any) -> Array:
     """A 0-d array for the scalar that NumPy returns where an operation gives a single number; any array as it is."""
-    return value if arrays.is_array(value) else np.asarray(value)
+    return np.asarray(value) if isinstance(value, np.generic) or not arrays.is_array(value) else value
 
 
 def raw(value: Any) -> Any:
