@@ -9,7 +9,8 @@ from gradlib.array_api.reductions import over
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
 from gradlib.ops import gather, index, join, minmax, rearrange, select, shape as shapes, sort as sorting
-from gradlib.ops.convert import to
+from gradlib.ops.complex import view_as_complex, view_as_real
+from gradlib.ops.convert import contiguous, to
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.elementwise import clone
 
@@ -96,7 +97,7 @@ def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Any:
 @standard
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Any:
     """Each element, or each position along an axis, several times in its place."""
-    return rearrange.repeat_interleave(x, repeats, axis)
+    return rearrange.repeat_interleave(x, to(repeats, dtypes.int64) if isinstance(repeats, Tensor) else repeats, axis)
 
 
 @standard
@@ -231,7 +232,7 @@ class UniqueInverse(NamedTuple):
 
 def unique_all(x: Any, /) -> UniqueAll:
     """The different elements in order, where each is first, which of them each element is, and how often each is there."""
-    values, inverse, counts = sorting.unique(x, return_inverse=True, return_counts=True)
+    values, inverse, counts = _unique(x)
     order = sorting.sort(shapes.reshape(inverse, (-1,)), 0, False, True)[1]
     first = order[counts.cumsum(0) - counts]
     return UniqueAll(*map(as_standard, (values, first, shapes.reshape(inverse, x.shape), counts)))
@@ -239,16 +240,26 @@ def unique_all(x: Any, /) -> UniqueAll:
 
 def unique_counts(x: Any, /) -> UniqueCounts:
     """The different elements in order, and how often each is there."""
-    return UniqueCounts(*map(as_standard, sorting.unique(x, return_counts=True)))
+    values, _, counts = _unique(x)
+    return UniqueCounts(as_standard(values), as_standard(counts))
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """The different elements in order, and which of them each element is."""
-    values, inverse = sorting.unique(x, return_inverse=True)
+    values, inverse, _ = _unique(x)
     return UniqueInverse(as_standard(values), as_standard(shapes.reshape(inverse, x.shape)))
 
 
 @standard
 def unique_values(x: Any, /) -> Any:
     """The different elements in order."""
-    return sorting.unique(x)
+    return _unique(x)[0]
+
+
+def _unique(x: Any) -> Any:
+    """The different elements, which of them each element is, and how often each is there; complex ones as pairs of real numbers."""
+    if x.dtype.kind != "c":
+        return sorting.unique(x, return_inverse=True, return_counts=True)
+    pairs = view_as_real(contiguous(shapes.reshape(x.detach(), (-1,))))
+    values, inverse, counts = sorting.unique(pairs, return_inverse=True, return_counts=True, dim=0)
+    return view_as_complex(contiguous(values)), inverse, counts

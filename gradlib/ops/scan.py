@@ -173,24 +173,24 @@ def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -
 
 
 def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim or not input.size:
+        return input.copy(), xp.zeros(input.shape, dtypes.int64)
     if input.dtype.kind == "c":
         raise NotImplementedError(f"complex numbers have no order, hence no running {name} (got {input.dtype}); take .abs() first")
-    dim = wrap_dim(dim, input.ndim)
-    if not input.ndim:
-        return input.copy(), xp.zeros((), dtypes.int64)
     values = accumulate(name, input, dim)
     place = xp.arange(input.shape[dim]).reshape(-1, *[1] * (input.ndim - 1 - dim))
     attained = (input == values) | (input != input)
     return row_major(values), row_major(accumulate("maximum", xp.where(attained, place, 0), dim))
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)
+@op("other", complex="explicit", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)
 def cummax_op(xp: Namespace, input: Any, dim: int) -> Any:
     """``cummax`` as a plain pair."""
     return _running_extreme(xp, "maximum", input, dim)
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)
+@op("other", complex="explicit", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)
 def cummin_op(xp: Namespace, input: Any, dim: int) -> Any:
     """``cummin`` as a plain pair."""
     return _running_extreme(xp, "minimum", input, dim)

@@ -57,6 +57,10 @@ WITH_NUMBERS = [
     ("lib.clamp({x}, min={y})", 1),
     ("lib.clamp({x}, max={s})", 1),
     ("lib.clip({x}, {s}, {s})", 1),
+    ("lib.signbit({r})", 1),
+    ("lib.copysign({r}, {y}.abs() - 0.5)", 1),
+    ("lib.copysign({r}, {s})", 1),
+    ("lib.nextafter({r}, {like})", 1),
     ("lib.lerp({f}, {like}, {s})", 1),
     ("lib.lerp({f}, {like}, {like})", 1),
     ("lib.where({mask}, {x}, {y})", 1),
@@ -243,6 +247,14 @@ PRODUCTS = [
     ("lib.linalg.lstsq({m}, {m})[0]", 1),
     ("lib.linalg.solve_triangular({sq}, {inner}, upper=True)", 1),
 ]
+TRANSFORMS = [
+    *_many("fft ifft irfft hfft fftn ifftn irfftn hfftn", "lib.fft.NAME({f})"),
+    *_many("fft ifft irfft hfft", "lib.fft.NAME({f}, {k} + 3, {dim}, 'ortho')"),
+    *_many("rfft ihfft rfftn ihfftn", "lib.fft.NAME({r})"),
+    *_many("rfft ihfft", "lib.fft.NAME({r}, {k} + 3, {dim}, 'forward')"),
+    *_many("fft2 ifft2 irfft2", "lib.fft.NAME({m})"),
+    *_many("fftshift ifftshift", "lib.fft.NAME({x}, {dim})"),
+]
 NETWORKS = [
     *_many("relu leaky_relu elu gelu silu softplus logsigmoid sigmoid tanh", "F.NAME({x})"),
     *_many("mse_loss l1_loss smooth_l1_loss huber_loss", "F.NAME({r}, {like})"),
@@ -327,6 +339,7 @@ FAMILIES: list[tuple[float, list[Template]]] = [
     (2, INDEXED),
     (1.2, PRODUCTS),
     (0.8, NETWORKS),
+    (0.3, TRANSFORMS),
     (3.5, IN_PLACE),
     (0.8, MODES),
 ]

@@ -195,3 +195,12 @@ def test_trapezoid_sums_before_it_halves() -> None:
     """So that small integers do not overflow, and as torch does with what is infinite."""
     assert gradlib.trapezoid(gradlib.tensor([255, 255, 255], dtype="uint8")).item() == 638
     assert math.isnan(gradlib.trapezoid(gradlib.tensor([math.inf, 1.0])).item())
+
+
+def test_a_single_complex_number_is_its_own_extreme(device: str) -> None:
+    for function in (gradlib.cummax, gradlib.cummin):
+        values, places = function(gradlib.tensor(1 + 1j, device=device), 0)
+        assert (values.tolist(), places.tolist()) == (1 + 1j, 0)
+        assert function(gradlib.zeros(2, 0, dtype=gradlib.complex64, device=device), 0)[1].shape == (2, 0)
+        with pytest.raises(NotImplementedError, match="no order"):
+            function(gradlib.zeros(1, dtype=gradlib.complex64, device=device), 0)
