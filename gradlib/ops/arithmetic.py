@@ -181,7 +181,7 @@ def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
     if xp is not np and (is_cupy(input) or is_cupy(other)):
         return getattr(division, name)(input, other)
     function = getattr(np, name)
-    if not dtypes.are_integers(input, other):
+    if (input if hasattr(input, "dtype") else other).dtype.kind not in "iu":
         return function(input, other)
     try:
         with np.errstate(divide="raise"):
