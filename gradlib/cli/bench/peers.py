@@ -20,6 +20,9 @@ NAMES = ("gradlib", "torch", "jax", "autograd", "mygrad", "numpy", "cupy")
 _MODULES = {"jax": "jax.numpy", "autograd": "autograd.numpy"}
 _STYLES = {"numpy": "array", "cupy": "array", "jax": "functional", "autograd": "functional"}
 
+_DELAY = 1 << 26
+"""Numbers that are copied to keep a GPU busy for a while."""
+
 
 @dataclass(frozen=True)
 class Peer:
@@ -118,7 +121,7 @@ class _CuPyEvents:
 
     def __init__(self) -> None:
         self._cupy = importlib.import_module("cupy")
-        self._source, self._target = self._cupy.zeros((2, 1 << 26), "float32")
+        self._source, self._target = self._cupy.zeros((2, _DELAY), "float32")
 
     def record(self) -> Any:
         event = self._cupy.cuda.Event()
@@ -136,7 +139,7 @@ class _CuPyEvents:
 class _TorchEvents:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._source, self._target = torch.zeros((2, 1 << 26), device="cuda")
+        self._source, self._target = torch.zeros((2, _DELAY), device="cuda")
 
     def record(self) -> Any:
         event = self._torch.cuda.Event(enable_timing=True)

@@ -233,6 +233,17 @@ def test_operation_gives_what_numpy_gives_and_has_a_gradient_where_it_says_so(en
         assert row.error is None
 
 
+@pytest.mark.cuda
+def test_gpu_is_timed_by_its_own_events_too(monkeypatch):
+    monkeypatch.setattr(peers, "_DELAY", 1000)
+    case = next(c for c in command._suite("trajectory").cases("cuda", True) if c.name == "step_position forward")
+    row = Runner((), rounds=2, seconds=0.0, speed={"cuda": Speed(1e9, 1e9)}).row(case)
+    assert row.error is None
+    assert row.seconds["gradlib"]["device"] > 0
+    assert row.fraction["bandwidth"] > 0
+    assert row.device == "cuda"
+
+
 def test_programs_run_and_agree_with_those_of_numpy():
     for name in ("overhead", "models", "transforms"):
         for case in command._suite(name).cases("cpu", True):
