@@ -136,13 +136,17 @@ class TestRefused:
             (lambda r: r.item(), r"calling .item\(\) on a Tensor"),
             (lambda r: float(r), r"calling .item\(\) on a Tensor"),
             (lambda r: r if r > 0 else -r, "data-dependent control flow"),
-            (lambda r: gradlib.tensor(np.sin(r)), "numpy"),
+            (lambda r: gradlib.tensor(np.asarray(r)), "numpy"),
             (lambda r: gradlib.tensor(r.tolist()), "tolist"),
             (lambda r: range(3)[r.long()], r"item\(\)"),
             (lambda r: r * (0.5 in r), "values of a Tensor"),
         ):
             with pytest.raises(RuntimeError, match=says):
                 vmap(read)(x)
+
+    def test_functions_of_numpy_work_on_rows(self) -> None:
+        x = drawn(4)
+        np.testing.assert_array_equal(host(vmap(lambda r: np.sin(r) * 2)(x)), host(x.sin() * 2))
 
     def test_reading_values_through_cupy(self) -> None:
         cupy = pytest.importorskip("cupy")
