@@ -382,3 +382,9 @@ def test_writes_through_a_view_reach_the_base_and_its_gradient() -> None:
     part *= 0
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         total.backward()
+
+
+def test_complex_elements_are_unique_as_pairs_and_repeats_may_be_small_integers() -> None:
+    values, first, inverse, counts = xp.unique_all(xp.asarray([2j, 1 + 0j, 2j]))
+    assert [each.tolist() for each in (values, first, inverse, counts)] == [[2j, 1], [0, 1], [0, 1, 0], [2, 1]]
+    assert xp.repeat(xp.asarray([3, 4]), xp.asarray([2, 1], dtype=xp.int8)).tolist() == [3, 3, 4]
