@@ -164,7 +164,7 @@ class Tensor(Methods):
     """
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_version_slot")
-    __array_priority__: float = 1000.0  # NumPy's operators leave mixed expressions to the reflected operators here
+    __array_priority__: float = 1000.0  # other libraries leave mixed expressions to the operators here; NumPy asks __array_ufunc__
 
     _array: Array
     _node: Node | None  # None: no gradient; AccumulateGrad: a leaf; Output or another node: made by an operation
