@@ -1,7 +1,7 @@
-"""The quick tests on the oldest Python and NumPy that gradlib supports and this machine has, and on the newest: ``bash ci/versions.sh``.
+"""Quick tests on the oldest Python and NumPy that gradlib supports and this machine has, and on the newest: ``bash ci/versions.sh``.
 
-The newest run under ``python -O``, which changes no result. Further arguments go to pytest. Each pair has an environment of its own in
-``build/versions``, without CuPy: tests on "cuda" are skipped there.
+The newest run under ``python -O``, which changes no result. Both run at the same time. Further arguments go to pytest; without any, the
+quick tests of `CHOICE` run. Each pair has an environment of its own in ``build/versions``, without CuPy: tests on "cuda" are left out.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 LEAST_NUMPY = {"3.10": "2.0", "3.11": "2.0", "3.12": "2.0", "3.13": "2.1", "3.14": "2.3"}
 """The oldest NumPy from 2.0 that has a wheel for a Python."""
+
+CHOICE = ("tests/core", "tests/ops", "tests/func", "tests/autograd", "tests/backend", "tests/test_optimised.py", "tests/test_package.py")
+"""Where versions of Python and NumPy differ: arithmetic, dtypes, arrays, generated code."""
 
 PACKAGES = ("pytest", "pytest-xdist", "hypothesis", "scipy", "ml_dtypes", "pyyaml", "matplotlib", "ruckig", "safetensors")
 ASK = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
@@ -43,19 +47,31 @@ def environment(python: str, version: str, numpy: str) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
         wanted = f"numpy=={numpy}.*" if numpy else "numpy"
-        command = [str(made), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--prefer-binary", wanted, *PACKAGES]
+        options = ["-qq", "--no-compile", "--disable-pip-version-check", "--prefer-binary"]
+        command = [str(made), "-m", "pip", "install", *options, wanted, *PACKAGES]
         subprocess.run([*command, "--editable", str(ROOT)], check=True)
         stamp.touch()
     return made
 
 
-def run(python: Path, optimised: bool, arguments: list[str]) -> bool:
-    """The quick tests with that Python; whether they passed."""
+def run(python: Path, optimised: bool, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """The quick tests with that Python, and what they printed."""
     options = ["-W", "ignore:assertions not in test modules:pytest.PytestConfigWarning"] if optimised else []
     variables = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONOPTIMIZE")}
-    variables |= {"PYTHONOPTIMIZE": "1"} if optimised else {}  # which the processes of xdist and of tests inherit
-    command = [str(python), "-m", "pytest", "-q", "-p", "tests.plan", "--quick", "--numprocesses", "auto", *options, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode == 0
+    variables |= {"PYTHONOPTIMIZE": "1"} if optimised else {}  # which the processes of tests inherit
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.plan", "--quick", "-k", "not cuda", *options]
+    command += arguments or [str(ROOT / part) for part in CHOICE]
+    return subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+def check(place: str, version: str, numpy: str, optimised: bool, arguments: list[str]) -> tuple[str, subprocess.CompletedProcess[str]]:
+    """The name of a pair, and how the tests went on it."""
+    python = environment(place, version, numpy)
+    name = subprocess.run(
+        [str(python), "-c", "import platform, numpy; print('Python', platform.python_version(), 'NumPy', numpy.__version__)"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip() + (" under -O" if optimised else "")  # fmt: skip
+    return name, run(python, optimised, arguments)
 
 
 def main(arguments: list[str]) -> int:
@@ -63,16 +79,12 @@ def main(arguments: list[str]) -> int:
     for version in SUPPORTED:
         print(f"Python {version}: {found.get(version, 'not on this machine, skipped')}", flush=True)
     oldest, newest = next(iter(found)), next(reversed(found))
+    pairs = [(found[oldest], oldest, LEAST_NUMPY[oldest], False), (found[newest], newest, "", True)]
     failed = []
-    for version, numpy, optimised in ((oldest, LEAST_NUMPY[oldest], False), (newest, "", True)):
-        python = environment(found[version], version, numpy)
-        name = subprocess.run(
-            [str(python), "-c", "import platform, numpy; print('Python', platform.python_version(), 'NumPy', numpy.__version__)"],
-            capture_output=True, text=True, check=True,
-        ).stdout.strip() + (" under -O" if optimised else "")  # fmt: skip
-        print(f"== {name}", flush=True)
-        if not run(python, optimised, arguments):
-            failed.append(name)
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        for name, done in pool.map(lambda pair: check(*pair, arguments), pairs):
+            print(f"== {name}\n{done.stdout}", flush=True)
+            failed += [name] if done.returncode else []
     print(f"failed: {', '.join(failed)}" if failed else "the quick tests pass on both")
     return 1 if failed else 0
 
