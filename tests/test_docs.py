@@ -93,7 +93,8 @@ def test_every_method_of_a_public_class_has_a_docstring(api: Any) -> None:
 def test_each_argument_has_a_line_of_its_own(pages: dict[str, str]) -> None:
     """`a: this; b: that` and `a: this. b: that` hide b from a reader who looks for it."""
     several = r"^  - `[\w, `]+`: .*[;.] `?[a-z_]\w*(?:, [a-z_]\w*)*`?: .*"
-    assert [line for text in pages.values() for line in re.findall(several, text, re.MULTILINE)] == []
+    found = [line for text in pages.values() for line in re.findall(several, text, re.MULTILINE)]
+    assert found == [], "\n".join(found)
 
 
 def test_a_method_is_described_where_it_is_defined(pages: dict[str, str]) -> None:
@@ -105,7 +106,7 @@ def test_a_method_is_described_where_it_is_defined(pages: dict[str, str]) -> Non
 
 def test_the_command_has_a_page_made_of_its_help(pages: dict[str, str]) -> None:
     text = pages["command"]
-    assert re.findall(r"^## gradlib (\w+)", text, re.MULTILINE) == ["trajopt", "profile", "info"]
+    assert re.findall(r"^## gradlib (\w+)", text, re.MULTILINE) == ["trajopt", "profile", "info", "bench"]
     assert "--urdf FILE " in text
     assert "\n    jerk: [5000, 5000, 6000, 6000, 6000, 7000, 7000]\n    joints:\n      panda_joint1:" in text  # the example, as code
 

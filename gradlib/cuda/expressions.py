@@ -403,12 +403,15 @@ def reduction(
 
     Args:
         in_params, out_params: the inputs, of one shape, and the one result.
-        map_expr: C expression of the inputs that is reduced; reduce_expr: of ``a`` and ``b``; post_map_expr: C that assigns the result from
-            ``a``; identity: the value to begin with.
+        map_expr: C expression of the inputs that is reduced.
+        reduce_expr: of ``a`` and ``b``.
+        post_map_expr: C that assigns the result from ``a``.
+        identity: the value to begin with.
         name: as profiles, nodes and errors know it.
         derivative: by input, what the gradient of the result is multiplied by, element by element: as for ``elementwise``, where the result
             is spread over what was reduced.
-        host: ``(*inputs, dim, keepdim)``, the same in NumPy's or gradlib's functions. preamble: C in front of the kernel.
+        host: ``(*inputs, dim, keepdim)``, the same in NumPy's or gradlib's functions.
+        preamble: C in front of the kernel.
     Returns: the operation; ``.check(...)`` proves it.
     Raises: ValueError and CompileError, as ``elementwise``.
     Source: cupy.ReductionKernel.

@@ -102,7 +102,8 @@ def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
     """A context, or a decorator, whose work is one range.
 
     Args:
-        msg: its name; args, kwargs: what ``msg.format`` puts in.
+        msg: its name.
+        args, kwargs: what ``msg.format`` puts in.
     Source: torch.cuda.nvtx.range.
     Example:
         >>> with gradlib.cuda.nvtx.range("step {}", 3):

@@ -90,7 +90,8 @@ def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
     """Continue the random stream of a device from a saved place.
 
     Args:
-        new_state: what ``get_rng_state`` gave. device: a number, a name or a device.
+        new_state: what ``get_rng_state`` gave.
+        device: a number, a name or a device.
     Raises: RuntimeError for a device that is not there.
     Source: torch.cuda.set_rng_state.
     Example:

@@ -174,7 +174,8 @@ class Event:
     """A mark in a stream, for which other streams or the host wait, and between two of which time passes.
 
     Args:
-        enable_timing: whether ``elapsed_time`` will be asked. blocking: whether the host sleeps while it waits, and does not spin.
+        enable_timing: whether ``elapsed_time`` will be asked.
+        blocking: whether the host sleeps while it waits, and does not spin.
         interprocess: not supported.
     Raises: RuntimeError for interprocess, and where something is missing.
     Source: torch.cuda.Event.
@@ -333,7 +334,8 @@ def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
     """A stream that another library made, by the driver's handle.
 
     Args:
-        data_ptr: the handle. device: where it was made; None for the current one.
+        data_ptr: the handle.
+        device: where it was made; None for the current one.
     Raises: RuntimeError for a device that is not there.
     Source: torch.cuda.get_stream_from_external.
     Example:

@@ -28,7 +28,8 @@ class Kernel:
 
     Attributes:
         name: as profiles, nodes and errors know it.
-        names: of its arguments, in the kernel's order. outputs: of its results.
+        names: of its arguments, in the kernel's order.
+        outputs: of its results.
         differentiable: how often it can be differentiated: 0, 1 or 2, which is any number of times.
         generic: whether its tensors may be of any dtype.
     Example:
@@ -202,9 +203,13 @@ def kernel(
         host: the same in NumPy's or gradlib's functions: it takes the operation's arguments and gives its results. With it the operation
             also runs on the CPU. host_adjoint: the same for the adjoint, with its arguments in the kernel's order; it may be left out where
             host is written with NumPy's or gradlib's functions.
-        constant: inputs without a gradient. zeroed: outputs, of the adjoint too, that are cleared before the launch, as for atomicAdd.
+        constant: inputs without a gradient.
+        zeroed: outputs, of the adjoint too, that are cleared before the launch, as for atomicAdd.
         threads: how many threads there are, in up to three directions, as numbers or formulas of sizes ("B * D"); left out, one for each
-            element of the first output. grid: the number of blocks instead. block: threads of a block; shared: bytes of shared memory.
+            element of the first output.
+        grid: the number of blocks instead.
+        block: threads of a block.
+        shared: bytes of shared memory.
         options: for the compiler, such as ``("--use_fast_math",)``.
         parameters: the declaration, such as ``"const float* x, float* y, int n"``, where CuPy's object has no source to read it from.
     Returns: the operation, to be called with the inputs and numbers in the kernel's order; ``.check(...)`` proves it.
