@@ -166,7 +166,8 @@ def __getattr__(name: str) -> object:
 
 
 for _module in (
-    autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph, autograd.profiler, cuda, fft, func, interop,
-    linalg, nn, nn.functional, nn.utils, optim, optim.lr_scheduler, optim.swa_utils, trajectory, utils, utils.checkpoint,
+    autograd, autograd.forward_ad, autograd.function, autograd.functional, autograd.graph, autograd.profiler, cuda, cuda.nvtx, fft, func,
+    interop, interop.hips, linalg, nn, nn.functional, nn.utils, optim, optim.lr_scheduler, optim.swa_utils, trajectory, utils,
+    utils.checkpoint,
 ):  # fmt: skip
     _suggest_names(_module)

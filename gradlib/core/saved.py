@@ -28,11 +28,10 @@ class PackedTensor:
 
     def __init__(self, tensor: Tensor, pack: Pack, unpack: Unpack, output: bool = False) -> None:
         """Pack a tensor. For an output of the node that saves it no node is kept: the node would refer to itself."""
-        counter = tensor._version_slot
-        before = counter and counter.count
+        before = tensor.version.count
         with no_grad():
             self.form = pack(tensor)
-        if tensor._version_slot is not None and tensor._version_slot.count != (before or 0):
+        if tensor.version.count != before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
                 "in-place operations as this can lead to unexpected side-effects. Return a changed copy instead."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axis_of, cast, constant, first_tensor, flat, mask_of, met, tensor_of, value_of, written
+from gradlib.numpy.operands import axis_of, cast, constant, first_tensor, flat, mask_of, met, tensor_of, the_tensor, value_of, written
 from gradlib.numpy.registry import implements
 from gradlib.numpy.shaping import concatenate
 from gradlib.ops import gather, index as indices, join, select
@@ -285,7 +285,6 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> tuple[Tensor, .
 @implements(np.ravel_multi_index, exact=True)
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Tensor:
     """Places along each axis as places in the flattened array."""
-    like = first_tensor(multi_index)
-    assert like is not None
+    like = the_tensor(multi_index)
     given = tuple(value_of(each) for each in multi_index)
     return constant(np.asarray(np.ravel_multi_index(given, dims, mode, order)), like)

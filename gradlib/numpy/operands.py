@@ -27,6 +27,14 @@ def first_tensor(value: Any) -> Tensor | None:
     return None
 
 
+def the_tensor(value: Any) -> Tensor:
+    """The first Tensor, of which there is one: a function is served only where an argument is a Tensor or holds one."""
+    found = first_tensor(value)
+    if found is None:
+        raise TypeError("there is no Tensor among the arguments; call NumPy's own function")
+    return found
+
+
 def tensor_of(value: Any, like: Tensor | None = None, dtype: Any = None) -> Tensor:
     """A value as a Tensor: lists of Tensors are stacked, arrays share their memory, numbers have NumPy's dtype.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.indexing import along_axis
-from gradlib.numpy.operands import axes_of, cast, constant, first_tensor, flat, floating, met, tensor_of, value_of, written
+from gradlib.numpy.operands import axes_of, cast, constant, first_tensor, flat, floating, met, tensor_of, the_tensor, value_of, written
 from gradlib.numpy.reductions import mean as mean_of
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate
@@ -65,8 +65,7 @@ def sort_complex(a: Any) -> Tensor:
 @implements(np.lexsort, exact=True)
 def lexsort(keys: Any, axis: int = -1) -> Tensor:
     """The places in the order of several keys, the last one first."""
-    like = first_tensor(keys)
-    assert like is not None
+    like = the_tensor(keys)
     return constant(np.lexsort([value_of(k) for k in keys] if not isinstance(keys, Tensor) else value_of(keys), axis), like)
 
 
@@ -429,8 +428,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each number occurs, or the sum of its weights, which carry the derivative."""
-    like = first_tensor((x, weights))
-    assert like is not None
+    like = the_tensor((x, weights))
     places = np.asarray(value_of(x))
     count = max(int(places.max()) + 1 if places.size else 0, minlength)
     if weights is None:
@@ -446,8 +444,7 @@ def _histogram(a: Any, bins: Any, range: Any, weights: Any, density: Any) -> tup
 @implements(np.histogram)
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Tensor, Tensor]:
     """(counts in bins, edges): integers; sums of weights, which carry the derivative, where there are any."""
-    like = first_tensor((a, bins, range, weights))
-    assert like is not None
+    like = the_tensor((a, bins, range, weights))
     counts, edges = _histogram(a, bins, range, None, density if weights is None else None)
     if weights is None:
         return constant(counts, like), constant(edges, like)
@@ -465,8 +462,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 @implements(np.histogram_bin_edges, exact=True)
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
     """The edges of a histogram's bins, which do not follow the values by a derivative."""
-    like = first_tensor((a, bins, range, weights))
-    assert like is not None
+    like = the_tensor((a, bins, range, weights))
     return constant(np.histogram_bin_edges(value_of(a), value_of(bins), range, None), like)
 
 
@@ -481,8 +477,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 @implements(np.histogramdd, exact=True)
 def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Tensor, Any]:
     """(counts, edges along each axis)."""
-    like = first_tensor((sample, bins))
-    assert like is not None
+    like = the_tensor((sample, bins))
     _refuse_weights(weights, "numpy.histogramdd")
     counts, edges = np.histogramdd(value_of(sample), value_of(bins), range, density)
     return constant(counts, like), tuple(constant(each, like) for each in edges)

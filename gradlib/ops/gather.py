@@ -172,8 +172,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     size, count = input.shape[dim], indices.shape[dim]
     lowest = inside("take_along_dim", indices, size, IndexError, negative=True)
     places = _expanded(indices, (*both[:dim], count, *both[dim + 1 :]))
-    if lowest is None or lowest < 0:
-        places = where(places < 0, places + size, places)
+    wrapped = lowest is None or lowest < 0  # otherwise a copy, for what is saved is not the caller's
+    places = where(places < 0, places + size, places) if wrapped else places.clone()
     return gather(_expanded(input, (*both[:dim], size, *both[dim + 1 :])), dim, places)
 
 

@@ -34,7 +34,7 @@ class _Call:
             self.nests.append(nest)
             self.places += [(number, len(self.leaves) + i) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
             self.leaves += leaves
-        self.made: Structure | None = None
+        self.made: Structure  # once the function has run
         self.value: list[Any] = []  # the leaves of the value; None where there is a Tensor
 
     @property
@@ -52,7 +52,6 @@ class _Call:
 
     def ans(self, tensors: Iterable[Any]) -> Any:
         """The value with these values for its Tensors."""
-        assert self.made is not None
         pieces = iter(tensors)
         return unflatten([next(pieces) if each is None else each for each in self.value], self.made)
 
