@@ -20,7 +20,7 @@ START = "import sys; from entry import main; sys.exit(main())"
 """What the installed script does, with the module as it is in this checkout."""
 
 AT_EVENT = """
-import os, sys, threading
+import os, signal, sys, threading
 
 kind, nth = os.environ["EVENT"].split()
 begun, count = False, 0
@@ -36,8 +36,11 @@ def watch(event, args):
         return
     count += 1
     if count == int(nth):
-        fire = lambda: os.kill(os.getpid(), int(os.environ["SIGNAL"]))
-        threading.Timer(0.1, fire).start() if os.environ["LATER"] else fire()
+        number = int(os.environ["SIGNAL"])
+        if os.environ["LATER"]:
+            threading.Timer(0.1, os.kill, (os.getpid(), number)).start()
+        else:
+            signal.raise_signal(number)  # to this thread: another one might be told of it only when all is over
 
 sys.addaudithook(watch)
 """
