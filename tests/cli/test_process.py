@@ -85,7 +85,10 @@ def start(
         timeout=120,
         stdout=stdout,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL),
+        preexec_fn=lambda: (
+            signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL),
+            signal.signal(signal.SIGHUP, signal.SIG_DFL),  # under nohup it is ignored, and would stay so
+        ),
     )
     done.returncode = done.returncode if done.returncode >= 0 else 128 - done.returncode
     return done

@@ -201,7 +201,8 @@ def rows() -> Iterator[Entry]:
     yield Entry("complex", partial(normal, count=2), lambda m, a, b: m.complex(a, b))
     yield Entry("view_as_complex", lambda rng, n: [rng.standard_normal((n // 2, 2))], lambda m, x: m.view_as_complex(x))
 
-    yield from named("sum mean prod amax amin max min median var std nansum nanmean", within(0.9, 1.1))
+    yield from named("prod", within(0.999, 1.001))  # a million of others leave the range of float32
+    yield from named("sum mean amax amin max min median var std nansum nanmean", within(0.9, 1.1))
     yield from named("count_nonzero argmax argmin", normal, gradient=False)
     yield from along("all any argmax argmin", square, 1, gradient=False)
     yield from along("sum mean prod amax amin var std nansum logsumexp", square, 1)
@@ -335,7 +336,7 @@ def decompositions() -> Iterator[Entry]:
     """Linear algebra beyond products: one matrix of 3, 30 and 300 on a side, and 600 of 4."""
     one: list[Entry] = [
         Entry("inv", matrices, lambda m, a: m.linalg.inv(a), lambda m, a: m.linalg.inv(a)),
-        Entry("det", matrices, lambda m, a: m.linalg.det(a), lambda m, a: m.linalg.det(a)),
+        Entry("det", _of_moderate_det, lambda m, a: m.linalg.det(a), lambda m, a: m.linalg.det(a)),
         Entry("slogdet", matrices, lambda m, a: m.linalg.slogdet(a)),
         Entry("solve", partial(matrices, count=2), lambda m, a, b: m.linalg.solve(a, b), lambda m, a, b: m.linalg.solve(a, b)),
         Entry("solve_triangular", partial(matrices, count=2), lambda m, a, b: m.linalg.solve_triangular(a, b, upper=True)),
@@ -347,6 +348,11 @@ def decompositions() -> Iterator[Entry]:
     yield from one
     for entry in one[:3]:
         yield replace(entry, name=f"{entry.name} of 600", draw=_six_hundred, sizes=(10_000,))
+
+
+def _of_moderate_det(rng: Rng, n: int) -> list[Any]:
+    """That of the others, of 300 on a side, is beyond float32."""
+    return [a / 2 for a in matrices(rng, n)]
 
 
 def _six_hundred(rng: Rng, n: int) -> list[Any]:
