@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -14,6 +15,16 @@ import gradlib
 from gradlib import cuda
 from gradlib.testing import hostcuda
 from tests.device import HAS_GPU, cupy, two_devices
+
+
+@pytest.fixture(autouse=True)
+def a_pool_of_its_own() -> None:
+    """What other tests left waiting in the pools is none of these."""
+    gc.collect()
+    for place in range(cuda.device_count()):
+        with cupy.cuda.Device(place):
+            cupy.cuda.Device(place).synchronize()
+            cupy.get_default_memory_pool().free_all_blocks()
 
 pytestmark = pytest.mark.cuda
 
