@@ -50,26 +50,48 @@ def jax_function(function: Callable[..., Any], *, vmap_method: str = "sequential
     def call(*args: Any, **kwargs: Any) -> Any:
         import jax
 
-        values, nest = flatten((args, kwargs))
-        places = [i for i, value in enumerate(values) if isinstance(value, (jax.Array, np.ndarray))]
-        nests: list[Structure] = []
+        def cross(flat: Callable[..., list[Any]], arrays: list[Any]) -> Any:
+            def of_tensors(*tensors: Tensor) -> list[Tensor]:
+                made = flat(*tensors)
+                for each in made:
+                    if not isinstance(each, Tensor):
+                        raise TypeError(f"a function for JAX returns tensors, got {type(each).__name__}; return it beside them in gradlib")
+                return made
 
-        def of_tensors(*tensors: Tensor) -> list[Tensor]:
-            full = list(values)
-            for place, tensor in zip(places, tensors, strict=True):
-                full[place] = tensor
-            inner_args, inner_kwargs = unflatten(full, nest)
-            made, structure = flatten(function(*inner_args, **inner_kwargs))
-            nests[:] = [structure]
-            for each in made:
-                if not isinstance(each, Tensor):
-                    raise TypeError(f"a function for JAX returns tensors, got {type(each).__name__}; return it beside them in gradlib")
-            return made
+            return _crossed(of_tensors, arrays, vmap_method)
 
-        made = _crossed(of_tensors, [values[place] for place in places], vmap_method)
-        return unflatten(list(made), nests[0])
+        return _through(cross, (jax.Array, np.ndarray), function, args, kwargs)
 
     return call
+
+
+def _through(
+    cross: Callable[[Callable[..., list[Any]], list[Any]], Any],
+    arrays: Any,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Call a function of nests of arguments by way of one from a list of arrays to a list.
+
+    Args:
+        cross: takes that function and the arrays, and gives the results in the caller's library; arrays: their type.
+    """
+    values, nest = flatten((args, kwargs))
+    places = [i for i, value in enumerate(values) if isinstance(value, arrays)]
+    nests: list[Structure] = []
+
+    def flat(*given: Any) -> list[Any]:
+        full = list(values)
+        for place, each in zip(places, given, strict=True):
+            full[place] = each
+        inner_args, inner_kwargs = unflatten(full, nest)
+        made, structure = flatten(function(*inner_args, **inner_kwargs))
+        nests[:] = [structure]
+        return made
+
+    made = cross(flat, [values[place] for place in places])
+    return unflatten(list(made), nests[0])
 
 
 def _crossed(function: Callable[..., list[Tensor]], arrays: list[Any], vmap_method: str) -> Any:
@@ -204,21 +226,7 @@ def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        values, nest = flatten((args, kwargs))
-        places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
-        nests: list[Structure] = []
-
-        def of_arrays(*arrays: Any) -> list[Any]:
-            full = list(values)
-            for place, array in zip(places, arrays, strict=True):
-                full[place] = array
-            inner_args, inner_kwargs = unflatten(full, nest)
-            made, structure = flatten(function(*inner_args, **inner_kwargs))
-            nests[:] = [structure]
-            return made
-
-        made = _Pulled.apply(of_arrays, *[values[place] for place in places])
-        return unflatten(list(made), nests[0])
+        return _through(lambda flat, tensors: _Pulled.apply(flat, *tensors), Tensor, function, args, kwargs)
 
     return call
 

@@ -23,6 +23,25 @@ def served(module: ModuleType, name: str) -> Any:
     return function(found) if callable(found) and not isinstance(found, type) else found
 
 
+def names_of(module: ModuleType, into: dict[str, Any]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a module that holds the names of one of NumPy's, each made ready at its first use.
+
+    Args:
+        module: NumPy's; into: the globals of the other, where what was asked for is kept.
+    """
+
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            return __dir__()
+        into[name] = found = served(module, name)
+        return found
+
+    def __dir__() -> list[str]:
+        return [name for name in dir(module) if not name.startswith("_")]
+
+    return __getattr__, __dir__
+
+
 @functools.cache
 def function(found: Any) -> Any:
     """A NumPy function that takes Tensors, also in lists; of arrays alone it is NumPy's own."""

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-Run = Callable[[], Any]
+from gradlib.cli.bench.timing import Run
+
 NAMES = ("gradlib", "torch", "jax", "autograd", "mygrad", "numpy", "cupy")
 _MODULES = {"jax": "jax.numpy", "autograd": "autograd.numpy"}
 _STYLES = {"numpy": "array", "cupy": "array", "jax": "functional", "autograd": "functional"}

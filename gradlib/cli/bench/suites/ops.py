@@ -27,6 +27,7 @@ class Entry:
         call: from a module and the arguments to the result, for gradlib and torch alike.
         array: the same for NumPy and CuPy; None where they have nothing like it.
         gradient: whether it has a derivative; sizes: the numbers of elements.
+        operations: of the forward, from the arguments; None where nobody counted.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Entry:
     array: Call | None = None
     gradient: bool = True
     sizes: tuple[int, ...] = tuple(SIZES)
+    operations: Callable[..., int] | None = None
 
 
 # ---- the arguments ----------------------------------------------------------------------------------------------------------------
@@ -173,6 +175,12 @@ def along(names: str, draw: Draw, dim: int, gradient: bool = True) -> list[Entry
 
 def rows() -> Iterator[Entry]:
     """Each operation once, or once for each way of calling it that has its own cost."""
+    for family in (pointwise, reductions, ordering, shapes, indexing, products, decompositions, losses):
+        yield from family()
+
+
+def pointwise() -> Iterator[Entry]:
+    """Element by element."""
     yield from named("sin cos tan sinh cosh tanh asinh atan exp exp2 expm1 square abs neg floor ceil trunc round frac sign sgn", normal)
     yield from named("sigmoid erf relu silu gelu elu leaky_relu softplus logsigmoid positive nan_to_num", normal)
     yield from named("log log2 log10 log1p sqrt rsqrt reciprocal", within(0.5, 2.0))
@@ -201,6 +209,9 @@ def rows() -> Iterator[Entry]:
     yield Entry("complex", partial(normal, count=2), lambda m, a, b: m.complex(a, b))
     yield Entry("view_as_complex", lambda rng, n: [rng.standard_normal((n // 2, 2))], lambda m, x: m.view_as_complex(x))
 
+
+def reductions() -> Iterator[Entry]:
+    """Sums and their like, and scans."""
     yield from named("prod", within(0.999, 1.001))  # a million of others leave the range of float32
     yield from named("sum mean amax amin max min median var std nansum nanmean", within(0.9, 1.1))
     yield from named("count_nonzero argmax argmin", normal, gradient=False)
@@ -216,6 +227,9 @@ def rows() -> Iterator[Entry]:
     yield from named("softmax log_softmax", square, 1)
     yield Entry("trapezoid", normal, lambda m, x: m.trapezoid(x))
 
+
+def ordering() -> Iterator[Entry]:
+    """Order, places, comparison of whole tensors."""
     yield Entry("sort", distinct, lambda m, x: m.sort(x, 1))
     yield Entry("argsort", distinct, lambda m, x: m.argsort(x, 1), lambda m, x: m.argsort(x, 1), gradient=False)
     yield Entry("topk", distinct, lambda m, x: m.topk(x, 2, 1))
@@ -227,12 +241,14 @@ def rows() -> Iterator[Entry]:
     yield Entry("isin", partial(ints, count=2), lambda m, a, b: m.isin(a, b[:8]), lambda m, a, b: m.isin(a, b[:8]), gradient=False)
     yield Entry("nonzero", masked, lambda m, x, c, y: m.nonzero(c), gradient=False)
     yield Entry("one_hot", ints, lambda m, x: m.nn.functional.one_hot(x, 8), gradient=False)
-
     yield Entry("bucketize", lambda rng, n: [rng.random(n), np.linspace(0, 1, 9)], lambda m, x, b: m.bucketize(x, b), gradient=False)
     yield Entry("argwhere", masked, lambda m, x, c, y: m.argwhere(c), lambda m, x, c, y: m.argwhere(c), gradient=False)
     yield Entry("equal", partial(normal, count=2), lambda m, a, b: m.equal(a, b), gradient=False)
     yield Entry("allclose", partial(normal, count=2), lambda m, a, b: m.allclose(a, b), lambda m, a, b: m.allclose(a, b), gradient=False)
 
+
+def shapes() -> Iterator[Entry]:
+    """Views and what only moves elements."""
     yield method("reshape", square, lambda x: x.reshape(-1), array=lambda m, x: x.reshape(-1))
     yield method("view", square, lambda x: x.view(-1))
     yield method("transpose", square, lambda x: x.transpose(0, 1), array=lambda m, x: x.T)
@@ -261,7 +277,6 @@ def rows() -> Iterator[Entry]:
     yield Entry("triu", square, lambda m, x: m.triu(x), lambda m, x: m.triu(x))
     yield Entry("pad", square, lambda m, x: m.nn.functional.pad(x, (1, 2)), lambda m, x: m.pad(x, ((0, 0), (1, 2))))
     yield Entry("diff", square, lambda m, x: m.diff(x), lambda m, x: m.diff(x))
-
     yield method("flatten", square, lambda x: x.flatten())
     yield method("unflatten", normal, lambda x: x.unflatten(0, (2, -1)))
     yield method("movedim", square, lambda x: x.movedim(0, 1))
@@ -279,6 +294,9 @@ def rows() -> Iterator[Entry]:
     yield Entry("rot90", square, lambda m, x: m.rot90(x), lambda m, x: m.rot90(x).copy())
     yield Entry("tile", square, lambda m, x: m.tile(x, (2, 1)), lambda m, x: m.tile(x, (2, 1)))
 
+
+def indexing() -> Iterator[Entry]:
+    """By indices and masks, reading and writing."""
     yield method("index rows", indexed, lambda x, i, v: x[i], array=lambda m, x, i, v: x[i])
     yield method("index columns", gathered, lambda x, i, v: x[:, i[0]], array=lambda m, x, i, v: x[:, i[0]])
     yield method("index by mask", masked, lambda x, c, v: x[c], array=lambda m, x, c, v: x[c])
@@ -302,7 +320,11 @@ def rows() -> Iterator[Entry]:
     yield method("masked_scatter", masked, lambda x, c, v: x.masked_scatter(c, v))
     yield Entry("embedding", indexed, lambda m, x, i, v: m.nn.functional.embedding(i, x), lambda m, x, i, v: x[i])
 
-    yield Entry("matmul", partial(matrices, count=2), lambda m, a, b: m.matmul(a, b), lambda m, a, b: m.matmul(a, b))
+
+def products() -> Iterator[Entry]:
+    """Products of vectors and matrices."""
+    yield Entry("matmul", partial(matrices, count=2), lambda m, a, b: m.matmul(a, b), lambda m, a, b: m.matmul(a, b),
+                operations=lambda a, b: 2 * len(a) * b.size)
     yield Entry("mv", partial(matrices, count=2), lambda m, a, b: m.mv(a, b[0]), lambda m, a, b: a @ b[0])
     yield Entry("dot", partial(normal, count=2), lambda m, a, b: m.dot(a, b), lambda m, a, b: m.dot(a, b))
     yield Entry("bmm", batches, lambda m, a, b: m.bmm(a, b), lambda m, a, b: m.matmul(a, b))
@@ -323,8 +345,10 @@ def rows() -> Iterator[Entry]:
     yield Entry("multi_dot", partial(matrices, count=3), lambda m, *x: m.linalg.multi_dot(x), lambda m, *x: m.linalg.multi_dot(x))
     yield Entry("matrix_power", matrices, lambda m, a: m.linalg.matrix_power(a, 3), lambda m, a: m.linalg.matrix_power(a, 3))
     yield Entry("baddbmm", batches, lambda m, a, b: m.baddbmm(a, a, b), lambda m, a, b: a + m.matmul(a, b))
-    yield from decompositions()
 
+
+def losses() -> Iterator[Entry]:
+    """Layers and losses."""
     yield Entry("layer_norm", square, lambda m, x: m.nn.functional.layer_norm(x, x.shape[1:]))
     yield Entry("cross_entropy", labelled, lambda m, x, t: m.nn.functional.cross_entropy(x, t))
     yield Entry("nll_loss", labelled, lambda m, x, t: m.nn.functional.nll_loss(x, t))
@@ -392,7 +416,7 @@ def of(entry: Entry, device: str, sizes: tuple[int, ...], dtypes: tuple[str, ...
                 continue
             common: dict[str, Any] = {"size": SIZES[n], "dtype": dtype if drawn.floating else "", "device": device}
             array_peer = "numpy" if device == "cpu" else "cupy"
-            yield Case(f"{entry.name} forward", build=drawn.forward, peers=("torch", array_peer), **common)
+            yield Case(f"{entry.name} forward", build=drawn.forward, peers=("torch", array_peer), operations=drawn.operations, **common)
             if entry.gradient and drawn.floating:
                 yield Case(f"{entry.name} with backward", build=drawn.backward, **common)
 
@@ -405,6 +429,7 @@ class _Drawn:
         self.n = n
         self.dtype = dtype
         self.floating = any(a.dtype.kind in "fc" for a in entry.draw(np.random.default_rng(0), 10))
+        self.operations = entry.operations and entry.operations(*entry.draw(np.random.default_rng(0), n))
 
     def arguments(self, peer: Peer, requires_grad: bool = False) -> list[Any]:
         made = []
