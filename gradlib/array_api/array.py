@@ -193,7 +193,7 @@ def _twin(tensor: Tensor) -> Array:
     made: Array = object.__new__(Array)
     made._array, made._node, made._meta, made._version_slot = tensor._array, tensor._node, tensor._meta, tensor._version_slot
     if made._version_slot is not None:
-        made._version_slot.add_views(made)
+        made._version_slot.add_view(made)
     return made
 
 

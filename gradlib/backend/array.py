@@ -266,6 +266,8 @@ def is_view_of(result: Array, source: Array) -> bool:
 
 def is_dense(array: Array) -> bool:
     """Whether the elements fill one block of memory, each once, in some order of the axes (torch: non-overlapping and dense)."""
+    if array.flags.c_contiguous:
+        return True
     expected = array.itemsize
     for stride, size in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
         if stride != expected:
@@ -278,9 +280,14 @@ def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
     """A view of the array stretched to a shape it broadcasts to, writable where the array is."""
     if isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype.kind != "V":  # NumPy's own takes ten times as long
         extra = len(shape) - array.ndim
-        strides = [0] * extra + [0 if have == 1 else step for have, step in zip(array.shape, array.strides, strict=True)]
-        if extra >= 0 and all(have in (1, want) for have, want in zip(array.shape, shape[extra:], strict=True)):
-            return np.ndarray(shape, array.dtype, array, 0, strides)
+        if extra >= 0:
+            strides = [0] * extra
+            for have, step, want in zip(array.shape, array.strides, shape[extra:], strict=True):
+                if have != 1 and have != want:
+                    break
+                strides.append(0 if have == 1 else step)
+            else:
+                return np.ndarray(shape, array.dtype, array, 0, strides)
     result = namespace(array).broadcast_to(array, shape)
     if isinstance(array, np.ndarray) and array.flags.writeable:
         result.flags.writeable = True
@@ -305,8 +312,11 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
         if 0 not in shape and (low < 0 or high + kind.itemsize > array.data.mem.size):
             raise ValueError("strides reach outside the array's memory")
         return cupy().ndarray(shape, kind, array.data + start, strides)
-    array = np.asarray(array)
-    owner = array.base if isinstance(array.base, np.ndarray) else array
+    owner = array.base
+    if not isinstance(owner, np.ndarray):
+        if array.flags.c_contiguous:
+            return np.ndarray(shape, kind, array, start, strides)
+        owner = array = np.asarray(array)
     if not owner.flags.c_contiguous:
         owner = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
     return np.ndarray(shape, kind, owner, address(array) - address(owner) + start, strides)

@@ -68,11 +68,11 @@ class Version:
         self.count += 1
         self.changed = next_seq() if seq is None else seq
 
-    def add_views(self, *views: Any) -> None:
+    def add_view(self, view: Any) -> None:
         if len(self.views) >= self.limit:
             self.views = [ref for ref in self.views if ref() is not None]
             self.limit = 16 + 2 * len(self.views)
-        self.views += map(weakref.ref, views)
+        self.views.append(weakref.ref(view))
 
     @property
     def storage(self) -> Version:
@@ -115,8 +115,8 @@ class Detached(Version):
     def bump(self, seq: int | None = None) -> None:
         self._storage.bump(seq)
 
-    def add_views(self, *views: Any) -> None:
-        self._storage.add_views(*views)
+    def add_view(self, view: Any) -> None:
+        self._storage.add_view(view)
 
 
 class NodeMeta:

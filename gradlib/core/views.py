@@ -25,20 +25,32 @@ class View:
     primal of one), its own tangent: there it is a base to its views, and what it is a view of has no part in its tangent.
     """
 
-    __slots__ = ("base", "born", "custom", "duals", "parent", "recorded", "several", "step")
+    base: Tensor
+    step: tuple[Any, ...]
+    recorded: bool  # made while recording, so writing to it can be recorded too
+    parent: View | None = None
+    several = False  # one of several that one operation gave
+    custom = False  # returned by a custom Function, whose backward a write would bypass
+    duals: dict[Any, Any] | None = None
+    # of an argument that a transform passes to its function, which may write it: the sequence number at which the transform began
+    born = 0
 
     def __init__(self, source: Tensor, step: Step) -> None:
-        parent = source._meta.view if source._meta is not None else None
-        self.base: Tensor = source if parent is None else parent.base
-        self.parent: View | None = parent
-        self.step: tuple[Any, ...] = step
-        # made while recording, so writing to it can be recorded too
-        self.recorded: bool = (thread_state.grad_enabled or not global_state.no_grad) and (parent is None or parent.recorded)
-        self.several: bool = step[2] is not None or (parent is not None and parent.several)  # one of several that one operation gave
-        self.custom: bool = parent is not None and parent.custom  # returned by a custom Function, whose backward a write would bypass
-        self.duals: dict[Any, Any] | None = None
-        # of an argument that a transform passes to its function, which may write it: the sequence number at which the transform began
-        self.born: int = 0
+        self.step = step
+        parent = None if source._meta is None else source._meta.view
+        if parent is None:  # what stays as the class has it costs no assignment
+            self.base = source
+            self.recorded = not global_state.no_grad or thread_state.grad_enabled
+        else:
+            self.base = parent.base
+            self.parent = parent
+            self.recorded = parent.recorded and (not global_state.no_grad or thread_state.grad_enabled)
+            if parent.several:
+                self.several = True
+            if parent.custom:
+                self.custom = True
+        if step[2] is not None:
+            self.several = True
 
     def path(self, start: View | None = None) -> tuple[Step, ...]:
         """The steps to this view from the base, or from a view that it was made from."""
@@ -61,10 +73,22 @@ def replay(path: tuple[Step, ...], base: Any) -> Any:
 
 def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> None:
     """Let a result that shares its source's memory share its version counter too, and know its base."""
-    if isinstance(source, Tensor) and is_view_of(result._array, source._array):
+    if not isinstance(source, Tensor):
+        return
+    array, made = source._array, result._array
+    if type(made) is np.ndarray and made is not array:  # as `is_view_of` has it, without a call
+        owner = made.base
+        if owner is None or (owner is not array and owner is not array.base):
+            return
+    elif not is_view_of(made, array):
+        return
+    if result._meta is None:  # nobody else has seen the result yet, so there is nothing to lock
+        result._meta = meta = TensorMeta()
+        meta.view = View(source, (op, rest, None))
+    else:
         result.meta.view = View(source, (op, rest, None))
-        counter = result._version_slot = source.version
-        counter.add_views(result)
+    counter = result._version_slot = source._version_slot or source.version
+    counter.add_view(result)
 
 
 def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, ...]) -> list[Tensor]:
@@ -89,5 +113,6 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
             meta.born = since
         result._version_slot = counter
         results.append(result)
-    counter.add_views(*results)
+    for each in results:
+        counter.add_view(each)
     return results

@@ -12,6 +12,8 @@ def wrap_dim(dim: Any, ndim: int) -> int:
 
     Raises: IndexError outside [-ndim, ndim - 1]; TypeError for what is no integer.
     """
+    if type(dim) is int and 0 <= dim < ndim:  # the common case
+        return dim
     number = operator.index(dim)
     count = ndim or 1
     if not -count <= number < count:
@@ -47,7 +49,7 @@ def sizes_of(arguments: tuple[Any, ...]) -> tuple[int, ...]:
     if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
         arguments = tuple(arguments[0])
     try:
-        return tuple(operator.index(size) for size in arguments)
+        return tuple(map(operator.index, arguments))
     except TypeError:
         raise TypeError(f"a shape must be integers or a tuple of them, got {arguments!r}") from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor, raw
 from gradlib.ops.create import zeros_of
 from gradlib.ops.dims import wrap_dim
+from gradlib.ops.index import slice_op
 from gradlib.ops.shape import expand, reshape, unsqueeze
-from gradlib.ops.slices import narrow
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "cat", "chunk", "column_stack", "dsplit",
@@ -208,6 +207,8 @@ def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     at = wrap_dim(dim, input.ndim)
+    if not at and input.ndim > 1:
+        return tuple(input)  # the same views
     before = (slice(None),) * at
     return tuple([input[(*before, i, ...)] for i in range(input.shape[at])])
 
@@ -248,14 +249,17 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
     if not input.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     at = wrap_dim(dim, input.ndim)
-    if min(split_sizes, default=0) < 0 or sum(split_sizes) != input.shape[at]:
+    before, begin, parts = (slice(None),) * at, 0, []
+    for size in split_sizes:
+        end = begin + size
+        parts.append(input[(*before, slice(begin, end))])
+        begin = end
+    if begin != input.shape[at] or (split_sizes and min(split_sizes) < 0):
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {input.shape[at]} (input tensor's size at "
             f"dimension {at}), but got split_sizes={list(split_sizes)}"
         )
-    before = (slice(None),) * at
-    ends = [0, *accumulate(split_sizes)]
-    return tuple([input[(*before, slice(*pair))] for pair in pairwise(ends)])
+    return tuple(parts)
 
 
 @composite(method=False)
@@ -356,7 +360,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     parts = indices_or_sections.tolist() if isinstance(indices_or_sections, (Tensor, np.ndarray)) else indices_or_sections
     at = wrap_dim(dim, input.ndim)
-    return tuple(narrow(input, at, begin, end - begin) for begin, end in _bounds(parts, input.shape[at]))
+    before = (slice(None),) * at
+    return tuple([slice_op(input, (*before, slice(begin, end))) for begin, end in _bounds(parts, input.shape[at])])
 
 
 def _split_along(name: str, input: Any, parts: Any, dim: int, least: int) -> tuple[Any, ...]:

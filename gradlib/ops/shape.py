@@ -32,6 +32,9 @@ __all__ = [
 # ---- another shape --------------------------------------------------------------------------------------------------------------
 
 
+_WHOLE = slice(None)
+
+
 def _reshaped(input: Array, shape: Any) -> Array:
     """``input.reshape(shape)`` with torch's errors."""
     try:
@@ -212,7 +215,7 @@ def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:
     """
     shape = input.shape
     chosen = range(len(shape)) if dim is None else wrap_dims(dim, len(shape))
-    return input.reshape(tuple(n for i, n in enumerate(shape) if n != 1 or i not in chosen))
+    return input.reshape([n for i, n in enumerate(shape) if n != 1 or i not in chosen])
 
 
 @op("linear", view=True, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
@@ -228,7 +231,7 @@ def unsqueeze(xp: Namespace, input: Any, dim: int) -> Any:
         tensor([[1],
                 [2]])
     """
-    return xp.expand_dims(input, wrap_dim(dim, input.ndim + 1))
+    return input[(_WHOLE,) * wrap_dim(dim, input.ndim + 1) + (None,)]
 
 
 # ---- another order --------------------------------------------------------------------------------------------------------------
@@ -275,8 +278,9 @@ def permute(xp: Namespace, input: Any, dims: Any) -> Any:
     """
     if len(dims) != input.ndim:
         raise RuntimeError(f"permute(): the tensor has {input.ndim} dimensions, but the order of {len(dims)} was given: {tuple(dims)}")
-    order = tuple([wrap_dim(d, input.ndim) for d in dims])
-    if len(set(order)) != len(order):
+    ndim = input.ndim
+    order = [wrap_dim(d, ndim) for d in dims]
+    if len(set(order)) != ndim:
         raise RuntimeError(f"permute(): duplicate dims are not allowed, got {tuple(dims)}")
     return input.transpose(order)
 
@@ -294,6 +298,12 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         gradlib.Size([3, 4, 2])
     """
     ndim = input.ndim
+    if type(source) is int and type(destination) is int:
+        order = list(range(ndim))
+        old_place, new_place = wrap_dim(source, ndim), wrap_dim(destination, ndim)
+        if ndim:
+            order.insert(new_place, order.pop(old_place))
+        return permute(input, order)
     old, new = (tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (source, destination))
     if len(old) != len(new):
         raise RuntimeError(f"movedim: source {old} and destination {new} should have the same number of elements")
@@ -399,7 +409,7 @@ def expand(xp: Namespace, input: Any, shape: Any) -> Any:
     if -1 in shape and extra >= 0 and -1 not in shape[:extra]:
         shape = (*shape[:extra], *[h if n == -1 else n for h, n in zip(have, shape[extra:], strict=True)])
     try:
-        if min(shape, default=0) < 0:  # CuPy would make an array of a negative size
+        if shape and min(shape) < 0:  # CuPy would make an array of a negative size
             raise ValueError
         return stretched(input, tuple(shape))
     except ValueError:
@@ -462,9 +472,11 @@ def expand_as(input: Any, other: Any) -> Any:
 
 def _view_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
     """``x.view(2, 3)``, ``x.view((2, 3))``, or ``x.view(dtype)`` for the same memory read as another dtype. Source: torch.Tensor.view."""
+    if named:
+        return _sized_view(self, *shape, **named)
     if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
         return view_dtype(self, shape[0])
-    return _sized_view(self, *shape, **named)
+    return view(self, sizes_of(shape))
 
 
 _sized_view = sized_method(view, "size")
@@ -520,7 +532,7 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
     self.meta.tangents = after.meta.tangents
     if others or self._is_view():  # their base keeps the shape in which they know it, and this tensor becomes one of them
         self.meta.view = after.meta.view
-        self.version.add_views(self)
+        self.version.add_view(self)
         for each in others:
             each.meta.view.base = before
     self.version.bump()

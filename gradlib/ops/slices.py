@@ -234,7 +234,7 @@ def unfold_backward(xp: Namespace, input: Any, shape: tuple[int, ...], dim: int,
 
 
 def _bytes(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    return tuple(step * itemsize for step in strides)
+    return tuple([step * itemsize for step in strides])
 
 
 def _outside(size: Sequence[int], stride: Sequence[int], offset: int, itemsize: int) -> RuntimeError:
@@ -284,14 +284,16 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     while type(whole) is Batched:
         whole = whole.value
     array = raw(whole)
-    base = array if not isinstance(whole, Tensor) or whole._base is None else whole._base._array
+    owner = whole._base if isinstance(whole, Tensor) else None
+    base = array if owner is None else owner._array
     if not is_dense(base):
         raise RuntimeError(
             f"as_strided: the storage has gaps (shape {list(base.shape)}, strides {list(base.strides)} in bytes); call contiguous() first"
         )
-    here = (address(array) - address(base)) // array.itemsize
+    here = 0 if base is array else (address(array) - address(base)) // array.itemsize
     first = here if storage_offset is None else storage_offset
-    layout = tuple(step // array.itemsize for step in array.strides[array.ndim - input.ndim :])
+    itemsize = array.itemsize
+    layout = tuple([step // itemsize for step in array.strides[array.ndim - input.ndim :]])
     last = first + _reach(sizes, steps)
     if whole is not input:
         _refuse_neighbours(input.shape, layout, here, sizes, steps, first)
@@ -304,7 +306,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
 
 def _reach(size: Sequence[int], stride: Sequence[int]) -> int:
     """How far the last element lies behind the first one."""
-    return sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    return sum([(n - 1) * step for n, step in zip(size, stride, strict=True)])
 
 
 def _refuse_unknown_tangents(input: Tensor, layout: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int) -> None:
