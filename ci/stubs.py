@@ -128,6 +128,7 @@ TYPES_OF = {
     **of("clamp_max", "max", "Tensor | _Number"),
     **of("tensordot", "dims", "_int | Sequence[Sequence[_int]]"),
     **of("roll", "dims", "_Dims | None"),
+    **of("aminmax cummax cummin eigh kthvalue lstsq qr slogdet sort svd topk", "out", "tuple[Tensor, ...] | None"),
 }
 """Arguments whose name means something else in one function."""
 

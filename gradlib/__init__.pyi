@@ -227,7 +227,7 @@ def addcmul(input: Tensor, tensor1: _Operand, tensor2: _Operand, value: _Number 
         tensor([4.])
     """
 
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)`` of matrices.
 
     Args:
@@ -242,7 +242,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha
                 [31., 41.]])
     """
 
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,).
 
     Args:
@@ -331,8 +331,7 @@ def amin(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out
 @overload
 def amin(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
-@overload
-def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False) -> _MinMax:
+def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: tuple[Tensor, ...] | None = None) -> _MinMax:
     """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``.
 
     Args:
@@ -343,8 +342,6 @@ def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False) -
         >>> gradlib.aminmax(gradlib.tensor([3, 1, 2])).max
         tensor(3)
     """
-@overload
-def aminmax(input: Tensor, *, axis: _int | None = None, keepdims: _bool = False) -> _MinMax: ...
 
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN.
@@ -373,7 +370,7 @@ def any(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out:
 @overload
 def any(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
-def arange(start: Any, end: Tensor | None = None, step: Any = 1, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def arange(start: Any, end: Tensor | None = None, step: Any = 1, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """Numbers from start (0 when only end is given) up to but not including end, step apart.
 
     Args:
@@ -708,7 +705,7 @@ def atleast_3d(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_3d(input: Tensor, other: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]: ...
 
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m).
 
     Args:
@@ -722,7 +719,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1,
         tensor([[[4.]]])
     """
 
-def bernoulli(input: Tensor, p: _float | None = None, *, generator: Generator | None = None) -> Tensor:
+def bernoulli(input: Tensor, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
 
     Args:
@@ -805,7 +802,7 @@ def bitwise_xor(input: Tensor, other: _Operand, *, out: Tensor | None = None) ->
         tensor([5, 6])
     """
 
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m).
 
     Args:
@@ -857,7 +854,7 @@ def broadcast_to(input: Tensor, size: _Shape) -> Tensor:
                 [1, 2]])
     """
 
-def bucketize(input: _Operand, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False) -> Tensor:
+def bucketize(input: _Operand, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
     """The number of the interval between boundaries (a vector in ascending order) into which each value falls.
 
     Args:
@@ -920,7 +917,6 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def ceil_(input: Tensor) -> Tensor:
     """``ceil`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-@overload
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views.
 
@@ -935,8 +931,6 @@ def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         >>> gradlib.chunk(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
-@overload
-def chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """Each element, or the bound that it passes; the gradient passes inside the closed interval.
@@ -1012,7 +1006,7 @@ def clone(input: Tensor, memory_format: object = None, *, out: Tensor | None = N
         (tensor([2., 2.]), tensor([1., 1.]))
     """
 
-def column_stack(tensors: Sequence[Any]) -> Tensor:
+def column_stack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
     """As ``hstack``, with numbers and vectors as columns.
 
     Args:
@@ -1079,7 +1073,7 @@ def conj(input: Tensor) -> Tensor:
         tensor([1.-2.j])
     """
 
-def conj_physical(input: Tensor) -> Tensor:
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate of each element; a real tensor itself, as in torch.
 
     Args:
@@ -1148,8 +1142,7 @@ def count_nonzero(input: Tensor, dim: _Dims | None = None, *, out: Tensor | None
 @overload
 def count_nonzero(input: Tensor, *, axis: _Dims | None = None, out: Tensor | None = None) -> Tensor: ...
 
-@overload
-def cross(input: Tensor, other: Tensor, dim: _int | None = None) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross products of vectors of three elements.
 
     Args:
@@ -1161,11 +1154,8 @@ def cross(input: Tensor, other: Tensor, dim: _int | None = None) -> Tensor:
         >>> gradlib.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
         tensor([0., 0., 1.])
     """
-@overload
-def cross(input: Tensor, other: Tensor, *, axis: _int | None = None) -> Tensor: ...
 
-@overload
-def cummax(input: Tensor, dim: _int, *, out: Tensor | None = None) -> _Cummax:
+def cummax(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummax:
     """Running maximum along ``dim`` and the index of the latest element that attains it.
 
     Args:
@@ -1177,11 +1167,8 @@ def cummax(input: Tensor, dim: _int, *, out: Tensor | None = None) -> _Cummax:
         >>> gradlib.cummax(gradlib.tensor([1, 3, 2]), 0).values
         tensor([1, 3, 3])
     """
-@overload
-def cummax(input: Tensor, *, axis: _int, out: Tensor | None = None) -> _Cummax: ...
 
-@overload
-def cummin(input: Tensor, dim: _int, *, out: Tensor | None = None) -> _Cummin:
+def cummin(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummin:
     """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``.
 
     Args:
@@ -1192,8 +1179,6 @@ def cummin(input: Tensor, dim: _int, *, out: Tensor | None = None) -> _Cummin:
         >>> gradlib.cummin(gradlib.tensor([3, 1, 2]), 0).values
         tensor([3, 1, 1])
     """
-@overload
-def cummin(input: Tensor, *, axis: _int, out: Tensor | None = None) -> _Cummin: ...
 
 @overload
 def cumprod(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1254,7 +1239,7 @@ def detach(input: Tensor) -> Tensor:
 def detach_(self: Tensor) -> Tensor:
     """Take this tensor out of the graph that made it, in place; it becomes a leaf that wants no gradient."""
 
-def diag(input: Tensor, diagonal: _int = 0) -> Tensor:
+def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
 
     Args:
@@ -1294,8 +1279,7 @@ def diagonal(input: Tensor, offset: Any = 0, dim1: Any = 0, dim2: Any = 1, *, ou
         tensor([1, 4])
     """
 
-@overload
-def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """Differences of neighbours along ``dim``, taken ``n`` times (bools: whether neighbours differ).
 
     Args:
@@ -1309,8 +1293,6 @@ def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = No
         >>> gradlib.diff(gradlib.tensor([1, 4, 9]))
         tensor([3, 5])
     """
-@overload
-def diff(input: Tensor, n: _int = 1, *, axis: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor: ...
 
 def div(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
     """Each element of input divided by that of other.
@@ -1338,7 +1320,7 @@ def divide(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None,
         tensor([ 3., -4.])
     """
 
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sum of the products of two vectors; complex ones are not conjugated.
 
     Args:
@@ -1378,7 +1360,7 @@ def dsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
         [gradlib.Size([1, 1, 2]), gradlib.Size([1, 1, 2])]
     """
 
-def dstack(tensors: Sequence[Any]) -> Tensor:
+def dstack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
     """Tensors one behind another: along dimension 2.
 
     Args:
@@ -1408,7 +1390,7 @@ def einsum(equation: _str, *operands: Tensor | Sequence[Tensor]) -> Tensor:
         tensor([3., 7.])
     """
 
-def empty(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def empty(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """A tensor of whatever the memory held before.
 
     Args:
@@ -1538,7 +1520,7 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def expm1_(input: Tensor) -> Tensor:
     """``expm1`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-def eye(n: _int, m: _int | None = None, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def eye(n: _int, m: _int | None = None, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """The identity matrix with n rows and m columns (n when left out).
 
     Args:
@@ -1710,7 +1692,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         tensor([0., 0.], dtype=float64)
     """
 
-def full(size: _Shape, fill_value: _Number, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def full(size: _Shape, fill_value: _Number, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """A tensor with one value everywhere; the dtype defaults to the value's as a tensor.
 
     Args:
@@ -1737,8 +1719,7 @@ def full_like(input: Tensor, fill_value: _Number, *, dtype: _DType | None = None
         tensor([7., 7.])
     """
 
-@overload
-def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
+def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others.
 
     Args:
@@ -1754,8 +1735,6 @@ def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = Fals
         tensor([[1],
                 [4]])
     """
-@overload
-def gather(input: Tensor, *, axis: _int, index: Tensor, sparse_grad: _bool = False) -> Tensor: ...
 
 def ge(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Whether each element of input is at least that of other.
@@ -1815,7 +1794,7 @@ def hsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
         (tensor([0, 1]), tensor([2, 3]))
     """
 
-def hstack(tensors: Sequence[Any]) -> Tensor:
+def hstack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
     """Tensors side by side: along dimension 1, or 0 for vectors.
 
     Args:
@@ -1850,7 +1829,7 @@ def imag(input: Tensor) -> Tensor:
         tensor([2.])
     """
 
-def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor:
+def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count.
 
     Args:
@@ -1866,7 +1845,7 @@ def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha:
         tensor([4., 0., 2.])
     """
 
-def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input[index[i]] = source[i]`` for dim 0, and alike for others.
 
     Args:
@@ -1879,7 +1858,6 @@ def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor) -> Tenso
         tensor([1., 0., 2.])
     """
 
-@overload
 def index_fill(input: Tensor, dim: _int, index: Tensor, value: _Operand) -> Tensor:
     """One value at the slices ``index`` (a vector of integers) along ``dim``.
 
@@ -1894,8 +1872,6 @@ def index_fill(input: Tensor, dim: _int, index: Tensor, value: _Operand) -> Tens
         >>> gradlib.index_fill(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), 1)
         tensor([1., 0., 1.])
     """
-@overload
-def index_fill(input: Tensor, *, axis: _int, index: Tensor, value: _Operand) -> Tensor: ...
 
 def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
     """``input[indices] = values``, or ``+=`` where repeats all count.
@@ -1916,8 +1892,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ..
 def index_put_(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
     """``index_put`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-@overload
-def index_select(input: Tensor, dim: _int, index: Tensor) -> Tensor:
+def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices at ``index`` (a vector of integers) along a dimension, as a copy.
 
     Args:
@@ -1930,10 +1905,8 @@ def index_select(input: Tensor, dim: _int, index: Tensor) -> Tensor:
         >>> gradlib.index_select(gradlib.tensor([[1, 2], [3, 4]]), 0, gradlib.tensor([1]))
         tensor([[3, 4]])
     """
-@overload
-def index_select(input: Tensor, *, axis: _int, index: Tensor) -> Tensor: ...
 
-def inner(input: Tensor, other: Tensor) -> Tensor:
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum over the last dimension of both of the products of their elements; a product where one has no dimension.
 
     Args:
@@ -1946,7 +1919,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         tensor(11.)
     """
 
-def inverse(input: Tensor) -> Tensor:
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Another name of ``linalg.inv``.
 
     Args:
@@ -2082,7 +2055,7 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ True, False, False])
     """
 
-def isin(elements: Tensor, test_elements: _Operand, *, assume_unique: _bool = False, invert: _bool = False) -> Tensor:
+def isin(elements: Tensor, test_elements: _Operand, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is one of the test elements.
 
     Args:
@@ -2119,7 +2092,7 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([False, False,  True])
     """
 
-def kron(input: Tensor, other: _Operand) -> Tensor:
+def kron(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Kronecker's product: a copy of other, times that element, in the place of each element of input.
 
     Args:
@@ -2130,8 +2103,7 @@ def kron(input: Tensor, other: _Operand) -> Tensor:
         tensor([ 1, 10,  2, 20])
     """
 
-@overload
-def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | None = None) -> _KthValue:
+def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _KthValue:
     """The ``k``-th smallest element along ``dim`` (counted from 1), and where it is.
 
     Args:
@@ -2146,8 +2118,6 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, 
         >>> gradlib.kthvalue(gradlib.tensor([3, 1, 2]), 2).values
         tensor(2)
     """
-@overload
-def kthvalue(input: Tensor, k: _int, *, axis: _int = -1, keepdims: _bool = False, out: Tensor | None = None) -> _KthValue: ...
 
 def le(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Whether each element of input is at most that of other.
@@ -2194,7 +2164,7 @@ def less_equal(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> 
         tensor([ True,  True, False])
     """
 
-def linspace(start: Any, end: Tensor | None, steps: _int, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def linspace(start: Any, end: Tensor | None, steps: _int, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """``steps`` evenly spaced numbers from start to end, both included.
 
     Args:
@@ -2348,7 +2318,7 @@ def logical_xor(input: Tensor, other: _Operand, *, out: Tensor | None = None) ->
         tensor([ True,  True, False])
     """
 
-def logspace(start: Any, end: Tensor | None, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def logspace(start: Any, end: Tensor | None, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """``steps`` numbers from base**start to base**end, evenly spaced on a logarithmic scale.
 
     Args:
@@ -2416,7 +2386,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         tensor([1., 0., 2.])
     """
 
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device.
 
     Args:
@@ -2442,7 +2412,7 @@ def matmul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tens
         tensor([3., 7.])
     """
 
-def matrix_power(A: Tensor, n: _int) -> Tensor:
+def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
     """The product of n copies of a square matrix; of its inverse when n is negative.
 
     Args:
@@ -2575,7 +2545,7 @@ def minimum(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Ten
         tensor([1, 2])
     """
 
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of two matrices, without broadcasting: (n, k) by (k, m).
 
     Args:
@@ -2623,7 +2593,7 @@ def mul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
                 [4, 8]])
     """
 
-def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
+def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Positions drawn with the given weights.
 
     Args:
@@ -2651,7 +2621,7 @@ def multiply(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Te
                 [4, 8]])
     """
 
-def mv(input: Tensor, vec: Tensor) -> Tensor:
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of a matrix (n, k) and a vector (k,).
 
     Args:
@@ -2678,8 +2648,7 @@ def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None =
 def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
     """``nan_to_num`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-@overload
-def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None) -> Tensor:
+def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
     """Mean over ``dim`` of the elements that are not NaN; NaN where there are none.
 
     Args:
@@ -2690,8 +2659,6 @@ def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dty
         >>> gradlib.nanmean(gradlib.tensor([1.0, gradlib.nan, 3.0]))
         tensor(2.)
     """
-@overload
-def nanmean(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
 
 @overload
 def nansum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -2709,7 +2676,6 @@ def nansum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtyp
 @overload
 def nansum(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-@overload
 def narrow(input: Tensor, dim: _int, start: _int | Tensor, length: _int) -> Tensor:
     """The elements start to start + length - 1 along a dimension, as a view.
 
@@ -2723,8 +2689,6 @@ def narrow(input: Tensor, dim: _int, start: _int | Tensor, length: _int) -> Tens
         >>> gradlib.narrow(gradlib.arange(5), 0, 1, 3)
         tensor([1, 2, 3])
     """
-@overload
-def narrow(input: Tensor, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor: ...
 
 def ne(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Whether the elements of each pair differ.
@@ -2793,8 +2757,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor:
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 
-@overload
-def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None) -> Tensor:
+def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
     """The p-norm of the elements, as one vector, over ``dim`` (a number, several, or all); zero has zero gradient.
 
     Args:
@@ -2807,10 +2770,8 @@ def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _
         >>> gradlib.norm(gradlib.tensor([3.0, 4.0]))
         tensor(5.)
     """
-@overload
-def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
 
-def normal(mean: Any, std: Any = 1.0, size: _Shape | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None) -> Tensor:
+def normal(mean: Any, std: Any = 1.0, size: _Shape | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, out: Tensor | None = None) -> Tensor:
     """Normal numbers of given means and standard deviations. No gradient flows to them (it is zero).
 
     Args:
@@ -2847,7 +2808,7 @@ def numel(input: Tensor) -> _int:
         6
     """
 
-def ones(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def ones(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """A tensor of ones: ``ones(2, 3)`` or ``ones((2, 3))``.
 
     Args:
@@ -2873,7 +2834,7 @@ def ones_like(input: Tensor, *, dtype: _DType | None = None, device: _Device | N
         tensor([1, 1])
     """
 
-def outer(input: Tensor, vec2: Tensor) -> Tensor:
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of an element of one vector (n,) with one of another (m,): (n, m).
 
     Args:
@@ -2950,7 +2911,7 @@ def prod(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype:
 @overload
 def prod(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-def rand(*size: _Shape, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def rand(*size: _Shape, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """Uniform numbers in [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``.
 
     Args:
@@ -2977,7 +2938,7 @@ def rand_like(input: Tensor, *, generator: Generator | None = None, dtype: _DTyp
         gradlib.Size([2, 3])
     """
 
-def randint(low: _int, high: Any = None, size: _Shape | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def randint(low: _int, high: Any = None, size: _Shape | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """Integers from low (0 when left out) up to but not including high.
 
     Args:
@@ -3007,7 +2968,7 @@ def randint_like(input: Tensor, low: _int, high: _int | None = None, *, generato
         gradlib.Size([2, 3])
     """
 
-def randn(*size: _Shape, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def randn(*size: _Shape, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """Normal numbers with mean 0 and variance 1: ``randn(2, 3)`` or ``randn((2, 3))``.
 
     Args:
@@ -3034,7 +2995,7 @@ def randn_like(input: Tensor, *, generator: Generator | None = None, dtype: _DTy
         gradlib.Size([2, 3])
     """
 
-def randperm(n: _int, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None) -> Tensor:
+def randperm(n: _int, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, out: Tensor | None = None) -> Tensor:
     """The integers from 0 to n - 1 in random order.
 
     Args:
@@ -3111,7 +3072,6 @@ def remainder(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> T
         tensor([1, 2])
     """
 
-@overload
 def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
     """Each element repeated in its place along a dimension, or along the flattened tensor.
 
@@ -3125,8 +3085,6 @@ def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, dim: 
         >>> gradlib.repeat_interleave(gradlib.tensor([1, 2]), 2)
         tensor([1, 1, 2, 2])
     """
-@overload
-def repeat_interleave(input: Tensor, repeats: _int | Tensor | None = None, *, axis: _int | None = None, output_size: _int | None = None) -> Tensor: ...
 
 def reshape(input: Tensor, shape: _Shape, *, out: Tensor | None = None) -> Tensor:
     """The same elements in row-major order under another shape; a view where the memory allows it, else a copy.
@@ -3221,7 +3179,7 @@ def round(input: Tensor, decimals: Any = 0, *, out: Tensor | None = None) -> Ten
 def round_(input: Tensor, decimals: Any = 0) -> Tensor:
     """``round`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-def row_stack(tensors: Sequence[Any]) -> Tensor:
+def row_stack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
     """Tensors one above another: along dimension 0, vectors as rows.
 
     Args:
@@ -3271,7 +3229,7 @@ def scalar_tensor(s: Any, *, dtype: _DType | None = None, device: _Device | None
         tensor(2.)
     """
 
-def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None) -> Tensor:
+def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor:
     """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others.
 
     Where a place is named several times, which of its values stays is not defined.
@@ -3287,7 +3245,7 @@ def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | Non
         tensor([1., 0., 2.])
     """
 
-def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count.
 
     Args:
@@ -3302,8 +3260,7 @@ def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         tensor([3., 0., 3.])
     """
 
-@overload
-def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
+def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """What the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``) and input itself reduce to.
 
     Args:
@@ -3317,10 +3274,8 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
         >>> gradlib.scatter_reduce(gradlib.ones(2), 0, gradlib.tensor([0, 0, 1]), gradlib.tensor([2.0, 3.0, 4.0]), "prod")
         tensor([6., 4.])
     """
-@overload
-def scatter_reduce(input: Tensor, *, axis: _int, index: Tensor, src: Tensor, reduce: _str, include_self: _bool = True) -> Tensor: ...
 
-def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: Tensor | None = None) -> Tensor:
+def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Where each value would have to be inserted to keep a sequence in order. NaN counts as larger than every number.
 
     Args:
@@ -3337,7 +3292,6 @@ def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool =
         tensor([1, 2])
     """
 
-@overload
 def select(input: Tensor, dim: _int, index: _int | Tensor) -> Tensor:
     """One position along a dimension, which disappears; a view.
 
@@ -3351,8 +3305,6 @@ def select(input: Tensor, dim: _int, index: _int | Tensor) -> Tensor:
         >>> gradlib.select(gradlib.tensor([[1, 2], [3, 4]]), 0, 1)
         tensor([3, 4])
     """
-@overload
-def select(input: Tensor, *, axis: _int, index: _int | Tensor) -> Tensor: ...
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Each element divided by its size, 0 where it is 0; the sign of real numbers.
@@ -3430,7 +3382,7 @@ def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sinh_(input: Tensor) -> Tensor:
     """``sinh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-def slogdet(A: Tensor) -> _Slogdet:
+def slogdet(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> _Slogdet:
     """The sign of the determinant of square matrices and the logarithm of its absolute value, which does not overflow.
 
     Args:
@@ -3460,8 +3412,7 @@ def softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, ou
 @overload
 def softmax(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-@overload
-def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None) -> _Sort:
+def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _Sort:
     """The elements in ascending order along ``dim``, and where each came from.
 
     Args:
@@ -3477,10 +3428,7 @@ def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool
         >>> values, indices
         (tensor([1, 2, 3]), tensor([1, 2, 0]))
     """
-@overload
-def sort(input: Tensor, *, axis: _int = -1, descending: _bool = False, stable: _bool = False, out: Tensor | None = None) -> _Sort: ...
 
-@overload
 def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Consecutive slices along a dimension, as views.
 
@@ -3495,8 +3443,6 @@ def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _i
         >>> gradlib.split(gradlib.arange(5), 2)
         (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
-@overload
-def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: _Dims | None = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
@@ -3576,7 +3522,6 @@ def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None
 @overload
 def stack(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None = None) -> Tensor: ...
 
-@overload
 def std(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
     """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient.
 
@@ -3588,10 +3533,7 @@ def std(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, 
         >>> gradlib.std(gradlib.tensor([1.0, 2.0, 3.0]))
         tensor(1.)
     """
-@overload
-def std(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
-@overload
 def std_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over ``dim``.
 
@@ -3604,8 +3546,6 @@ def std_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = N
         >>> gradlib.std_mean(gradlib.tensor([1.0, 2.0, 3.0]))
         (tensor(1.), tensor(2.))
     """
-@overload
-def std_mean(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None) -> tuple[Tensor, Tensor]: ...
 
 def sub(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other.
@@ -3687,7 +3627,7 @@ def t(input: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [2, 4]])
     """
 
-def take(input: Tensor, index: Tensor) -> Tensor:
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements at ``index`` of the tensor read as one row; negative places count from its end.
 
     Args:
@@ -3700,8 +3640,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
         tensor([1, 4])
     """
 
-@overload
-def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None) -> Tensor:
+def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``.
 
     Args:
@@ -3714,8 +3653,6 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None) -> T
         >>> gradlib.take_along_dim(gradlib.tensor([[3, 1, 2]]), gradlib.tensor([[1, 2, 0]]), dim=1)
         tensor([[1, 2, 3]])
     """
-@overload
-def take_along_dim(input: Tensor, indices: Tensor, *, axis: _int | None = None) -> Tensor: ...
 
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Tangent of each element, in radians.
@@ -3761,7 +3698,6 @@ def tensor(data: Any, *, dtype: _DType | None = None, device: _Device | None = N
                 [3., 4.]], requires_grad=True)
     """
 
-@overload
 def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """Slices along a dimension that begin at given positions, or a number of them of nearly equal size.
 
@@ -3775,10 +3711,8 @@ def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Ten
         >>> gradlib.tensor_split(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
-@overload
-def tensor_split(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
-def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] = 2) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] = 2, *, out: Tensor | None = None) -> Tensor:
     """The sum over some dimensions of both tensors of the products of their elements.
 
     Args:
@@ -3804,8 +3738,7 @@ def tile(input: Tensor, dims: _Shape) -> Tensor:
         tensor([1, 2, 1, 2])
     """
 
-@overload
-def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | None = None) -> _TopK:
+def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _TopK:
     """The ``k`` largest (or smallest) elements along ``dim``, best first, and where they are.
 
     Args:
@@ -3820,8 +3753,6 @@ def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: 
         >>> gradlib.topk(gradlib.tensor([3, 1, 2]), 2).values
         tensor([3, 2])
     """
-@overload
-def topk(input: Tensor, k: _int, *, axis: _int = -1, largest: _bool = True, sorted: _bool = True, out: Tensor | None = None) -> _TopK: ...
 
 def trace(input: Tensor) -> Tensor:
     """Sum of the diagonal of a matrix.
@@ -3848,7 +3779,6 @@ def transpose(input: Tensor, dim0: Any, dim1: Any, *, out: Tensor | None = None)
                 [2, 4]])
     """
 
-@overload
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
     """Integral of samples along ``dim`` by the trapezoidal rule.
 
@@ -3863,10 +3793,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, d
         >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
         tensor(2.)
     """
-@overload
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, axis: _int = -1) -> Tensor: ...
 
-@overload
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
     """Integral of samples along ``dim`` by the trapezoidal rule.
 
@@ -3881,8 +3808,6 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: 
         >>> gradlib.trapezoid(gradlib.tensor([1.0, 2.0, 3.0]), dx=0.5)
         tensor(2.)
     """
-@overload
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, axis: _int = -1) -> Tensor: ...
 
 def tril(input: Tensor, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it.
@@ -3940,7 +3865,7 @@ def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _DType | None
                 [0, 1, 1]])
     """
 
-def true_divide(input: Tensor, other: _Operand) -> Tensor:
+def true_divide(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Each element of input divided by that of other.
 
     Args:
@@ -3982,7 +3907,6 @@ def unbind(input: Tensor, dim: _int = 0, *, out: Tensor | None = None) -> tuple[
 @overload
 def unbind(input: Tensor, *, axis: _int = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
-@overload
 def unflatten(input: Tensor, dim: _int, sizes: _Shape) -> Tensor:
     """One dimension split into several, of which one may be -1.
 
@@ -3997,8 +3921,6 @@ def unflatten(input: Tensor, dim: _int, sizes: _Shape) -> Tensor:
         tensor([[0, 1],
                 [2, 3]])
     """
-@overload
-def unflatten(input: Tensor, *, axis: _int, sizes: _Shape) -> Tensor: ...
 
 @overload
 def unique(input: Tensor, sorted: _bool = True, *, dim: _int | None = None) -> Tensor:
@@ -4019,7 +3941,6 @@ def unique(input: Tensor, sorted: _bool = True, *, dim: _int | None = None) -> T
 @overload
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any: ...
 
-@overload
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """As ``chunk``, with the slices of ``unsafe_split``.
 
@@ -4032,10 +3953,7 @@ def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ..
         >>> gradlib.unsafe_chunk(gradlib.arange(4), 2)
         (tensor([0, 1]), tensor([2, 3]))
     """
-@overload
-def unsafe_chunk(input: Tensor, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
-@overload
 def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """As ``split``, but each slice is a view of its own, which may be written in place while recording.
 
@@ -4048,10 +3966,7 @@ def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tenso
         >>> gradlib.unsafe_split(gradlib.arange(4), 2)
         (tensor([0, 1]), tensor([2, 3]))
     """
-@overload
-def unsafe_split(tensor: Tensor, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
-@overload
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
     """As ``split`` with a list of sizes, with the slices of ``unsafe_split``.
 
@@ -4064,8 +3979,6 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: _int = 0) -> t
         >>> gradlib.unsafe_split_with_sizes(gradlib.arange(3), (1, 2))
         (tensor([0]), tensor([1, 2]))
     """
-@overload
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
 @overload
 def unsqueeze(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
@@ -4083,7 +3996,6 @@ def unsqueeze(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) ->
 @overload
 def unsqueeze(input: Tensor, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
 
-@overload
 def var(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
     """Variance over ``dim`` (a number, several, or all).
 
@@ -4098,10 +4010,7 @@ def var(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, 
         >>> gradlib.var(gradlib.tensor([1.0, 2.0, 3.0]), correction=0)
         tensor(0.6667)
     """
-@overload
-def var(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
-@overload
 def var_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """The variance and the mean over ``dim``.
 
@@ -4114,10 +4023,8 @@ def var_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = N
         >>> gradlib.var_mean(gradlib.tensor([1.0, 2.0, 3.0]))
         (tensor(1.), tensor(2.))
     """
-@overload
-def var_mean(input: Tensor, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None) -> tuple[Tensor, Tensor]: ...
 
-def vdot(input: Tensor, other: Tensor) -> Tensor:
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sum of the products of two vectors, the first one conjugated.
 
     Args:
@@ -4180,7 +4087,7 @@ def vsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
         (tensor([[1, 2]]), tensor([[3, 4]]))
     """
 
-def vstack(tensors: Sequence[Any]) -> Tensor:
+def vstack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
     """Tensors one above another: along dimension 0, vectors as rows.
 
     Args:
@@ -4212,7 +4119,7 @@ def where(condition: Tensor, input: _Operand, other: _Operand, *, out: Tensor | 
 def zero_(input: Tensor, *args: Any) -> Tensor:
     """``zero`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-def zeros(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def zeros(*size: _Shape, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """A tensor of zeros: ``zeros(2, 3)`` or ``zeros((2, 3))``.
 
     Args:

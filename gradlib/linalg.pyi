@@ -28,7 +28,7 @@ _IndexItem: TypeAlias = (
 )
 
 
-def cholesky(A: Tensor, *, upper: _bool = False) -> Tensor:
+def cholesky(A: Tensor, *, upper: _bool = False, out: Tensor | None = None) -> Tensor:
     """The lower triangular L with a positive diagonal for which A = L L^H.
 
     Args:
@@ -42,8 +42,7 @@ def cholesky(A: Tensor, *, upper: _bool = False) -> Tensor:
                 [1., 2.]])
     """
 
-@overload
-def cross(input: Tensor, other: Tensor, *, dim: _int = -1) -> Tensor:
+def cross(input: Tensor, other: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
     """The cross products of vectors of three elements along ``dim``; other dimensions broadcast.
 
     Args:
@@ -54,8 +53,6 @@ def cross(input: Tensor, other: Tensor, *, dim: _int = -1) -> Tensor:
         >>> gradlib.linalg.cross(gradlib.tensor([1.0, 0.0, 0.0]), gradlib.tensor([0.0, 1.0, 0.0]))
         tensor([0., 0., 1.])
     """
-@overload
-def cross(input: Tensor, other: Tensor, *, axis: _int = -1) -> Tensor: ...
 
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinant of square matrices.
@@ -82,7 +79,7 @@ def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -
         tensor([1, 4])
     """
 
-def eigh(A: Tensor, UPLO: _str = 'L') -> _Eigh:
+def eigh(A: Tensor, UPLO: _str = 'L', *, out: tuple[Tensor, ...] | None = None) -> _Eigh:
     """The eigenvalues and eigenvectors of Hermitian matrices: A = V diag(l) V^H.
 
     Args:
@@ -98,7 +95,7 @@ def eigh(A: Tensor, UPLO: _str = 'L') -> _Eigh:
         tensor([1., 2.])
     """
 
-def eigvalsh(A: Tensor, UPLO: _str = 'L') -> Tensor:
+def eigvalsh(A: Tensor, UPLO: _str = 'L', *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending.
 
     Args:
@@ -124,7 +121,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [0.0000, 0.5000]])
     """
 
-def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: _str | None = None) -> _Lstsq:
+def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: _str | None = None, out: tuple[Tensor, ...] | None = None) -> _Lstsq:
     """The X of smallest norm among those for which the norm of A X - B is smallest, by singular values.
 
     Args:
@@ -156,8 +153,7 @@ def matmul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tens
         tensor([3., 7.])
     """
 
-@overload
-def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = ..., keepdim: _bool = False, *, dtype: _DType | None = None) -> Tensor:
+def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = ..., keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """A norm of matrices.
 
     Args:
@@ -174,10 +170,8 @@ def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', d
         >>> gradlib.linalg.matrix_norm(gradlib.tensor([[3.0, 0.0], [0.0, 4.0]]), ord=2)
         tensor(4.)
     """
-@overload
-def matrix_norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 'fro', *, axis: _Dims | None = ..., keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
 
-def matrix_power(A: Tensor, n: _int) -> Tensor:
+def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
     """The product of n copies of a square matrix; of its inverse when n is negative.
 
     Args:
@@ -191,7 +185,7 @@ def matrix_power(A: Tensor, n: _int) -> Tensor:
                 [0., 8.]])
     """
 
-def multi_dot(tensors: Sequence[Any]) -> Tensor:
+def multi_dot(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices in the order that takes the fewest multiplications.
 
     Args:
@@ -204,8 +198,7 @@ def multi_dot(tensors: Sequence[Any]) -> Tensor:
                 [12.]])
     """
 
-@overload
-def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None) -> Tensor:
+def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """The norm of vectors or matrices.
 
     Args:
@@ -220,10 +213,8 @@ def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, dim: _Dim
         >>> gradlib.linalg.norm(gradlib.tensor([3.0, 4.0]))
         tensor(5.)
     """
-@overload
-def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
 
-def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, atol: _float | None = None, rtol: _float | None = None) -> Tensor:
+def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, atol: _float | None = None, rtol: _float | None = None, out: Tensor | None = None) -> Tensor:
     """The pseudoinverse of matrices: the inverse where there is one, else the nearest thing to it.
 
     Args:
@@ -240,7 +231,7 @@ def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, at
         tensor([[0.5000, 0.0000]])
     """
 
-def qr(A: Tensor, mode: _str = 'reduced') -> _QR:
+def qr(A: Tensor, mode: _str = 'reduced', *, out: tuple[Tensor, ...] | None = None) -> _QR:
     """The decomposition A = Q R into orthonormal columns and an upper triangle.
 
     Args:
@@ -256,7 +247,7 @@ def qr(A: Tensor, mode: _str = 'reduced') -> _QR:
                 [0., 3.]])
     """
 
-def slogdet(A: Tensor) -> _Slogdet:
+def slogdet(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> _Slogdet:
     """The sign of the determinant of square matrices and the logarithm of its absolute value, which does not overflow.
 
     Args:
@@ -269,7 +260,7 @@ def slogdet(A: Tensor) -> _Slogdet:
         tensor(1.3863)
     """
 
-def solve(A: Tensor, B: Tensor, *, left: _bool = True) -> Tensor:
+def solve(A: Tensor, B: Tensor, *, left: _bool = True, out: Tensor | None = None) -> Tensor:
     """The X for which A X = B (or X A = B).
 
     Args:
@@ -285,7 +276,7 @@ def solve(A: Tensor, B: Tensor, *, left: _bool = True) -> Tensor:
         tensor([1., 2.])
     """
 
-def solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False) -> Tensor:
+def solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False, out: Tensor | None = None) -> Tensor:
     """The X for which A X = B (or X A = B), where A is triangular; the other triangle is not looked at.
 
     Args:
@@ -303,7 +294,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: _bool, left: _bool = True, 
                 [2.]])
     """
 
-def svd(A: Tensor, full_matrices: _bool = True) -> _SVD:
+def svd(A: Tensor, full_matrices: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _SVD:
     """The singular value decomposition A = U diag(S) Vh.
 
     Args:
@@ -320,7 +311,7 @@ def svd(A: Tensor, full_matrices: _bool = True) -> _SVD:
         tensor([4., 3.])
     """
 
-def svdvals(A: Tensor) -> Tensor:
+def svdvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The singular values of matrices, descending.
 
     Args:
@@ -331,8 +322,7 @@ def svdvals(A: Tensor) -> Tensor:
         tensor([4., 3.])
     """
 
-@overload
-def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1) -> Tensor:
+def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
     """The sum over one dimension of the products of elements, the first conjugated.
 
     Args:
@@ -344,8 +334,6 @@ def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1) -> Tensor:
         >>> gradlib.linalg.vecdot(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0, 4.0]]))
         tensor([11.])
     """
-@overload
-def vecdot(x: Tensor, y: Tensor, *, axis: _int = -1) -> Tensor: ...
 
 @overload
 def vector_norm(input: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 2, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:

@@ -28,6 +28,7 @@ from gradlib.core.compile_forward import forward_names, forward_path, has_forwar
 from gradlib.core.declaration import Op
 from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
 from gradlib.core.node import Node, check_outputs, freed, stale
+from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
 from gradlib.core.saved import OpNode, output_tensor
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
@@ -110,24 +111,32 @@ def _nodes(op: Op) -> dict[str, Any]:
 def compile_composite(function: Callable[..., Any], label: str | None) -> Callable[..., Any]:
     """The public form of a function of operations: it takes NumPy's ``axis`` and ``keepdims`` too, and observers see it by its label."""
     name, parameters = function.__name__, inspect.signature(function).parameters
-    names = {f"_default_{p.name}": p.default for p in parameters.values()} | {"_function": function, "seen": seen}
-    head, call = _listed(parameters)
+    names = {f"_default_{p.name}": p.default for p in parameters.values()}
+    names |= {"_function": function, "seen": seen, "call_into": call_into, "_default_out": None}
+    into = with_out(inspect.signature(function)) if name in TAKE_OUT else inspect.signature(function)
+    head, call = _listed(into.parameters)
     if "dim" in parameters:
         head, call = f"{head}, **aliases", f"{call}, **aliases"
     file = f"{WRITTEN}{label or name}, function"
-    made = written_when_called(name, file, head, call, lambda: source_of_composite(name, parameters, label), names)
-    return functools.wraps(function)(made)
+    made = functools.wraps(function)(
+        written_when_called(name, file, head, call, lambda: source_of_composite(name, parameters, label, into), names)
+    )
+    made.__signature__ = into  # type: ignore[attr-defined]
+    return made
 
 
-def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], label: str | None) -> str:
+def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], label: str | None, into: inspect.Signature) -> str:
     """The Python text of ``compile_composite``."""
-    head, call = _listed(parameters)
+    call = _listed(parameters)[1]
+    head = _listed(into.parameters)[0]
     lines = []
     if "dim" in parameters:
         head += ", **aliases"
         lines += ["    if aliases:", "        dim = aliases.pop('axis', dim)"]
         lines += ["        keepdim = aliases.pop('keepdims', keepdim)"] if "keepdim" in parameters else []
         lines += ["        if aliases:", f"            return _function({call}, **aliases)  # which refuses them"]
+    if name in TAKE_OUT:
+        lines += ["    if out is not None:", f"        return call_into(_function, out, {call})"]
     if label is not None:
         lines += ["    if global_state.active:", f"        return seen({label!r}, _function, {call})"]
     return "\n".join([f"def {name}({head}):", *lines, f"    return _function({call})"])

@@ -18,7 +18,7 @@ from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, made_node, next_seq, thread_state
 from gradlib.core.node import Node, Output, Version
-from gradlib.core.out import refuse_transformed, write_out
+from gradlib.core.out import dtype_for, refuse_transformed, write_out
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap, wrap_all
@@ -319,10 +319,6 @@ _ARRAY, _SHAPE, _DTYPE = map(attrgetter, ("_array", "shape", "dtype"))
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
-_COMPUTED_IN_OUT = frozenset(("sum", "prod", "cumsum", "cumprod"))
-"""What is computed in the dtype of ``out=`` unless another is named, as in torch: an integer sum may be written as a bool."""
-
-
 def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """A call with NumPy's argument names or with ``out=``, brought back to the plain call."""
     full = list(args)
@@ -337,8 +333,9 @@ def keywords(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             raise TypeError(f"{op.name}() got an unexpected keyword argument {name!r}; it takes {', '.join(op.params)}")
     if out is not None and global_state.active and thread_state.interpreters:
         refuse_transformed(op.name, (*full, out))
-    if op.name in _COMPUTED_IN_OUT and isinstance(out, Tensor) and full[op.params.index("dtype")] is None:
-        full[op.params.index("dtype")] = out._array.dtype
+    if "dtype" in op.params:
+        at = op.params.index("dtype")
+        full[at] = dtype_for(op.name, full[at], out)
     result = dispatch(op, tuple(full))
     return result if out is None else write_out(op.name, out, result)
 

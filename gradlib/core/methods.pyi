@@ -321,13 +321,13 @@ class Methods:
     def addcmul_(self, tensor1: _Operand, tensor2: _Operand, value: _Number = 1) -> Tensor:
         """``addcmul`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """``beta * input + alpha * (mat1 @ mat2)`` of matrices."""
 
     def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """``addmm`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """``beta * input + alpha * (mat @ vec)``; input broadcasts to (n,), mat is (n, k), vec (k,)."""
 
     def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
@@ -357,11 +357,8 @@ class Methods:
     @overload
     def amin(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
-    @overload
-    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> _MinMax:
+    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False, out: tuple[Tensor, ...] | None = None) -> _MinMax:
         """The named tuple (min, max) of all elements or along ``dim``, with the gradients of ``amin`` and ``amax``."""
-    @overload
-    def aminmax(self, *, axis: _int | None = None, keepdims: _bool = False) -> _MinMax: ...
 
     def angle(self, *, out: Tensor | None = None) -> Tensor:
         """The angle of each element in radians: of a real one pi where it is negative, 0 elsewhere, and NaN for NaN."""
@@ -474,13 +471,13 @@ class Methods:
     def backward(self, gradient: Any = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: Any = None) -> None:
         """Add the gradient of this tensor with respect to the graph's leaves to their ``.grad``."""
 
-    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """``addmm`` for batches: input broadcasts to (b, n, m), batch1 is (b, n, k), batch2 (b, k, m)."""
 
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _Number = 1, alpha: _Number = 1) -> Tensor:
         """``baddbmm`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def bernoulli(self, p: _float | None = None, *, generator: Generator | None = None) -> Tensor:
+    def bernoulli(self, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype."""
 
     def bernoulli_(self, p: _float | Literal['fro', 'nuc'] | None = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -525,7 +522,7 @@ class Methods:
     def bitwise_xor_(self, other: _Operand) -> Tensor:
         """``bitwise_xor`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def bmm(self, mat2: Tensor) -> Tensor:
+    def bmm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Products of two batches of matrices, without broadcasting: (b, n, k) by (b, k, m)."""
 
     def bool(self, memory_format: object = None) -> Tensor:
@@ -555,11 +552,8 @@ class Methods:
     def char(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype int8. Source: torch.Tensor.char."""
 
-    @overload
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """At most ``chunks`` slices of equal size (the last may be smaller) along a dimension, as views."""
-    @overload
-    def chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     def clamp(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
         """Each element, or the bound that it passes; the gradient passes inside the closed interval."""
@@ -591,7 +585,7 @@ class Methods:
     def conj(self) -> Tensor:
         """The complex conjugate of each element (computed, not a lazy view); a real tensor itself."""
 
-    def conj_physical(self) -> Tensor:
+    def conj_physical(self, *, out: Tensor | None = None) -> Tensor:
         """The complex conjugate of each element; a real tensor itself, as in torch."""
 
     def conj_physical_(self) -> Tensor:
@@ -630,26 +624,17 @@ class Methods:
     def cpu(self, memory_format: object = None) -> Tensor:
         """The tensor in host memory; itself when it is there. Source: torch.Tensor.cpu."""
 
-    @overload
-    def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
+    def cross(self, other: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
         """The cross products of vectors of three elements."""
-    @overload
-    def cross(self, other: Tensor, *, axis: _int | None = None) -> Tensor: ...
 
     def cuda(self, device: _Device | None = None, non_blocking: _bool = False, memory_format: object = None) -> Tensor:
         """The tensor on a CUDA device (the current one when none is named); itself when it is there. Source: torch.Tensor.cuda."""
 
-    @overload
-    def cummax(self, dim: _int, *, out: Tensor | None = None) -> _Cummax:
+    def cummax(self, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummax:
         """Running maximum along ``dim`` and the index of the latest element that attains it."""
-    @overload
-    def cummax(self, *, axis: _int, out: Tensor | None = None) -> _Cummax: ...
 
-    @overload
-    def cummin(self, dim: _int, *, out: Tensor | None = None) -> _Cummin:
+    def cummin(self, dim: _int, *, out: tuple[Tensor, ...] | None = None) -> _Cummin:
         """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``."""
-    @overload
-    def cummin(self, *, axis: _int, out: Tensor | None = None) -> _Cummin: ...
 
     @overload
     def cumprod(self, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -678,7 +663,7 @@ class Methods:
     def det(self, *, out: Tensor | None = None) -> Tensor:
         """The determinant of square matrices."""
 
-    def diag(self, diagonal: _int = 0) -> Tensor:
+    def diag(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix."""
 
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
@@ -687,11 +672,8 @@ class Methods:
     def diagonal(self, offset: Any = 0, dim1: Any = 0, dim2: Any = 1, *, out: Tensor | None = None) -> Tensor:
         """The diagonal of two dimensions as the last dimension; a view."""
 
-    @overload
-    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
         """Differences of neighbours along ``dim``, taken ``n`` times (bools: whether neighbours differ)."""
-    @overload
-    def diff(self, n: _int = 1, *, axis: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor: ...
 
     def div(self, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
         """Each element of input divided by that of other."""
@@ -705,7 +687,7 @@ class Methods:
     def divide_(self, other: _Operand, *, rounding_mode: _str | None = None) -> Tensor:
         """Divide this tensor; rounding_mode as in ``div``."""
 
-    def dot(self, tensor: Tensor) -> Tensor:
+    def dot(self, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Sum of the products of two vectors; complex ones are not conjugated."""
 
     def double(self, memory_format: object = None) -> Tensor:
@@ -807,11 +789,8 @@ class Methods:
     def frac_(self) -> Tensor:
         """``frac`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    @overload
-    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
+    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
         """``out[i, j] = input[index[i, j], j]`` for dim 0, and alike for others."""
-    @overload
-    def gather(self, *, axis: _int, index: Tensor, sparse_grad: _bool = False) -> Tensor: ...
 
     def ge(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Whether each element of input is at least that of other."""
@@ -855,7 +834,7 @@ class Methods:
     @property
     def imag(self) -> Tensor: ...
 
-    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor:
+    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """``input[index[i]] += alpha * source[i]`` for dim 0, and alike for others; repeats all count."""
 
     @overload
@@ -864,7 +843,7 @@ class Methods:
     @overload
     def index_add_(self, *, axis: _int, index: Tensor, source: Tensor, alpha: _Number = 1) -> Tensor: ...
 
-    def index_copy(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+    def index_copy(self, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
         """``input[index[i]] = source[i]`` for dim 0, and alike for others."""
 
     @overload
@@ -873,11 +852,8 @@ class Methods:
     @overload
     def index_copy_(self, *, axis: _int, index: Tensor, source: Tensor) -> Tensor: ...
 
-    @overload
     def index_fill(self, dim: _int, index: Tensor, value: _Operand) -> Tensor:
         """One value at the slices ``index`` (a vector of integers) along ``dim``."""
-    @overload
-    def index_fill(self, *, axis: _int, index: Tensor, value: _Operand) -> Tensor: ...
 
     @overload
     def index_fill_(self, dim: _int, index: Tensor, value: _Operand) -> Tensor:
@@ -891,19 +867,16 @@ class Methods:
     def index_put_(self, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
         """``index_put`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    @overload
-    def index_select(self, dim: _int, index: Tensor) -> Tensor:
+    def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The slices at ``index`` (a vector of integers) along a dimension, as a copy."""
-    @overload
-    def index_select(self, *, axis: _int, index: Tensor) -> Tensor: ...
 
-    def inner(self, other: Tensor) -> Tensor:
+    def inner(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The sum over the last dimension of both of the products of their elements; a product where one has no dimension."""
 
     def int(self, memory_format: object = None) -> Tensor:
         """The tensor with dtype int32. Source: torch.Tensor.int."""
 
-    def inverse(self) -> Tensor:
+    def inverse(self, *, out: Tensor | None = None) -> Tensor:
         """Another name of ``linalg.inv``."""
 
     def is_pinned(self, device: _Device | None = None) -> _bool:
@@ -921,14 +894,11 @@ class Methods:
     def isnan(self, *, out: Tensor | None = None) -> Tensor:
         """Whether each element is not a number; for a complex one, whether either part is."""
 
-    def kron(self, other: _Operand) -> Tensor:
+    def kron(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Kronecker's product: a copy of other, times that element, in the place of each element of input."""
 
-    @overload
-    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | None = None) -> _KthValue:
+    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _KthValue:
         """The ``k``-th smallest element along ``dim`` (counted from 1), and where it is."""
-    @overload
-    def kthvalue(self, k: _int, *, axis: _int = -1, keepdims: _bool = False, out: Tensor | None = None) -> _KthValue: ...
 
     def le(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Whether each element of input is at most that of other."""
@@ -1053,13 +1023,13 @@ class Methods:
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """``masked_scatter`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def masked_select(self, mask: Tensor) -> Tensor:
+    def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device."""
 
     def matmul(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right."""
 
-    def matrix_power(self, n: _int) -> Tensor:
+    def matrix_power(self, n: _int, *, out: Tensor | None = None) -> Tensor:
         """The product of n copies of a square matrix; of its inverse when n is negative."""
 
     @overload
@@ -1102,7 +1072,7 @@ class Methods:
     def minimum(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """The smaller of each pair of elements, NaN if either is; equal elements share the gradient."""
 
-    def mm(self, mat2: Tensor) -> Tensor:
+    def mm(self, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Product of two matrices, without broadcasting: (n, k) by (k, m)."""
 
     def moveaxis(self, source: _int | Sequence[_int], destination: _Shape) -> Tensor:
@@ -1117,7 +1087,7 @@ class Methods:
     def mul_(self, other: _Operand) -> Tensor:
         """``mul`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """Positions drawn with the given weights."""
 
     def multiply(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
@@ -1126,7 +1096,7 @@ class Methods:
     def multiply_(self, other: _Operand) -> Tensor:
         """``mul`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def mv(self, vec: Tensor) -> Tensor:
+    def mv(self, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Product of a matrix (n, k) and a vector (k,)."""
 
     def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1135,11 +1105,8 @@ class Methods:
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """``nan_to_num`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    @overload
-    def nanmean(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None) -> Tensor:
+    def nanmean(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
         """Mean over ``dim`` of the elements that are not NaN; NaN where there are none."""
-    @overload
-    def nanmean(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
 
     @overload
     def nansum(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1147,11 +1114,8 @@ class Methods:
     @overload
     def nansum(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    @overload
     def narrow(self, dim: _int, start: _int | Tensor, length: _int) -> Tensor:
         """The elements start to start + length - 1 along a dimension, as a view."""
-    @overload
-    def narrow(self, *, axis: _int, start: _int | Tensor, length: _int) -> Tensor: ...
 
     def ne(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Whether the elements of each pair differ."""
@@ -1199,11 +1163,8 @@ class Methods:
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 
-    @overload
-    def norm(self, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None) -> Tensor:
+    def norm(self, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
         """The p-norm of the elements, as one vector, over ``dim`` (a number, several, or all); zero has zero gradient."""
-    @overload
-    def norm(self, p: _float | Literal['fro', 'nuc'] | None = 'fro', *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None) -> Tensor: ...
 
     def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with normal numbers. Returns: this tensor. Source: torch.Tensor.normal_."""
@@ -1214,7 +1175,7 @@ class Methods:
     def not_equal_(self, other: _Operand) -> Tensor:
         """``ne`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def outer(self, vec2: Tensor) -> Tensor:
+    def outer(self, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         """All products of an element of one vector (n,) with one of another (m,): (n, m)."""
 
     def permute(self, *dims: _Shape) -> Tensor:
@@ -1274,11 +1235,8 @@ class Methods:
     def repeat(self, *repeats: _Shape) -> Tensor:
         """The whole tensor repeated along each dimension."""
 
-    @overload
     def repeat_interleave(self, repeats: _int | Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
         """Each element repeated in its place along a dimension, or along the flattened tensor."""
-    @overload
-    def repeat_interleave(self, repeats: _int | Tensor | None = None, *, axis: _int | None = None, output_size: _int | None = None) -> Tensor: ...
 
     def reshape(self, *shape: _Shape) -> Tensor:
         """The same elements in row-major order under another shape; a view where the memory allows it, else a copy."""
@@ -1313,7 +1271,7 @@ class Methods:
     def rsqrt_(self) -> Tensor:
         """``rsqrt`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def scatter(self, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None) -> Tensor:
+    def scatter(self, dim: _int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: _str | None = None, out: Tensor | None = None) -> Tensor:
         """``input[index[i, j], j] = src[i, j]`` for dim 0, and alike for others."""
 
     @overload
@@ -1322,7 +1280,7 @@ class Methods:
     @overload
     def scatter_(self, *, axis: _int, index: Tensor, src: Tensor | _Number | None = None, value: _Number | None = None, reduce: _str | None = None) -> Tensor: ...
 
-    def scatter_add(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+    def scatter_add(self, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
         """``input[index[i, j], j] += src[i, j]`` for dim 0, and alike for others; repeats all count."""
 
     @overload
@@ -1331,11 +1289,8 @@ class Methods:
     @overload
     def scatter_add_(self, *, axis: _int, index: Tensor, src: Tensor) -> Tensor: ...
 
-    @overload
-    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
+    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
         """What the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``) and input itself reduce to."""
-    @overload
-    def scatter_reduce(self, *, axis: _int, index: Tensor, src: Tensor, reduce: _str, include_self: _bool = True) -> Tensor: ...
 
     @overload
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
@@ -1343,11 +1298,8 @@ class Methods:
     @overload
     def scatter_reduce_(self, *, axis: _int, index: Tensor, src: Tensor, reduce: _str, include_self: _bool = True) -> Tensor: ...
 
-    @overload
     def select(self, dim: _int, index: _int | Tensor) -> Tensor:
         """One position along a dimension, which disappears; a view."""
-    @overload
-    def select(self, *, axis: _int, index: _int | Tensor) -> Tensor: ...
 
     def set_(self, source: Tensor | None = None, storage_offset: _int = 0, size: _Shape | None = None, stride: _Shape | None = None) -> Tensor:
         """Let this tensor be another window on another tensor's memory; without a source it becomes empty."""
@@ -1388,7 +1340,7 @@ class Methods:
     def sinh_(self) -> Tensor:
         """``sinh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def slogdet(self) -> _Slogdet:
+    def slogdet(self, *, out: tuple[Tensor, ...] | None = None) -> _Slogdet:
         """The sign of the determinant of square matrices and the logarithm of its absolute value, which does not overflow."""
 
     @overload
@@ -1397,11 +1349,8 @@ class Methods:
     @overload
     def softmax(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    @overload
-    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: Tensor | None = None) -> _Sort:
+    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _Sort:
         """The elements in ascending order along ``dim``, and where each came from."""
-    @overload
-    def sort(self, *, axis: _int = -1, descending: _bool = False, stable: _bool = False, out: Tensor | None = None) -> _Sort: ...
 
     def split(self, split_size: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Consecutive slices of a size, or of a list of sizes, along a dimension, as views. Source: torch.Tensor.split."""
@@ -1436,11 +1385,8 @@ class Methods:
     @overload
     def squeeze_(self, *, axis: _Dims | None = None) -> Tensor: ...
 
-    @overload
     def std(self, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
         """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient."""
-    @overload
-    def std(self, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def sub(self, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
         """input - alpha * other."""
@@ -1478,14 +1424,11 @@ class Methods:
     def t_(self) -> Tensor:
         """``t`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.t_."""
 
-    def take(self, index: Tensor) -> Tensor:
+    def take(self, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The elements at ``index`` of the tensor read as one row; negative places count from its end."""
 
-    @overload
-    def take_along_dim(self, indices: Tensor, dim: _int | None = None) -> Tensor:
+    def take_along_dim(self, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
         """``gather`` whose input and indices broadcast, for what ``argsort`` and ``argmax`` give; without ``dim``, ``take``."""
-    @overload
-    def take_along_dim(self, indices: Tensor, *, axis: _int | None = None) -> Tensor: ...
 
     def tan(self, *, out: Tensor | None = None) -> Tensor:
         """Tangent of each element, in radians."""
@@ -1499,11 +1442,8 @@ class Methods:
     def tanh_(self) -> Tensor:
         """``tanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    @overload
     def tensor_split(self, indices_or_sections: _int | Sequence[_int] | Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
         """Slices along a dimension that begin at given positions, or a number of them of nearly equal size."""
-    @overload
-    def tensor_split(self, indices_or_sections: _int | Sequence[_int] | Tensor, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     def tile(self, *dims: _Shape) -> Tensor:
         """The whole tensor repeated; dimensions for which no number is given count as 1."""
@@ -1511,11 +1451,8 @@ class Methods:
     def to(self, *args: Tensor | _DType | _Device, dtype: _DType | None = None, device: _Device = None, non_blocking: _bool = False, copy: _bool = False, memory_format: object = None) -> Tensor:
         """The tensor with another dtype, on another device, or both; itself when nothing changes. Differentiable."""
 
-    @overload
-    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | None = None) -> _TopK:
+    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _TopK:
         """The ``k`` largest (or smallest) elements along ``dim``, best first, and where they are."""
-    @overload
-    def topk(self, k: _int, *, axis: _int = -1, largest: _bool = True, sorted: _bool = True, out: Tensor | None = None) -> _TopK: ...
 
     def trace(self) -> Tensor:
         """Sum of the diagonal of a matrix."""
@@ -1538,7 +1475,7 @@ class Methods:
     def triu_(self, diagonal: Any = 0) -> Tensor:
         """``triu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def true_divide(self, other: _Operand) -> Tensor:
+    def true_divide(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Each element of input divided by that of other."""
 
     def true_divide_(self, other: _Operand, *, rounding_mode: _str | None = None) -> Tensor:
@@ -1565,11 +1502,8 @@ class Methods:
     @overload
     def unbind(self, *, axis: _int = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
-    @overload
     def unflatten(self, dim: _int, sizes: _Shape) -> Tensor:
         """One dimension split into several, of which one may be -1."""
-    @overload
-    def unflatten(self, *, axis: _int, sizes: _Shape) -> Tensor: ...
 
     def unfold(self, dimension: _int, size: _int, step: Any, *, out: Tensor | None = None) -> Tensor:
         """All windows of ``size`` along a dimension, ``step`` apart; each window lies along a new last dimension. A view."""
@@ -1583,23 +1517,14 @@ class Methods:
     @overload
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any: ...
 
-    @overload
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """As ``chunk``, with the slices of ``unsafe_split``."""
-    @overload
-    def unsafe_chunk(self, chunks: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
-    @overload
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """As ``split``, but each slice is a view of its own, which may be written in place while recording."""
-    @overload
-    def unsafe_split(self, split_size: _int, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
-    @overload
     def unsafe_split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
         """As ``split`` with a list of sizes, with the slices of ``unsafe_split``."""
-    @overload
-    def unsafe_split_with_sizes(self, split_sizes: Any, *, axis: _int = 0) -> tuple[Tensor, ...]: ...
 
     @overload
     def unsqueeze(self, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
@@ -1613,13 +1538,10 @@ class Methods:
     @overload
     def unsqueeze_(self, *, axis: _Dims | None) -> Tensor: ...
 
-    @overload
     def var(self, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
         """Variance over ``dim`` (a number, several, or all)."""
-    @overload
-    def var(self, *, axis: _Dims | None = None, unbiased: _bool | None = None, keepdims: _bool = False, correction: _float | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    def vdot(self, other: Tensor) -> Tensor:
+    def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Sum of the products of two vectors, the first one conjugated."""
 
     @overload

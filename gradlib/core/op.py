@@ -37,6 +37,7 @@ from gradlib.core.compile import (
 )
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import inplace_form, write
+from gradlib.core.out import FUNCTIONS as TAKE_OUT
 from gradlib.core.tensor import Tensor, publish as publish
 
 REGISTRY: dict[str, Op] = {}
@@ -170,7 +171,7 @@ def composite(
     name, value = function.__name__, function
     if name not in OPERATIONS:
         function = compile_composite(value, name)
-    elif "dim" in inspect.signature(value).parameters:
+    elif name in TAKE_OUT or "dim" in inspect.signature(value).parameters:
         function = compile_composite(value, None)  # the operation of its name, which it calls, is what is seen
     COMPOSITES[name] = function
     COMPOSED.update((name, *aliases))

@@ -117,7 +117,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: _int | None = None, ma
                 [1., 2.]])
     """
 
-def gelu(input: Tensor, approximate: _str = 'none') -> Tensor:
+def gelu(input: Tensor, approximate: _str = 'none', *, out: Tensor | None = None) -> Tensor:
     """Each element times the standard normal distribution function at it.
 
     Args:
@@ -193,7 +193,7 @@ def leaky_relu_(input: Tensor, negative_slope: _float = 0.01) -> Tensor:
         tensor([-0.0100,  2.0000])
     """
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """The affine map ``input @ weight.T + bias``.
 
     Args:

@@ -13,6 +13,7 @@ from gradlib.backend.array import Array, Namespace, assign, cupy, is_array, name
 from gradlib.backend.device import resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
+from gradlib.core.out import takes_out
 from gradlib.core.tensor import Tensor, as_array, wrap
 from gradlib.ops.dims import sizes_of
 
@@ -63,6 +64,7 @@ def size_given(name: str, positional: tuple[Any, ...], size: Any) -> tuple[Any, 
     return positional or (tuple(size),)
 
 
+@takes_out
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """A tensor of zeros: ``zeros(2, 3)`` or ``zeros((2, 3))``.
 
@@ -79,6 +81,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     return _new("zeros", size_given("zeros", size, ignored("zeros", other)), dtype, device, requires_grad)
 
 
+@takes_out
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """A tensor of ones: ``ones(2, 3)`` or ``ones((2, 3))``.
 
@@ -95,6 +98,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     return _new("ones", size_given("ones", size, ignored("ones", other)), dtype, device, requires_grad)
 
 
+@takes_out
 def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """A tensor of whatever the memory held before.
 
@@ -123,6 +127,7 @@ def ignored(name: str, other: dict[str, Any]) -> Any:
     return size
 
 
+@takes_out
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """A tensor with one value everywhere; the dtype defaults to the value's as a tensor.
 
@@ -273,6 +278,7 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, (Tensor, np.generic)) or is_array(value) else value
 
 
+@takes_out
 def arange(
     start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
@@ -330,6 +336,7 @@ def _spaced(xp: Namespace, start: Any, end: Any, steps: int, dtype: np.dtype, wh
     return xp.where(i < steps // 2, first + step * i, last - step * (steps - 1 - i)) if steps != 1 else xp.full(1, first)
 
 
+@takes_out
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
 ) -> Tensor:
@@ -352,6 +359,7 @@ def linspace(
         return finished(_spaced(xp, first, last, int(steps), chosen).astype(chosen, copy=False), requires_grad)
 
 
+@takes_out
 def logspace(
     start: Any,
     end: Any,
@@ -389,6 +397,7 @@ def _inexact(*numbers: Any) -> np.dtype:
     return dtypes.to_complex(default) if any(isinstance(v, complex) for v in numbers) else default
 
 
+@takes_out
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """The identity matrix with n rows and m columns (n when left out).
 

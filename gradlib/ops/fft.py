@@ -17,6 +17,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace
 from gradlib.core.op import composite, op
+from gradlib.core.out import takes_out
 from gradlib.core.tensor import Tensor
 from gradlib.ops.complex import conj
 from gradlib.ops.convert import to
@@ -500,6 +501,7 @@ def _shifted(input: Any, dim: _Dims | None, amount: Any) -> Any:
     return roll(input, tuple(amount(input.shape[d]) for d in dims), dims)
 
 
+@takes_out
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequency of each element of a spectrum, in cycles per unit of the sample spacing: 0, 1, ..., -1 times 1 / (n d).
 
@@ -517,6 +519,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, re
     return _frequencies("fftfreq", n, d, dtype, device, requires_grad, half=False)
 
 
+@takes_out
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequency of each element of the half spectrum of ``rfft``.
 

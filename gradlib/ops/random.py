@@ -14,6 +14,7 @@ from gradlib.backend.array import Array, device_index, is_array, namespace, on_d
 from gradlib.backend.device import resolve
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.op import publish
+from gradlib.core.out import takes_out
 from gradlib.core.random import Generator, default_generator, drawing, draws
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.ops.convert import copy
@@ -52,6 +53,7 @@ def _index(device: Any, generator: Generator | None) -> int | None:
     return resolve(generator.device if device is None and generator is not None else device)
 
 
+@takes_out
 @draws
 def rand(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
@@ -72,6 +74,7 @@ def rand(
     return finished(stream(generator, _index(device, generator)).uniform(shape, _inexact("rand", dtype)), requires_grad)
 
 
+@takes_out
 @draws
 def randn(
     *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any
@@ -92,6 +95,7 @@ def randn(
     return finished(stream(generator, _index(device, generator)).normal(shape, _inexact("randn", dtype)), requires_grad)
 
 
+@takes_out
 @draws
 def randint(
     low: int, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None,
@@ -131,6 +135,7 @@ def check_range(name: str, low: Any, high: Any) -> None:
         raise RuntimeError(f"{name}: random numbers need 'from' to be less than 'to', but got from={low} >= to={high}")
 
 
+@takes_out
 @draws
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, **other: Any) -> Tensor:
     """The integers from 0 to n - 1 in random order.
@@ -242,6 +247,7 @@ def _recorded(drawn: Array, *parameters: Any) -> Tensor:
     return result
 
 
+@takes_out
 @draws
 def normal(
     mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, **other: Any
@@ -290,6 +296,7 @@ def check_std(std: Any) -> None:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
 
 
+@takes_out
 @draws
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype.
@@ -321,6 +328,7 @@ def zeros_and_ones(like: Array, p: Any, generator: Generator | None) -> Array:
         return (stream(generator, device_index(like)).uniform(like.shape, np.dtype(np.float64)) < p).astype(like.dtype)
 
 
+@takes_out
 @draws
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
     """Positions drawn with the given weights.

@@ -13,6 +13,7 @@ import pytest
 import gradlib
 from gradlib.core import modes
 from gradlib.core.op import REGISTRY
+from gradlib.core.out import FUNCTIONS
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import counted
 from gradlib.nn import functional
@@ -391,6 +392,103 @@ def _leaf(shape: tuple[int, ...], dtype: Any) -> Tensor | None:
 
 
 SPOILED = (_expanded, _read_only, _inference, _leaf)
+
+
+def made_into() -> dict[str, tuple[Any, ...]]:
+    """A call of every function that is no operation and takes ``out=``."""
+    x, m = gradlib.tensor([3.0, 1.0, 2.0]), gradlib.tensor([[2.0, 1.0], [1.0, 3.0]])
+    i, b, v = gradlib.tensor([0, 2, 1]), m[None], m[0]
+    calls: dict[str, tuple[Any, ...]] = {
+        "addmm": (m, m, m), "addmv": (v, m, v), "aminmax": (x,), "arange": (3,), "baddbmm": (b, b, b), "bernoulli": (x / 3,),
+        "bmm": (b, b), "bucketize": (x, x.sort().values), "cholesky": (m,), "column_stack": ([x, x],), "conj_physical": (x,),
+        "cross": (x, x.flip(0), 0), "diag": (x,), "diff": (x,), "dot": (x, x), "dstack": ([x, x],), "eigh": (m,), "eigvalsh": (m,),
+        "empty": (0,), "eye": (3,), "fftfreq": (4,), "full": ((3,), 2), "gather": (x, 0, i), "gelu": (x,), "hstack": ([x, x],),
+        "index_add": (x, 0, i, x), "index_copy": (x, 0, i, x), "index_select": (x, 0, i), "inner": (x, x), "inverse": (m,),
+        "isin": (x, x), "kron": (x, x), "linalg_cross": (x, x.flip(0)), "linalg_norm": (x,), "linear": (m, m), "linspace": (0, 1, 3),
+        "logspace": (0, 1, 3), "lstsq": (m, m), "masked_select": (x, x > 1), "matrix_norm": (m,), "matrix_power": (m, 2), "mm": (m, m),
+        "multi_dot": ([m, m],), "mv": (m, v), "multinomial": (x, 2), "nanmean": (x,), "nonzero": (x,), "norm": (x,), "normal": (x, x),
+        "ones": (3,), "outer": (x, x), "pinv": (m,), "qr": (m,), "rand": (3,), "randint": (5, (3,)), "randn": (3,), "randperm": (3,),
+        "rfftfreq": (4,), "scatter": (x, 0, i, x), "scatter_add": (x, 0, i, x), "scatter_reduce": (x, 0, i, x, "sum"),
+        "searchsorted": (x.sort().values, x), "slogdet": (m,), "solve": (m, m), "solve_triangular": (m, m), "svd": (m,), "svdvals": (m,),
+        "take": (x, i), "take_along_dim": (x, i), "tensordot": (x, x, 0), "true_divide": (x, x), "vdot": (x, x), "vecdot": (x, x),
+        "vstack": ([x, x],), "zeros": (3,),
+    }  # fmt: skip
+    complexes = {name: (m.to(gradlib.complex64),) for name in FUNCTIONS if "fft" in name and name not in calls and name not in REALS}
+    return calls | complexes | dict.fromkeys(REALS, (m,))
+
+
+REALS = ("ihfft", "ihfft2", "ihfftn", "rfft", "rfft2", "rfftn")
+NAMED = {"solve_triangular": {"upper": True}, "take_along_dim": {"dim": 0}, "bernoulli": {}}
+PLACES = (gradlib, gradlib.linalg, gradlib.fft, gradlib.nn.functional)
+
+
+def function_of(name: str) -> Any:
+    if name.startswith("linalg_"):
+        return getattr(gradlib.linalg, name.removeprefix("linalg_"))
+    return next(found for place in PLACES if callable(found := vars(place).get(name)))
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_functions_write_their_result_into_out(name: str) -> None:
+    """What they give without it, into a tensor that fits and into an empty one; refused before a write into what must not be written."""
+    call, args, named = function_of(name), made_into()[name], NAMED.get(name, {})
+    gradlib.manual_seed(0)
+    expected = call(*args, **named)
+    single = not isinstance(expected, tuple)
+    parts = results(expected)
+    for made in (
+        [gradlib.zeros(each.shape, dtype=each.dtype) for each in parts],
+        [gradlib.zeros(0, dtype=each.dtype) for each in parts],
+    ):
+        gradlib.manual_seed(0)
+        returned = call(*args, **named, out=taking(made, single))
+        assert all(a is b for a, b in zip(results(returned), made, strict=True))
+        for got, want in zip(made, parts, strict=True):
+            np.testing.assert_array_equal(host(got), host(want))
+            assert got._version == 1
+    with pytest.raises(RuntimeError, match="has shape"):
+        call(*args, **named, out=taking([gradlib.zeros(7, 7, dtype=each.dtype) for each in parts], single))
+    last = parts[-1]
+    for spoil in SPOILED:
+        spoiled = spoil(last.shape, last.dtype)
+        if spoiled is None or name == "empty":
+            continue
+        with pytest.raises((RuntimeError, ValueError), match=r"single memory|read-only|InferenceMode|automatic differentiation"):
+            call(*args, **named, out=taking([*(gradlib.zeros(each.shape, dtype=each.dtype) for each in parts[:-1]), spoiled], single))
+        assert not host(spoiled).any()
+    if last.dtype == gradlib.float32 and name not in MADE:
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            call(*args, **named, out=taking([*parts[:-1], gradlib.zeros(last.shape, dtype=gradlib.int16)], single))
+        wants = [arg.detach().requires_grad_() if isinstance(arg, Tensor) and arg.is_floating_point() else arg for arg in args]
+        if any(isinstance(arg, Tensor) and arg.requires_grad for arg in wants) and name not in ("bernoulli", "multinomial"):
+            with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+                call(*wants, **named, out=taking(list(parts), single))
+
+
+MADE = (
+    "arange", "empty", "eye", "fftfreq", "full", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
+    "rfftfreq", "zeros",
+)  # fmt: skip
+
+
+def test_tensors_are_made_in_the_dtype_of_out() -> None:
+    for call in (gradlib.zeros, gradlib.randn):
+        out = gradlib.ones(2, dtype=gradlib.float64)
+        assert call(2, out=out, requires_grad=True) is out
+        assert out.requires_grad
+    assert gradlib.arange(3, out=gradlib.empty(0)).dtype == gradlib.float32
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        gradlib.zeros(2, dtype=gradlib.float64, out=gradlib.zeros(2))
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        gradlib.zeros_like(gradlib.zeros(2), out=gradlib.zeros(2))
+
+
+def test_means_of_complex_numbers_and_sums_of_integers_into_narrower_dtypes() -> None:
+    with pytest.warns(Warning, match="discards the imaginary part"):
+        assert gradlib.mean(gradlib.tensor([1 + 2j, 3 - 1j]), 0, out=gradlib.tensor(0.0)).item() == 2
+    assert gradlib.nansum(gradlib.tensor([1, 2]), 0, out=gradlib.tensor(False)).item() is True
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        gradlib.nansum(gradlib.tensor([1.0, 2.0]), 0, out=gradlib.tensor(False))
 
 
 def test_out_outside_the_graph() -> None:
