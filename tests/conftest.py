@@ -22,7 +22,7 @@ settings.register_profile("gradlib", derandomize=True, deadline=None, max_exampl
 settings.load_profile("gradlib")
 
 TESTS = Path(__file__).parent
-HOST_FOLDERS = ("cli", "cuda", "profiler")  # their subject is the host: commands, files, compilers
+HOST_FOLDERS = ("cli", "cuda", "planning", "profiler")  # their subject is the host: commands, files, compilers; or they name a device
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

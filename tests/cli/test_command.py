@@ -12,8 +12,9 @@ import pytest
 
 import gradlib
 from gradlib.cli import main
-from gradlib.cli.trajopt import plot, solve
-from tests.cli.robots import ARM, PANDA, assert_feasible, optimal
+from gradlib.cli.trajopt import plot
+from gradlib.trajectory.planning import solve
+from tests.trajectory.planning.robots import ARM, PANDA, assert_feasible, optimal
 
 PICTURE = plot.available
 QUICK = ["--horizon", "16"]

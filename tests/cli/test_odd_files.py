@@ -14,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from gradlib.cli import main
-from gradlib.cli.trajopt import limits, problems, urdf
-from gradlib.cli.trajopt.errors import InputError
-from gradlib.cli.trajopt.robot import Joint, assemble
-from tests.cli.robots import ARM
+from gradlib.cli.trajopt import limits, urdf
+from gradlib.trajectory.planning import problems
+from gradlib.trajectory.planning.errors import InputError
+from gradlib.trajectory.planning.robot import Joint, assemble
+from tests.trajectory.planning.robots import ARM
 
 LIMITS = {"lower": -1.0, "upper": 2.0, "velocity": 1.0, "acceleration": 1.0, "jerk": 1.0}
 PAIR = [Joint("a", **LIMITS), Joint("b", **LIMITS)]
@@ -328,7 +329,7 @@ def test_more_than_memory_has_room_for(arguments: list[str], tmp_path: Path, cap
 
 
 def test_memory_that_runs_out_all_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradlib.cli.trajopt import solve
+    from gradlib.trajectory.planning import solve
 
     def full(*_: object) -> None:
         raise MemoryError

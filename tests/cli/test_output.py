@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from gradlib.cli.trajopt import output, plot, report
-from gradlib.cli.trajopt.check import Trajectories
-from gradlib.cli.trajopt.errors import InputError
-from gradlib.cli.trajopt.robot import Joint, assemble
-from tests.cli.robots import PANDA, arm
+from gradlib.trajectory.planning.check import Trajectories
+from gradlib.trajectory.planning.errors import InputError
+from gradlib.trajectory.planning.robot import Joint, assemble
+from tests.trajectory.planning.robots import PANDA, arm
 
 JOINTS = ("a", "b")
 

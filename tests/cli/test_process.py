@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gradlib.cli import entry
-from tests.cli.robots import ARM
 from tests.profiler import files
+from tests.trajectory.planning.robots import ARM
 
 START = "import sys; from entry import main; sys.exit(main())"
 """What the installed script does, with the module as it is in this checkout."""

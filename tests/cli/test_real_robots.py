@@ -10,7 +10,7 @@ import pytest
 
 from gradlib.cli import main
 from gradlib.cli.trajopt import plot, urdf
-from gradlib.cli.trajopt.errors import InputError
+from gradlib.trajectory.planning.errors import InputError
 
 
 def urdfs(package: str) -> list[Path]:

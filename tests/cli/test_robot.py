@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gradlib.cli.trajopt import limits, urdf
-from gradlib.cli.trajopt.errors import InputError
-from gradlib.cli.trajopt.robot import Joint, assemble, panda
-from tests.cli.robots import ARM
+from gradlib.trajectory.planning.errors import InputError
+from gradlib.trajectory.planning.robot import Joint, assemble, panda
+from tests.trajectory.planning.robots import ARM
 
 FULL = {"lower": -1.0, "upper": 1.0, "velocity": 1.0, "acceleration": 2.0, "jerk": 3.0}
 

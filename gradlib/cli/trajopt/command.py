@@ -12,9 +12,10 @@ import numpy as np
 
 from gradlib.cli import memory
 from gradlib.cli.progress import Progress
-from gradlib.cli.trajopt import limits, motion, output, plot, problems, report, robot, solve, urdf
-from gradlib.cli.trajopt.check import Trajectories, faults
-from gradlib.cli.trajopt.errors import InputError
+from gradlib.cli.trajopt import limits, output, plot, report, urdf
+from gradlib.trajectory.planning import motion, problems, robot, solve
+from gradlib.trajectory.planning.check import Trajectories, faults
+from gradlib.trajectory.planning.errors import InputError
 
 _DESCRIPTION = """\
 Plan smooth, fast joint motions from rest to rest for many start and goal configurations at once, inside the limits of position,

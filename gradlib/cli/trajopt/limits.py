@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gradlib.cli.trajopt import reading
-from gradlib.cli.trajopt.errors import InputError, listed, shown
-from gradlib.cli.trajopt.robot import QUANTITIES, Joint
+from gradlib.trajectory.planning.errors import InputError, listed, shown
+from gradlib.trajectory.planning.robot import QUANTITIES, Joint
 
 Table = dict[str, dict[str, float]]
 """quantity -> joint -> value"""

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from gradlib import files
-from gradlib.cli.trajopt.check import Trajectories
-from gradlib.cli.trajopt.errors import InputError
+from gradlib.trajectory.planning.check import Trajectories
+from gradlib.trajectory.planning.errors import InputError
 
 NAMES = ("trajectories.npz", "trajectories.csv", "trajectories.png")
 _PARTS = ("position", "velocity", "acceleration", "jerk")

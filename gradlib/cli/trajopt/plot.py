@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.cli.trajopt import report
-from gradlib.cli.trajopt.check import Trajectories
-from gradlib.cli.trajopt.robot import Robot
+from gradlib.trajectory.planning.check import Trajectories
+from gradlib.trajectory.planning.robot import Robot
 
 ACROSS = 8  # joints beside each other; more go below, so that panels stay readable where a picture is fitted to a screen
 JOINTS = 32  # more of them only make the picture large

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gradlib.cli.trajopt.errors import InputError
+from gradlib.trajectory.planning.errors import InputError
 
 
 def content(path: str | Path, most: int) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlib.cli.trajopt.check import Trajectories, fractions
-from gradlib.cli.trajopt.robot import Robot
+from gradlib.trajectory.planning.check import Trajectories, fractions
+from gradlib.trajectory.planning.robot import Robot
 
 _SHOWN = 8
 

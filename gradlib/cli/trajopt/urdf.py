@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from gradlib.cli.trajopt import reading
-from gradlib.cli.trajopt.errors import InputError, shown
-from gradlib.cli.trajopt.robot import Joint
+from gradlib.trajectory.planning.errors import InputError, shown
+from gradlib.trajectory.planning.robot import Joint
 
 _COORDINATE = ("revolute", "continuous", "prismatic")
 _NO_COORDINATE = ("fixed", "floating", "planar")

@@ -12,7 +12,8 @@ import numpy as np
 
 from gradlib.cli.bench.case import Case
 from gradlib.cli.bench.peers import Peer, Run
-from gradlib.cli.trajopt import output, plot, problems, robot, solve
+from gradlib.cli.trajopt import output, plot
+from gradlib.trajectory.planning import problems, robot, solve
 
 
 def cases(device: str, quick: bool) -> Iterator[Case]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.cli.trajopt import problems
-from gradlib.cli.trajopt.errors import InputError
-from gradlib.cli.trajopt.robot import Joint, assemble
-from tests.cli.robots import PANDA, pairs
+from gradlib.trajectory.planning import problems
+from gradlib.trajectory.planning.errors import InputError
+from gradlib.trajectory.planning.robot import Joint, assemble
+from tests.trajectory.planning.robots import PANDA, pairs
 
 LIMITS = {"lower": -1.0, "upper": 2.0, "velocity": 1.0, "acceleration": 1.0, "jerk": 1.0}
 PAIR = assemble("pair", [Joint("a", **LIMITS), Joint("b", **LIMITS)])

@@ -9,7 +9,7 @@ from importlib import resources
 
 import numpy as np
 
-from gradlib.cli.trajopt.errors import InputError
+from gradlib.trajectory.planning.errors import InputError
 
 Lead = tuple[str | None, float, float]
 """(joint, multiplier, offset): stands at multiplier * joint + offset; no joint where it stands still"""

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gradlib
-from gradlib.cli.trajopt import motion, sines
-from gradlib.cli.trajopt.sines import sine_transform
-from tests.cli.robots import PANDA, arm, pairs
+from gradlib.trajectory.planning import motion, sines
+from gradlib.trajectory.planning.sines import sine_transform
+from tests.trajectory.planning.robots import PANDA, arm, pairs
 from tests.values import host
 
 

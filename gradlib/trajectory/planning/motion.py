@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlib.cli.trajopt.robot import Robot
-from gradlib.cli.trajopt.sines import sine_transform
+from gradlib.trajectory.planning.robot import Robot
+from gradlib.trajectory.planning.sines import sine_transform
 
 SHORTEST = 4
 """The fewest steps of a motion from rest to rest: one velocity, then two steps to come to rest in velocity and acceleration."""

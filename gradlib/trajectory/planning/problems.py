@@ -15,8 +15,8 @@ from typing import TextIO
 
 import numpy as np
 
-from gradlib.cli.trajopt.errors import InputError, listed, shown
-from gradlib.cli.trajopt.robot import Robot
+from gradlib.trajectory.planning.errors import InputError, listed, shown
+from gradlib.trajectory.planning.robot import Robot
 
 ROUNDING = 1e-6
 """A start or goal may pass a position limit by this fraction of its range: files hold rounded numbers."""

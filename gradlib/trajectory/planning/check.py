@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradlib.cli.trajopt.robot import Robot
+from gradlib.trajectory.planning.robot import Robot
 
 TOLERANCE = 1e-4
 """By how much, as a fraction, a limit may be passed."""

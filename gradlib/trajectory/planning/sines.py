@@ -1,7 +1,7 @@
 """The sums of sines that the planner searches, as a differentiable operation.
 
-On the host its cost grows like H log H. On a device it is a product with a matrix, which needs no cuFFT beside CuPy: it grows like H^2, but
-as one product of matrices, and the matrix is made once for each H.
+On the host its cost grows like H log H. On a device, and for short horizons on the host, it is a product with a matrix, which needs no
+cuFFT beside CuPy: it grows like H^2, but is one product for each problem, and the matrix is made once for each H.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import numpy as np
 from gradlib.backend.array import Array, Namespace, device_index, move
 from gradlib.core.op import op
 
+_SHORT = 96  # sines up to which the matrix is the quicker on the host
+_ALONE = 1 << 18  # multiplications of a product up to which BLAS takes one thread; the number of threads would change its rounding
+
 
 @op("linear", name="trajopt_sines", method=False, complex="none", input=lambda g: sine_transform(g))
 def sine_transform(xp: Namespace, input: Array) -> Array:
@@ -24,7 +27,7 @@ def sine_transform(xp: Namespace, input: Array) -> Array:
     Source: the discrete sine transform of the first kind, as the Fourier transform of the sequence continued as an odd one.
     """
     size = input.shape[1]
-    if xp is not np:
+    if xp is not np or (size <= _SHORT and size * size * input.shape[2] <= _ALONE):
         return xp.matmul(_matrix(size, input.dtype, device_index(input)), input)
     odd = xp.zeros((len(input), 2 * size + 2, input.shape[2]), input.dtype)
     odd[:, 1 : size + 1] = input

@@ -9,13 +9,13 @@ So dt is eliminated from the search (variable projection), and what is minimised
 the chain of gradlib.trajectory in velocity control: there the end conditions are linear (motion.py), and jerk is a second
 difference, where position control would take a third and lose digits in float32.
 
-A maximum has kinks, on which L-BFGS stalls. It is replaced by log-sum-exp at sharpness p, for p = 16, 64, 256 in turn, each from the
-last one's result and with dt and the scales of motion.py brought up to date. L-BFGS takes one step length for all problems of a batch
-and so may leave an awkward one behind; Adam, whose steps are measured element by element, finishes, and each problem keeps its best.
+A maximum has kinks, on which quasi-Newton methods stall. It is replaced by sums of powers, sharper in each of three stages, each from the
+last one's result and with dt and the scales of motion.py brought up to date. The problems of a batch are independent (lbfgs.py): each
+takes its own steps, stops by itself, and comes out the same bits whichever others share its batch.
 
 Found by trial on 256 sampled Panda problems, H = 64, mean duration over the time-optimal one: positions with Adam and a smooth
 maximum 1.2 and worse as H grows; velocities with L-BFGS 1.02, but 1.06 to 1.5 where jerk binds or H = 128; softmax or squares of velocities
-up to 1.3; scaled sines as here 1.02 at once, 1.01 at H = 128 and where jerk binds, the discretisation itself costing 1.016 at H = 64.
+up to 1.3; scaled sines as here 1.016 at once, of which the discretisation itself costs most, and 1.007 where jerk binds.
 """
 
 from __future__ import annotations
@@ -24,19 +24,25 @@ from collections.abc import Callable
 
 import numpy as np
 
-import gradlib
-from gradlib import Tensor, optim, trajectory
-from gradlib.cli.trajopt import motion
-from gradlib.cli.trajopt.check import Trajectories
-from gradlib.cli.trajopt.robot import Robot
-from gradlib.cli.trajopt.sines import sine_transform
-from gradlib.nn import functional
+from gradlib.backend.array import Array
+from gradlib.core.modes import no_grad
+from gradlib.core.tensor import Tensor, wrap
+from gradlib.ops.create import zeros_like
+from gradlib.ops.from_data import from_numpy
+from gradlib.ops.join import stack
+from gradlib.ops.nn import pad
+from gradlib.trajectory.chain import step_position, step_velocity
+from gradlib.trajectory.planning import lbfgs, motion
+from gradlib.trajectory.planning.check import Trajectories
+from gradlib.trajectory.planning.powers import even_power
+from gradlib.trajectory.planning.robot import Robot
+from gradlib.trajectory.planning.sines import sine_transform
 
-SHARPNESS = (16.0, 64.0, 256.0)
-ELEMENTS = 1 << 16  # in an array of the problems planned together: they fit the processor's cache, and one step length suits them all
+SHARPNESS = ((5, 4, 3), (7, 6, 5), (9, 8, 7))
+"""Of each stage the doublings of the powers of velocity, acceleration and jerk."""
+ELEMENTS = 1 << 16  # in an array of the problems planned together: they fit the processor's cache
 LONG = 256  # steps from which on a motion is first planned with a quarter of them
-_POLISH = 30
-_POLISH_RATE = 0.003
+_TOLERANCE = 1e-4  # of the logarithm of dt, in a few evaluations
 
 
 def plan(
@@ -81,10 +87,10 @@ def _integrate(path: np.ndarray, dt: np.ndarray, robot: Robot, device: str) -> T
     limits = [np.asarray(limit, dtype=np.float64) for limit in robot.rates()]
     actions = np.concatenate([path[:, 1:], path[:, -1:]], axis=1)
     times = dt.astype(path.dtype)
-    with gradlib.no_grad():
+    with no_grad():
         u, begin = _tensor(actions, device), _at_rest(_tensor(path[:, 0], device))
         for attempt in range(8):
-            states = trajectory.step_position(u, begin, _tensor(times[:, None], device))
+            states = step_position(u, begin, _tensor(times[:, None], device))
             p, v, a, j = (x.cpu().numpy() for x in states)
             needs = [
                 (np.abs(x.astype(np.float64)) / limit).max(axis=(1, 2)) ** (1 / order)
@@ -108,8 +114,6 @@ class _Batch:
     def __init__(self, start: np.ndarray, goal: np.ndarray, robot: Robot, horizon: int, dtype: np.dtype, device: str) -> None:
         self.robot, self.horizon, self.dtype, self.device = robot, horizon, dtype, device
         self.start, self.distance = start, goal - start
-        self.way = self.tensor(self.distance[:, None])
-        self.begin = _at_rest(self.tensor(np.zeros_like(start)))
         self.limits = [self.tensor(1 / limit) for limit in robot.rates()]
         self.profile = np.broadcast_to(motion.smooth_start(horizon)[None, :, None], (len(start), horizon, start.shape[1]))
         self.needed = motion.needed_step(self.profile, self.distance, robot)
@@ -123,79 +127,83 @@ class _Batch:
             coarse = _Batch(self.start, self.start + self.distance, self.robot, self.horizon // 4, self.dtype, self.device)
             self.profile = motion.finer(coarse.optimise(lambda fraction: progress(0.1 * fraction)), self.horizon)
             self.needed = motion.needed_step(self.profile, self.distance, self.robot)
-        iterations = 25 + min(self.horizon, LONG) // 8
+        evaluations = 40 + min(self.horizon, LONG) // 8
         for stage, sharpness in enumerate(SHARPNESS):
-            self.linearise()
-            self.descend(sharpness, iterations, lambda part, at=stage: progress((at + part) / (len(SHARPNESS) + 0.3)))  # type: ignore[misc]
-        self.linearise()
-        self.polish(SHARPNESS[-1])
+            self.descend(sharpness, evaluations, lambda part, at=stage: progress((at + part) / (len(SHARPNESS) + 0.1)))  # type: ignore[misc]
         return motion.smoothed(self.profile, self.distance, self.robot)
 
-    def linearise(self) -> None:
-        """Take dt, the scales and the coefficients of the search from the best profiles so far."""
-        scales = motion.scales(self.horizon, self.distance, self.needed, self.robot)
-        coefficients = sine_transform(self.profile[:, : self.horizon - 3]) / scales
-        self.scales = self.tensor(scales)
-        self.dt = self.tensor(self.needed[:, None])
-        self.coefficients = self.tensor(coefficients).requires_grad_()
-
-    def descend(self, sharpness: float, iterations: int, progress: Callable[[float], None]) -> None:
-        """L-BFGS on the smooth maximum; problems that came out better keep the result."""
-        optimiser = optim.LBFGS([self.coefficients], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe")
-        evaluations = 0
-
-        def closure() -> Tensor:
-            nonlocal evaluations
-            evaluations += 1
-            progress(min(1.0, evaluations / (1.1 * iterations)))
-            optimiser.zero_grad()
-            loss = self.smooth_maximum(sharpness).sum()
-            loss.backward()
-            return loss
-
-        optimiser.step(closure)
-        self.keep_better()
-
-    def polish(self, sharpness: float) -> None:
-        """Adam with a falling rate; problems keep the best that they pass through."""
-        optimiser = optim.Adam([self.coefficients], lr=_POLISH_RATE, betas=(0.9, 0.99))
-        for step in range(_POLISH):
-            optimiser.param_groups[0]["lr"] = _POLISH_RATE * (1 - step / _POLISH)
-            optimiser.zero_grad()
-            self.smooth_maximum(sharpness).sum().backward()
-            optimiser.step()
-            self.keep_better()
-
-    def velocities(self) -> Tensor:
-        """The velocity profile (B, H, D) that the coefficients stand for: it sums to one over the steps."""
-        profile = functional.pad(sine_transform(self.coefficients * self.scales), (0, 0, 0, 3))
-        return profile / profile.sum(1, keepdim=True)
-
-    def smooth_maximum(self, sharpness: float) -> Tensor:
-        """log(needed dt / dt) of each problem (B,), its maximum replaced by log-sum-exp at this sharpness."""
-        u = self.velocities() * (self.way / self.dt[:, :, None])
-        _, *rates = trajectory.step_velocity(u, self.begin, self.dt)
-        tiny = float(np.finfo(self.dtype).tiny)  # a joint at rest asks for log 0
-        needs = [
-            ((x * inverse).square().add(tiny).log() * (sharpness / (2 * order))).logsumexp((1, 2))
-            for order, (x, inverse) in enumerate(zip(rates, self.limits, strict=True), start=1)
-        ]
-        return gradlib.stack(needs).logsumexp(0) / sharpness
-
-    def keep_better(self) -> None:
-        """Take over the coefficients' profiles for the problems whose needed dt they shorten."""
-        with gradlib.no_grad():
-            profile = self.velocities().cpu().numpy().astype(np.float64)
+    def descend(self, sharpness: tuple[int, ...], evaluations: int, progress: Callable[[float], None]) -> None:
+        """L-BFGS on the smooth maximum, from the best profiles so far; problems that came out better keep the result."""
+        objective = _Objective(self, sharpness)
+        begin = objective.coefficients()
+        found = lbfgs.minimise(objective, begin.reshape(len(begin), -1), evaluations, _TOLERANCE, progress)
+        with no_grad():
+            profile = objective.velocities(wrap(found.reshape(begin.shape)), objective.scales).cpu().numpy().astype(np.float64)
         needed = motion.needed_step(profile, self.distance, self.robot)
         better = needed < self.needed
         self.profile = np.where(better[:, None, None], profile, self.profile)
         self.needed = np.where(better, needed, self.needed)
 
 
+class _Objective:
+    """log(needed dt / dt) of each problem, its maximum replaced by sums of powers, as a function of the coefficients.
+
+    dt, the scales and the coefficients to begin with are taken from the best profiles so far.
+
+    Args:
+        batch: the problems; sharpness: the doublings of the powers of velocity, acceleration and jerk.
+    """
+
+    def __init__(self, batch: _Batch, sharpness: tuple[int, ...]) -> None:
+        self.batch, self.sharpness = batch, sharpness
+        scales = motion.scales(batch.horizon, batch.distance, batch.needed, batch.robot)
+        self.start = sine_transform(batch.profile[:, : batch.horizon - 3]) / scales
+        dt = batch.needed[:, None]
+        self.constants = [batch.tensor(x) for x in (scales, batch.distance[:, None] / dt[:, :, None], dt)]
+        self.rows, self.chosen = np.arange(len(dt)), self.constants
+
+    @property
+    def scales(self) -> Tensor:
+        return self.constants[0]
+
+    def coefficients(self) -> Array:
+        """Where to begin, (B, M, D)."""
+        return self.batch.tensor(self.start)._array
+
+    def __call__(self, x: Array, rows: np.ndarray) -> tuple[Array, Array]:
+        """Loss (b,) and gradient (b, M D) at the points x (b, M D) of some of the problems."""
+        if len(rows) != len(self.rows):
+            self.chosen = [constant[from_numpy(rows).to(self.batch.device)] for constant in self.constants]
+        self.rows = rows
+        leaf = wrap(x.reshape(len(x), *self.start.shape[1:])).requires_grad_()
+        with np.errstate(over="ignore", invalid="ignore"):  # of a step that is too long the powers may be infinite; it is not taken
+            loss = self.smooth_maximum(leaf, *self.chosen)
+            loss.sum().backward()
+        return loss._array, leaf.grad._array.reshape(x.shape)  # type: ignore[union-attr]
+
+    def velocities(self, coefficients: Tensor, scales: Tensor) -> Tensor:
+        """The velocity profile (b, H, D) that the coefficients stand for: it sums to one over the steps."""
+        profile = pad(sine_transform(coefficients * scales), (0, 0, 0, 3))
+        return profile / profile.sum(1, keepdim=True)
+
+    def smooth_maximum(self, coefficients: Tensor, scales: Tensor, rate: Tensor, dt: Tensor) -> Tensor:
+        """(b,), from the coefficients (b, M, D), way / dt (b, 1, D) and dt (b, 1)."""
+        u = self.velocities(coefficients, scales) * rate
+        at = zeros_like(u[:, 0])
+        _, *rates = step_velocity(u, (at, at, at), dt)
+        tiny = float(np.finfo(self.batch.dtype).tiny)  # a quantity far below its limit has powers of zero
+        needs = [
+            (even_power(x * inverse, doublings).sum((1, 2)) + tiny).log() / (order * 2**doublings)
+            for order, (x, inverse, doublings) in enumerate(zip(rates, self.batch.limits, self.sharpness, strict=True), start=1)
+        ]
+        sharpness = 2 ** self.sharpness[0]
+        return (stack(needs) * sharpness).logsumexp(0) / sharpness
+
+
 def _tensor(array: np.ndarray, device: str) -> Tensor:
-    return gradlib.from_numpy(np.ascontiguousarray(array)).to(device)
+    return from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def _at_rest(position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """A start state at this position: velocity and acceleration zero."""
-    return position, gradlib.zeros_like(position), gradlib.zeros_like(position)
+    return position, zeros_like(position), zeros_like(position)

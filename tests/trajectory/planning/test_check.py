@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradlib.cli.trajopt.check import Trajectories, faults, fractions
-from tests.cli.robots import arm
+from gradlib.trajectory.planning.check import Trajectories, faults, fractions
+from tests.trajectory.planning.robots import arm
 
 ROBOT = arm(lower=0.0, upper=2.0, velocity=1.0, acceleration=2.0, jerk=20.0)
 START, GOAL = np.array([[0.5]]), np.array([[1.5]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradlib.cli.trajopt import robot
+from gradlib.trajectory.planning import robot
 
 PANDA = robot.assemble(*robot.panda())
 

@@ -1,0 +1,31 @@
+"""High even powers, whose sums stand for a maximum, as a differentiable operation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gradlib.backend.array import Array, Namespace
+from gradlib.core.op import op
+
+
+def _slope(input: Array, out: Array, doublings: int) -> Array:
+    """2**doublings input**(2**doublings - 1), as a quotient; where input is 0, so is the power, and it is not divided by 0."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return out / (input + float(np.finfo(out.dtype).smallest_normal)) * 2.0**doublings
+
+
+@op(
+    "elementwise", name="trajopt_power", method=False, complex="none",
+    input=lambda g, input, out, doublings: g * _slope(input, out, doublings),
+)  # fmt: skip
+def even_power(xp: Namespace, input: Array, doublings: int) -> Array:
+    """Each element to the power 2**doublings, by squaring: ``pow`` takes fifty times as long.
+
+    Args:
+        input: any shape, real; doublings: at least 1.
+    """
+    with np.errstate(over="ignore", under="ignore"):  # infinity is an answer, and so is zero
+        made = input * input
+        for _ in range(doublings - 1):
+            xp.multiply(made, made, out=made)
+    return made
