@@ -11,6 +11,7 @@ from typing import Any
 from gradlib.autograd.function_call import BackwardCFunction, DelayedError, FunctionCtx, FunctionNode, carry, tie
 from gradlib.autograd.function_nested import NestedBackward, NestedCtx, emptied, flatten, rebuild
 from gradlib.autograd.function_vmap import call_on_rows, has_rule
+from gradlib.backend.capture import capturing
 from gradlib.core.batched import VmapLevel
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.modes import global_state, lower, no_grad, observing, thread_state
@@ -60,6 +61,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     _ctx_base = BackwardCFunction
     is_traceable = False
+    """Set to False in a subclass: what it does may differ from call to call, so a CUDA graph does not capture it. torch asks nowhere."""
     generate_vmap_rule = False
     clear_saved_tensors_on_access = False
     """Whether the first access to ``ctx.saved_tensors`` gives them away, so that they can be freed during backward."""
@@ -152,6 +154,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
                 made, node = cls._call(args, separate)
             carry(level, node, args, made)
             return made, node
+        if capturing.capture is not None:
+            cls._refuse_capture()
         node = FunctionNode(cls._backward_cls, args)
         recording = thread_state.grad_enabled and not thread_state.inference and any(node.needs)
         ctx = node.public
@@ -177,6 +181,16 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         if recording and to_save:
             node.save(to_save, made if isinstance(made, tuple) else (made,))
         return made, node
+
+    @classmethod
+    def _refuse_capture(cls) -> None:
+        """Refuse to be captured in a CUDA graph where the class says that it cannot be traced; Function itself says it of none."""
+        said = any("is_traceable" in vars(each) for each in cls.__mro__[: cls.__mro__.index(Function)])
+        if said and not cls.is_traceable:
+            raise RuntimeError(
+                f"{cls.__name__} cannot be captured in a CUDA graph: its is_traceable is False, so its next call may do something else; "
+                "call it before the capture or behind a replay, or set is_traceable = True if all it does is the same at each call"
+            )
 
 
 def _positional(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool) -> tuple[Any, ...]:

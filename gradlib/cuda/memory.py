@@ -1,4 +1,4 @@
-"""torch.cuda's names for memory, as CuPy's default pool counts it, in bytes."""
+"""torch.cuda's names for memory, as CuPy's default pool and the pools of captured graphs count it, in bytes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import cupy, let_go
 from gradlib.cuda.devices import device_count, index_of, is_available
+from gradlib.cuda.graph_pools import graph_memory
 
 _peaks: dict[int, tuple[int, int]] = {}  # by device: the most that was in use, and held, since it was last reset
 _watching: list[Callable[[int], Any]] = []  # the allocator that notes them, once somebody asked
@@ -15,8 +16,8 @@ _watching: list[Callable[[int], Any]] = []  # the allocator that notes them, onc
 def _now(index: int) -> tuple[int, int]:
     """How much of a device's memory is in use, and how much the pool holds."""
     with cupy().cuda.Device(index):
-        pool = cupy().get_default_memory_pool()
-        return int(pool.used_bytes()), int(pool.total_bytes())
+        pool, (used, held) = cupy().get_default_memory_pool(), graph_memory()
+        return int(pool.used_bytes()) + used, int(pool.total_bytes()) + held
 
 
 def _watch(index: int) -> tuple[int, int]:

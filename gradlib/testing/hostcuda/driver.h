@@ -69,6 +69,7 @@ struct Range {
     char* from;
     std::size_t bytes;  // 0: to the end of its allocation, as a kernel sees a bare pointer
     bool write;
+    std::uint64_t owner = 0;  // the allocation it lay in when a graph captured the work
 };
 
 struct Stream;
@@ -101,7 +102,7 @@ void host_waits(const Clock& clock);  // the host has waited for everything in a
 void host_waits_for_all(int device);
 void meet_devices(int one, int other);  // a copy between devices in the default stream: it waits for both, and both wait for it
 int submit(Stream& stream, Work work);  // runs it, or keeps it in the graph that the stream captures
-int refuse_while_capturing();           // what may not be called while a capture in the global mode is under way
+int refuse_while_capturing();           // what CUDA calls potentially unsafe: by the modes of the captures under way and of this thread
 
 // ---- memory.cpp
 
@@ -111,6 +112,7 @@ Place place_of(const void* pointer);
 int device_of(const void* pointer);        // -1 where it is not in device memory
 bool inside(const void* pointer);          // in an allocation of the driver
 int touch(Stream& stream, Stamp stamp, const Work& work);  // records who uses what; HAZARD where it may run beside what it needs
+int bind(Work& work);                      // notes whose memory captured work uses; HAZARD for memory that is nobody's
 // The allocation around an address, also where the address lies in a guard beside it.
 struct Extent {
     bool known, freed;

@@ -82,7 +82,8 @@ bool all_are(const char* from, std::size_t bytes, unsigned char value) {
     return static_cast<unsigned char>(*from) == value && std::memcmp(from, from + 1, bytes - 1) == 0;
 }
 
-bool guards_hold(const Piece& piece) { return all_are(piece.at + piece.asked, piece.room - piece.asked, GUARD_BYTE); }
+// Memory that a graph may own holds, at a replay, whatever its pieces held one after another during the capture: it has no guards within.
+bool guards_hold(const Piece& piece) { return piece.captured || all_are(piece.at + piece.asked, piece.room - piece.asked, GUARD_BYTE); }
 bool guards_hold(const Chunk& chunk) { return all_are(chunk.at - GUARD, GUARD, GUARD_BYTE) && all_are(chunk.at + chunk.size, GUARD, GUARD_BYTE); }
 
 int wrote_outside(const Piece& piece, const std::string& name) {
@@ -221,6 +222,23 @@ bool take_from_freed(Chunk& chunk, Piece& piece) {
     return captured;
 }
 
+// The pieces that a range of captured work lies in when the graph runs: those of captures, or the one it lay in then.
+int replayed(const std::string& name, const Range& range, std::vector<Piece*>& found) {
+    Chunk* const chunk = chunk_of(range.from);
+    const char* const what = range.write ? "writes" : "reads";
+    if (!chunk) return hazard(text_of("a graph runs %s, which %s memory that was given back after the capture", name.c_str(), what));
+    for (auto* const pieces : {&chunk->pieces, &chunk->freed})
+        for (auto& [at, piece] : *pieces) {
+            if (range.from + range.bytes <= at || at + std::max<std::size_t>(piece.room, 1) <= range.from) continue;
+            if (pieces == &chunk->freed && !piece.captured)
+                return hazard(text_of("a graph runs %s, which %s memory that has been freed since the capture", name.c_str(), what));
+            if (piece.id != range.owner && !piece.captured)
+                return hazard(text_of("a graph runs %s, which %s memory that was given to someone else after the capture", name.c_str(), what));
+            found.push_back(&piece);
+        }
+    return SUCCESS;
+}
+
 void note_use(Piece& piece, const Range& range, Stamp stamp) {
     const Access mine{range.from, range.from + range.bytes, stamp, range.write, false};
     const auto replaced = [&](const Access& other) {
@@ -343,7 +361,9 @@ Extent extent_of(const void* pointer) {
                                                                                       : nullptr;
     if (!chunk) return {};
     char* const inner = std::clamp(at, chunk->at, chunk->at + std::max<std::size_t>(chunk->size, 1) - 1);
-    if (const Piece* const piece = piece_of(chunk->pieces, inner)) return {true, false, piece->at, piece->asked};
+    const Piece* const piece = piece_of(chunk->pieces, inner);
+    if (piece && !piece->captured) return {true, false, piece->at, piece->asked};
+    if (piece) return {true, false, chunk->at, chunk->size};  // a graph's, which was cut otherwise when it was captured
     const Piece* const old = piece_of(chunk->freed, inner);
     return {true, old && !old->captured, chunk->at, chunk->size};
 }
@@ -354,14 +374,30 @@ int touch(Stream& stream, Stamp stamp, const Work& work) {
     int error = SUCCESS;
     std::vector<std::pair<Piece*, Range>> uses;
     for (Range range : work.ranges) {
-        Piece* const piece = placed(work.name, range, error);
+        std::vector<Piece*> pieces;
+        if (range.owner)
+            error = replayed(work.name, range, pieces);
+        else if (Piece* const piece = placed(work.name, range, error))
+            pieces.push_back(piece);
         if (error) return error;
-        if (!piece) continue;
-        // The work's own stamp is in the stream's clock already, so it does not meet itself.
-        if ((error = check_order(stream, work.name, *piece, range))) return error;
-        uses.emplace_back(piece, range);
+        for (Piece* const piece : pieces) {
+            // The work's own stamp is in the stream's clock already, so it does not meet itself.
+            if ((error = check_order(stream, work.name, *piece, range))) return error;
+            uses.emplace_back(piece, range);
+        }
     }
     for (auto& [piece, range] : uses) note_use(*piece, range, stamp);
+    return SUCCESS;
+}
+
+int bind(Work& work) {
+    int error = SUCCESS;
+    for (Range& range : work.ranges) {
+        if (range.owner) continue;  // of a graph that this one holds
+        Piece* const piece = placed(work.name, range, error);
+        if (error) return error;
+        if (piece) range.owner = piece->id;
+    }
     return SUCCESS;
 }
 
@@ -553,7 +589,7 @@ void hostcuda_pool_malloc(char* at, std::size_t asked, std::size_t room, int cap
         hazard(text_of("%zu bytes were written after they had been freed", room));
         std::memset(at, POISON, room);
     }
-    std::memset(at + asked, GUARD_BYTE, room - asked);
+    if (!capturing) std::memset(at + asked, GUARD_BYTE, room - asked);
     chunk->pieces[at] = std::move(piece);
 }
 

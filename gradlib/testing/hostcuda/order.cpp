@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "driver.h"
 #include "hostcuda.h"
@@ -14,7 +15,8 @@ namespace hostcuda {
 // A capture under way: the graph it fills, the stream it began in, and the place in the graph that each of its streams has reached.
 struct Capture {
     Stream* origin;
-    int mode;
+    int mode;  // 0 global, 1 of the thread, 2 relaxed
+    std::thread::id thread;
     std::vector<Work> work;
     std::vector<std::pair<Stamp, Clock>> places;  // of each piece of work, in clocks of the capture's own
     std::map<Stream*, Clock> clocks;
@@ -48,6 +50,7 @@ std::vector<std::uint64_t> counts;  // by number of a stream: how much work it w
 std::vector<int> free_numbers;
 std::uint64_t ticks = 0;
 std::vector<Capture*> captures;  // under way
+thread_local int thread_mode = 0;  // what this thread is refused while captures are under way, as the modes of captures
 
 int new_number() {
     if (free_numbers.size() > 64) {  // the numbers of streams that are gone, the oldest first
@@ -138,6 +141,7 @@ Stamp captured_stamp(Capture& capture, Stream& stream) {
 
 int keep(Capture& capture, Stream& stream, Work work) {
     if (capture.error) return fail(capture.error);
+    if (const int error = bind(work)) return fail(error);
     const Stamp stamp = captured_stamp(capture, stream);
     capture.places.emplace_back(stamp, capture.clocks[&stream]);
     capture.work.push_back(std::move(work));
@@ -227,8 +231,11 @@ int submit(Stream& stream, Work work) {
 }
 
 int refuse_while_capturing() {
-    for (Capture* capture : captures)
-        if (capture->mode == 0) return break_capture(*capture, CAPTURE_UNSUPPORTED);
+    if (thread_mode == 2) return SUCCESS;
+    for (Capture* capture : captures) {
+        const bool own = capture->thread == std::this_thread::get_id();
+        if (own ? capture->mode != 2 : capture->mode == 0 && thread_mode == 0) return break_capture(*capture, CAPTURE_UNSUPPORTED);
+    }
     return SUCCESS;
 }
 
@@ -303,7 +310,8 @@ int cudaStreamQuery(void* handle) {
 
 int cudaDeviceSynchronize() {
     Hold hold(gate);
-    if (const int error = refuse_while_capturing()) return error;
+    for (Capture* capture : captures)  // in every mode: a device that is waited for holds the stream that captures
+        if (capture->origin->device == current_device()) return break_capture(*capture, CAPTURE_UNSUPPORTED);
     if (const int error = note_host_wait("cudaDeviceSynchronize")) return fail(error);
     host_waits_for_all(current_device());
     return SUCCESS;
@@ -431,8 +439,15 @@ int cudaStreamBeginCapture(void* handle, int mode) {
     stream->capture = std::make_shared<Capture>();
     stream->capture->origin = stream;
     stream->capture->mode = mode;
+    stream->capture->thread = std::this_thread::get_id();
     stream->capture->clocks[stream];
     captures.push_back(stream->capture.get());
+    return SUCCESS;
+}
+
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+    if (*mode < 0 || *mode > 2) return fail(INVALID_VALUE);
+    std::swap(*mode, thread_mode);
     return SUCCESS;
 }
 
@@ -461,6 +476,14 @@ int cudaStreamEndCapture(void* handle, void** graph) {
     made->work = std::move(capture->work);
     *graph = made.get();
     graphs[*graph] = std::move(made);
+    return SUCCESS;
+}
+
+int cuGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
+    Hold hold(gate);
+    const auto found = graphs.find(graph);
+    if (found == graphs.end() || nodes) return fail(INVALID_VALUE);
+    *count = found->second->work.size();
     return SUCCESS;
 }
 

@@ -1,0 +1,45 @@
+"""Two functions of CUDA's driver that CuPy does not offer: what a thread is refused during captures, and how much a graph holds."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator
+from functools import cache
+
+RELAXED = 2
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+
+
+def _exchange(mode: int) -> int:
+    """Set the calling thread's mode; returns the one before."""
+    held = ctypes.c_int(mode)
+    if code := _driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(held)):
+        raise RuntimeError(f"cuThreadExchangeStreamCaptureMode failed with CUDA's error {code}")
+    return held.value
+
+
+@contextlib.contextmanager
+def relaxed() -> Iterator[None]:
+    """Within it this thread may take memory and load kernels while it captures, whatever the mode of the capture.
+
+    CuPy's pool grows by cudaMalloc, and the first launch of a kernel loads it; CUDA refuses both within a capture that is not relaxed.
+    """
+    before = _exchange(RELAXED)
+    try:
+        yield
+    finally:
+        _exchange(before)
+
+
+def node_count(graph: int) -> int:
+    """How many nodes a graph has, by its handle."""
+    count = ctypes.c_size_t()
+    if code := _driver().cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)):
+        raise RuntimeError(f"cuGraphGetNodes failed with CUDA's error {code}")
+    return count.value

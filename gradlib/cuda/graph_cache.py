@@ -1,0 +1,97 @@
+"""A function as CUDA graphs, one for each set of shapes it is called with, and as it is where that cannot be."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.backend.capture import capturing
+from gradlib.core.modes import no_grad, thread_state
+from gradlib.core.tensor import Tensor
+from gradlib.cuda.graph_errors import CaptureRefused
+from gradlib.cuda.graphed_callables import make_graphed_callables
+from gradlib.func.tree import flatten, unflatten
+
+
+class Graphed:
+    """What ``graphed`` makes of a function; ``reset()`` forgets its graphs and frees their memory."""
+
+    def __init__(self, function: Callable[..., Any], max_graphs: int) -> None:
+        if max_graphs < 1:
+            raise ValueError(f"graphed: max_graphs is at least 1, got {max_graphs}")
+        self._function, self._most = function, max_graphs
+        self._graphs: OrderedDict[Any, Callable[..., Any] | None] = OrderedDict()  # None: this one cannot be captured
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        if capturing.capture is not None or not tensors or not all(value.is_cuda for value in tensors):
+            return self._function(*args, **kwargs)
+        key = (structure, thread_state.grad_enabled, *map(_key, leaves))
+        if key not in self._graphs:
+            self._graphs[key] = self._captured(leaves, structure)
+            if len(self._graphs) > self._most:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(key)
+        run = self._graphs[key]
+        if run is None:
+            return self._function(*args, **kwargs)
+        found, outer = flatten(run(*tensors))
+        return unflatten([value.clone() for value in found], outer)  # the next replay overwrites the graph's own
+
+    def _captured(self, leaves: list[Any], structure: Any) -> Callable[..., Any] | None:
+        """The function of the tensors among the arguments as graphs; None, with a warning, if it cannot be captured."""
+
+        def call(*tensors: Tensor) -> Any:
+            left = iter(tensors)
+            args, kwargs = unflatten([next(left) if isinstance(leaf, Tensor) else leaf for leaf in leaves], structure)
+            return self._function(*args, **kwargs)
+
+        with no_grad():
+            given = [leaf.detach().clone().requires_grad_(leaf.requires_grad) for leaf in leaves if isinstance(leaf, Tensor)]
+        try:
+            made: Callable[..., Any] = make_graphed_callables(call, tuple(given), allow_unused_input=True)
+        except CaptureRefused as error:
+            warnings.warn(f"{self._function!r} runs without a graph for these shapes: {error}", UserWarning, stacklevel=3)
+            return None
+        return made
+
+    def reset(self) -> None:
+        """Forget all graphs; the next call captures anew."""
+        self._graphs.clear()
+
+
+def _key(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return tuple(leaf.shape), str(leaf.dtype), str(leaf.device), leaf.requires_grad
+    return type(leaf), leaf
+
+
+def graphed(function: Callable[..., Any] | None = None, *, max_graphs: int = 8) -> Any:
+    """Run a function of CUDA tensors as CUDA graphs, captured at the first call with tensors of other shapes. A decorator.
+
+    The function runs as it is for tensors on the CPU, within a capture, and, after one warning that names the operation, where it cannot be
+    captured. It must do the same at every call with the same shapes and other arguments, and change nothing but what it returns. Gradients
+    reach the tensors that are passed, and no others. Results are copies.
+
+    Args:
+        function: takes and returns tensors in nests; other arguments must be hashable, and each value has a graph of its own.
+        max_graphs: how many are kept; of more, the one that was not used for longest is forgotten.
+    Returns: the function, with a method ``reset``.
+    Raises: ValueError for max_graphs below 1.
+    Example:
+        >>> @gradlib.cuda.graphed
+        ... def loss(x):
+        ...     return x.square().sum()
+        >>> x = gradlib.ones(3, device="cuda" if gradlib.cuda.is_available() else "cpu", requires_grad=True)
+        >>> loss(x).backward()
+        >>> x.grad.tolist()
+        [2.0, 2.0, 2.0]
+    """
+    if function is None:
+        return functools.partial(graphed, max_graphs=max_graphs)
+    return Graphed(function, max_graphs)

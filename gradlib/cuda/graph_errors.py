@@ -1,0 +1,76 @@
+"""What cannot be captured, in words: which operation, why, and what to do instead."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import TracebackType
+
+_HERE = str(Path(__file__).resolve().parent.parent)
+_CAPTURING = str(Path(__file__).resolve().parent / "graph")  # the files that capture and call
+_WRITTEN = "gradlib, written for "
+_NOT_NAMES = ("call", "wrapper", "__call__", "__enter__", "__exit__", "apply")
+
+_REASONS = (
+    (
+        r"D2H transfers",
+        "it asks for values on the host, which a graph only computes at its replays",
+        "keep it on the device (where, clamp, masks as factors), or do it before the capture or behind a replay",
+    ),
+    (
+        r"H2D transfers",
+        "it copies values of the host to the device, and a graph would not see them change",
+        "make the tensor before the capture, and copy_ new values into it before a replay",
+    ),
+    (
+        r"calling (?P<library>\w+) API during stream capture",
+        "CuPy refuses {library} while a stream captures (cupy issue 6290)",
+        "do it before the capture or behind a replay",
+    ),
+    (
+        r"synchronous API calls|StreamCaptureUnsupported|CapturedEvent",
+        "it waits for the device, or does what CUDA refuses while a stream captures",
+        "do it before the capture or behind a replay",
+    ),
+    (
+        r"StreamCaptureImplicit|StreamCaptureMerge|StreamCaptureIsolation",
+        "it depends on work of a stream that does not take part in the capture",
+        "do all of it within the capture (for backward: the forward too), or wait for that stream before",
+    ),
+    (r"StreamCapture|invalidated the capture", "an earlier error has invalidated the capture", "do not catch errors within it"),
+)
+
+
+def refusal(error: BaseException) -> RuntimeError | None:
+    """The error to raise in the place of one that says that something cannot be captured; None for any other error."""
+    if not isinstance(error, (RuntimeError, NotImplementedError)) or isinstance(error, CaptureRefused):
+        return None
+    for pattern, reason, advice in _REASONS:
+        if found := re.search(pattern, str(error)):
+            reason = reason.format(**found.groupdict())
+            return CaptureRefused(f"{operation_of(error)} cannot be captured in a CUDA graph: {reason}; {advice}")
+    return None
+
+
+class CaptureRefused(RuntimeError):
+    """What was to be captured cannot be; the capture has been given up, and its stream and memory are free again."""
+
+
+def operation_of(error: BaseException) -> str:
+    """The operation of gradlib in which an error was raised: the one that was called, and the one within it if that is another."""
+    called = inner = None
+    step: TracebackType | None = error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        written = code.co_filename.startswith(_WRITTEN)
+        ours = code.co_filename.startswith(_HERE) and not code.co_filename.startswith(_CAPTURING)
+        if written or ours:
+            name = code.co_name.removesuffix("_op")
+            if called is None and name not in _NOT_NAMES and (not name.startswith("_") or name.endswith("__")):
+                called = name
+            if written:
+                inner = name
+        step = step.tb_next
+    if called is None:
+        return inner or "what was called"
+    return called if inner in (None, called) or called.strip("_") == inner else f"{called} (in it {inner})"

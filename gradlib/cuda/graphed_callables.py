@@ -1,0 +1,150 @@
+"""Functions whose forward and backward are CUDA graphs, each inside one node of the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradlib.autograd.function import Function, once_differentiable
+from gradlib.autograd.gradient import grad
+from gradlib.core.tensor import Tensor
+from gradlib.cuda.devices import synchronize
+from gradlib.cuda.graph_pools import Handle, graph_pool_handle
+from gradlib.cuda.graphs import CUDAGraph, graph
+from gradlib.cuda.streams import Stream, stream
+from gradlib.func.tree import LEAF, Structure, flatten, unflatten
+from gradlib.ops.create import zeros_like
+
+
+@dataclass
+class _Captured:
+    """One callable: where its graphs read and write."""
+
+    call: Callable[..., Any]
+    sample: tuple[Any, ...]
+    inputs: tuple[Tensor, ...]  # what the user passes, then the parameters
+    given: int  # how many of them the user passes
+    forward: CUDAGraph = field(default_factory=CUDAGraph)
+    backward: CUDAGraph = field(default_factory=CUDAGraph)
+    outputs: tuple[Tensor, ...] = ()
+    structure: Structure = LEAF
+    cotangents: tuple[Tensor | None, ...] = ()
+    gradients: tuple[Tensor | None, ...] = ()
+
+    @property
+    def sought(self) -> tuple[Tensor, ...]:
+        return tuple(value for value in self.inputs if value.requires_grad)
+
+    def derive(self, outputs: Any, cotangents: Any, unused: bool) -> tuple[Tensor | None, ...]:
+        """The gradients of the inputs that want one."""
+        live = [(out, g) for out, g in zip(outputs, cotangents, strict=True) if isinstance(out, Tensor) and out.requires_grad]
+        if not live or not self.sought:
+            return (None,) * len(self.sought)
+        return tuple(grad([out for out, _ in live], self.sought, [g for _, g in live], allow_unused=unused))
+
+    def warm_up(self, times: int, unused: bool) -> None:
+        """Run it as it is, so that kernels are compiled and tables are on the device before it is captured."""
+        for _ in range(times):
+            outputs = flatten(self.call(*self.sample))[0]
+            self.derive(outputs, [zeros_like(out) if isinstance(out, Tensor) else None for out in outputs], unused)
+
+    def capture_forward(self, pool: Handle) -> None:
+        with graph(self.forward, pool=pool):
+            made = self.call(*self.sample)
+        outputs, self.structure = flatten(made)
+        self.outputs = tuple(outputs)
+
+    def capture_backward(self, pool: Handle, unused: bool) -> None:
+        self.cotangents = tuple(zeros_like(out) if out.requires_grad else None for out in self.outputs)
+        self.gradients = (None,) * len(self.inputs)
+        if self.sought and any(g is not None for g in self.cotangents):
+            with graph(self.backward, pool=pool):
+                found = self.derive(self.outputs, self.cotangents, unused)
+            left = iter(found)
+            self.gradients = tuple(next(left) if value.requires_grad else None for value in self.inputs)
+
+    def function(self) -> Callable[..., Any]:
+        """The callable that replays."""
+        captured = self
+
+        class Graphed(Function):
+            is_traceable = True
+
+            @staticmethod
+            def forward(ctx: Any, *inputs: Tensor) -> Any:
+                for static, value in zip(captured.inputs[: captured.given], inputs[: captured.given], strict=True):
+                    if static.data_ptr() != value.data_ptr():
+                        static.copy_(value)
+                captured.forward.replay()
+                return tuple(out.detach() for out in captured.outputs)
+
+            @staticmethod
+            @once_differentiable
+            def backward(ctx: Any, *grads: Tensor) -> Any:
+                for static, g in zip(captured.cotangents, grads, strict=True):
+                    if static is not None and static.data_ptr() != g.data_ptr():
+                        static.copy_(g)
+                captured.backward.replay()
+                return tuple(None if g is None else g.detach() for g in captured.gradients)
+
+        def replayed(*user_args: Any) -> Any:
+            given = flatten(user_args)[0]
+            if len(given) != captured.given:
+                raise TypeError(f"a graphed callable takes what its sample_args held: {captured.given} tensors, got {len(given)}")
+            return unflatten(list(Graphed.apply(*given, *captured.inputs[captured.given :])), captured.structure)
+
+        return replayed
+
+
+def make_graphed_callables(
+    callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False, pool: Handle | None = None
+) -> Any:
+    """Functions that run their forward, and in backward their gradients, as CUDA graphs: one launch each, whatever they consist of.
+
+    The result is called as the function is, with tensors of the shapes, dtypes and devices of the samples, and joins the tape as one node.
+    What it returns lies where the graph writes: the next call overwrites it, so clone what is to last. Second derivatives are refused.
+
+    Args:
+        callables: a function, or a tuple of functions in the order in which they will be called. An object with a method ``parameters``
+            gets gradients for those too.
+        sample_args: the arguments as a tuple, tensors in nests, whose ``requires_grad`` is that of the calls to come; for several
+            functions a tuple of such tuples. They are the memory that the graphs read, so nobody else uses them.
+        num_warmup_iters: how often each is run before it is captured.
+        allow_unused_input: whether an input may have no gradient.
+        pool: whose memory to share, as for ``CUDAGraph.capture_begin``.
+    Returns: a function, or a tuple of them.
+    Raises: AssertionError for samples that are no tensors; RuntimeError for what cannot be captured, which names the operation.
+    Source: torch.cuda.make_graphed_callables.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     x = gradlib.ones(3, device="cuda", requires_grad=True)
+        ...     f = gradlib.cuda.make_graphed_callables(lambda x: (x.square().sum(),), (x,))
+        ...     y = gradlib.tensor([1.0, 2.0, 3.0], device="cuda", requires_grad=True)
+        ...     f(y)[0].backward()
+        ...     assert y.grad.tolist() == [2, 4, 6]
+    """
+    several = isinstance(callables, tuple)
+    calls = callables if several else (callables,)
+    samples = sample_args if several else (sample_args,)
+    made: list[_Captured] = []
+    for call, sample in zip(calls, samples, strict=True):
+        given = flatten(tuple(sample))[0]
+        if not all(isinstance(value, Tensor) for value in given):
+            raise AssertionError("In the beta API, sample_args for each callable must contain only Tensors. Other types are not allowed.")
+        own = getattr(call, "parameters", None)
+        parameters = tuple(own()) if callable(own) else ()
+        made.append(_Captured(call, tuple(sample), (*given, *parameters), len(given)))
+    memory = graph_pool_handle() if pool is None else pool
+    synchronize()
+    with stream(Stream()):
+        for each in made:
+            each.warm_up(num_warmup_iters, allow_unused_input)
+    synchronize()
+    # Captured in the order in which they will run, for they share memory: forwards from the first to the last, then backwards
+    for each in made:
+        each.capture_forward(memory)
+    for each in reversed(made):
+        each.capture_backward(memory, allow_unused_input)
+    functions = tuple(each.function() for each in made)
+    return functions if several else functions[0]

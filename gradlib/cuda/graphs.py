@@ -1,0 +1,293 @@
+"""CUDA graphs: work that is captured once and replayed with no Python between its kernels. Source: torch.cuda.graphs."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import Any
+
+from gradlib.backend.array import cupy
+from gradlib.backend.capture import Capture, capturing
+from gradlib.cuda.devices import current_device, index_of, synchronize
+from gradlib.cuda.driver import node_count, relaxed
+from gradlib.cuda.graph_errors import refusal
+from gradlib.cuda.graph_pools import GraphPool, Handle, pool_of
+from gradlib.cuda.memory import empty_cache
+from gradlib.cuda.streams import Stream, current_stream, default_stream, stream as on_stream
+
+_MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
+
+
+class CUDAGraph:
+    """Work of a GPU that is captured once, and replayed at the same addresses as often as wanted.
+
+    Whatever runs on the capturing stream between ``capture_begin`` and ``capture_end`` is kept and not run. A replay runs all of it: it
+    reads the tensors that the capture read, where they lay, and writes its results where the capture's results lie. New inputs are copied
+    into the old ones (``copy_``). Memory that the capture asks for is the graph's own (see ``graph_pool_handle``). Tensors that were made
+    before the capture must live as long as the graph is replayed.
+
+    Args:
+        keep_graph: keep what was captured for ``raw_cuda_graph``, and make it ready for replays at ``instantiate`` or the first replay.
+    Raises: RuntimeError that says what is missing.
+    Source: torch.cuda.CUDAGraph.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     x = gradlib.zeros(3, device="cuda")
+        ...     g = gradlib.cuda.CUDAGraph()
+        ...     with gradlib.cuda.graph(g):
+        ...         y = x + 1
+        ...     _ = x.fill_(4)
+        ...     g.replay()
+        ...     assert y.tolist() == [5, 5, 5]
+    """
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        index_of(None)
+        self._keep = keep_graph
+        self._debug = False
+        self._graph: Any = None  # CuPy's
+        self._run: int = 0  # the handle of what is launched
+        self._further: int = 0  # such a handle that is not in CuPy's care
+        self._pool: GraphPool | None = None
+        self._device = -1
+        self._under_way: tuple[Stream, contextlib.ExitStack] | None = None
+
+    def capture_begin(self, pool: Handle | None = None, capture_error_mode: str = "global", check_input_liveness: bool = False) -> None:
+        """Begin to capture the work of the current stream, which is not the default one. ``gradlib.cuda.graph`` does it for a block.
+
+        Args:
+            pool: whose memory to share: what ``graph_pool_handle`` or another graph's ``pool`` returned.
+            capture_error_mode: "global", "thread_local" or "relaxed": whose calls of what CUDA calls potentially unsafe (to take memory)
+                break the capture: those of every other thread, or of none. This thread may take memory and load kernels in any case.
+            check_input_liveness: not supported.
+        Raises: RuntimeError for a graph that has been captured, on a default stream, while another capture of this thread is under way.
+        """
+        if self._graph is not None or self._under_way is not None:
+            raise RuntimeError("This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance.")
+        if capture_error_mode not in _MODES:
+            raise RuntimeError(f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}")
+        if check_input_liveness:
+            raise NotImplementedError("CUDAGraph: check_input_liveness is not supported; keep the tensors that the capture reads")
+        refuse_nested()
+        here = current_stream()
+        if here == default_stream() or here.cuda_stream <= 2:
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the default "
+                "stream.)"
+            )
+        memory = pool_of(pool)
+        with contextlib.ExitStack() as entered:
+            entered.enter_context(relaxed())
+            entered.enter_context(cupy().cuda.using_allocator(memory.malloc))
+            here.cupy_stream.begin_capture(_MODES[capture_error_mode])
+            self._under_way = here, entered.pop_all()
+        self._pool, self._device = memory, here.device_index
+        capturing.capture = Capture()
+
+    def capture_end(self) -> None:
+        """End the capture on the current stream. From now on the graph can be replayed.
+
+        Raises: RuntimeError on another stream than it began on; for a capture that something has broken, which is given up.
+        """
+        if self._under_way is None or current_stream() != self._under_way[0]:
+            raise RuntimeError("Capture must end on the same stream it began on.")
+        begun, entered = self._under_way
+        try:
+            self._graph = begun.cupy_stream.end_capture()
+        except Exception as error:
+            self._leave(entered)
+            self.reset()
+            raise refusal(error) or error from error
+        self._leave(entered)
+        self._run = 0 if self._keep else int(self._graph.graphExec)
+        if node_count(int(self._graph.graph)) == 0:
+            warnings.warn(
+                "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream.",
+                UserWarning, stacklevel=3,
+            )  # fmt: skip
+
+    def _leave(self, entered: contextlib.ExitStack) -> None:
+        self._under_way = None
+        capturing.capture = None
+        entered.close()
+
+    def instantiate(self) -> None:
+        """Make what was captured ready for replays, anew if it was; only asked for with ``keep_graph``.
+
+        Raises: RuntimeError before the capture has ended.
+        """
+        if self._graph is None:
+            raise RuntimeError("capture_end() must have been called before calling instantiate")
+        if self._run == 0:  # CuPy has made one
+            self._run = int(self._graph.graphExec)
+            return
+        self._drop_further()
+        self._run = self._further = int(cupy().cuda.runtime.graphInstantiate(int(self._graph.graph)))
+
+    def replay(self) -> None:
+        """Run what was captured, on the current stream.
+
+        Raises: RuntimeError without a capture that succeeded.
+        """
+        if self._graph is None:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        if self._run == 0:
+            self.instantiate()
+        runtime = cupy().cuda.runtime
+        before = runtime.getDevice()
+        if before != self._device:
+            runtime.setDevice(self._device)
+        try:
+            runtime.graphLaunch(self._run, cupy().cuda.get_current_stream().ptr)
+        finally:
+            if before != self._device:
+                runtime.setDevice(before)
+
+    def reset(self) -> None:
+        """Forget what was captured, or give up a capture under way. Memory that tensors or other graphs do not use is free again."""
+        if self._under_way is not None:
+            begun, entered = self._under_way
+            with contextlib.suppress(Exception):  # that it was invalidated, or that streams which it forked to have not come back
+                begun.cupy_stream.end_capture()
+            self._leave(entered)
+        self._drop_further()
+        self._graph, self._run, self._pool = None, 0, None
+
+    def _drop_further(self) -> None:
+        if self._further:
+            cupy().cuda.runtime.graphExecDestroy(self._further)
+            self._further = 0
+
+    def __del__(self) -> None:
+        if getattr(self, "_further", None) is not None:  # it was made
+            with contextlib.suppress(Exception):  # at the program's end CUDA may be gone
+                self.reset()
+
+    def pool(self) -> Handle:
+        """What names the graph's memory, for other graphs that are to share it.
+
+        Raises: RuntimeError before the capture has begun.
+        """
+        if self._pool is None:
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
+        return self._pool.handle
+
+    def enable_debug_mode(self) -> None:
+        """Let ``debug_dump`` write the graph."""
+        self._debug = True
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Write the graph in DOT's language; a warning without ``enable_debug_mode``.
+
+        Args:
+            debug_path: the file to write.
+        """
+        if not self._debug or self._graph is None:
+            warnings.warn("CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", UserWarning, stacklevel=2)
+            return
+        with open(debug_path, "w", encoding="utf-8") as file:
+            file.write(self._graph.debug_dot_str())
+
+    def raw_cuda_graph(self) -> int:
+        """CUDA's handle (cudaGraph_t) of what was captured.
+
+        Raises: RuntimeError without ``keep_graph``, and before the capture has ended.
+        """
+        if not self._keep:
+            raise RuntimeError("You cannot access the raw cudaGraph_t instance unless CUDAGraph was initialized with keep_graph=true")
+        if self._graph is None:
+            raise RuntimeError("You cannot access the raw cudaGraph_t instance until capture_end() has been called")
+        return int(self._graph.graph)
+
+    def raw_cuda_graph_exec(self) -> int:
+        """CUDA's handle (cudaGraphExec_t) of what replays launch.
+
+        Raises: RuntimeError before it is instantiated.
+        """
+        if self._run == 0:
+            raise RuntimeError("You cannot access the raw cudaGraphExec_t instance until instantiate() has been called")
+        return self._run
+
+
+def refuse_nested() -> None:
+    """Refuse a capture within another one."""
+    if capturing.capture is not None:
+        raise RuntimeError("a CUDA graph is being captured on this thread; end that capture before another begins")
+
+
+class graph:
+    """A block whose work is captured, on a stream beside the current one.
+
+    If the block cannot be captured, an error says which operation was the reason; the capture is given up, the graph can be captured
+    again, and the stream is as it was before.
+
+    Args:
+        cuda_graph: the CUDAGraph to capture into.
+        pool: as for ``CUDAGraph.capture_begin``.
+        stream: where to capture; a stream of gradlib's own when None.
+        capture_error_mode: as for ``CUDAGraph.capture_begin``.
+        enable_annotations: not supported.
+        check_input_liveness: not supported.
+    Raises: RuntimeError for what cannot be captured.
+    Source: torch.cuda.graph.
+    Example:
+        >>> if gradlib.cuda.is_available():
+        ...     w = gradlib.ones(3, device="cuda", requires_grad=True)
+        ...     target = gradlib.zeros(3, device="cuda")
+        ...     g = gradlib.cuda.CUDAGraph()
+        ...     with gradlib.cuda.graph(g):
+        ...         loss = (w - target).square().sum()
+        ...         loss.backward()
+        ...     _ = target.fill_(3)
+        ...     g.replay()
+        ...     assert (loss.item(), w.grad.tolist()) == (12, [-4, -4, -4])
+    """
+
+    default_capture_stream: Stream | None = None
+
+    def __init__(
+        self,
+        cuda_graph: CUDAGraph,
+        pool: Handle | None = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+        enable_annotations: bool = False,
+        check_input_liveness: bool = False,
+    ) -> None:
+        if enable_annotations:
+            raise NotImplementedError("graph: enable_annotations is not supported")
+        if stream is None:
+            kept = graph.default_capture_stream
+            if kept is None or kept.device_index != current_device():
+                graph.default_capture_stream = kept = Stream()
+            stream = kept
+        self.pool = pool
+        self.stream_ctx = on_stream(stream)
+        self.capture_stream = self.stream_ctx.stream
+        self.cuda_graph = cuda_graph
+        self.capture_error_mode = capture_error_mode
+        self.check_input_liveness = check_input_liveness
+
+    def __enter__(self) -> None:
+        refuse_nested()
+        synchronize()
+        empty_cache()
+        self.stream_ctx.__enter__()
+        try:
+            self.cuda_graph.capture_begin(
+                self.pool, capture_error_mode=self.capture_error_mode, check_input_liveness=self.check_input_liveness
+            )
+        except BaseException:
+            self.stream_ctx.__exit__()
+            raise
+
+    def __exit__(self, kind: Any = None, error: BaseException | None = None, trace: Any = None) -> None:
+        try:
+            if error is None:
+                self.cuda_graph.capture_end()
+                return
+            self.cuda_graph.reset()
+        finally:
+            self.stream_ctx.__exit__(kind, error, trace)
+        if (refused := refusal(error)) is not None:
+            raise refused from error

@@ -1,0 +1,326 @@
+"""CUDA graphs: replays give the bits of the eager run, in memory of their own, and a capture that fails leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import gradlib
+from gradlib import cuda
+from gradlib.testing import hostcuda
+from tests.device import HAS_GPU, cupy, skip_module_without_cuda
+
+skip_module_without_cuda()
+
+pytestmark = pytest.mark.cuda
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """After each test this thread captures nothing, and its stream is the default one."""
+    yield
+    assert not cuda.is_current_stream_capturing()
+    assert cuda.current_stream() == cuda.default_stream()
+    shared = cuda.graph.default_capture_stream
+    assert shared is None or not shared.cupy_stream.is_capturing()
+
+
+def drawn(*shape: int) -> gradlib.Tensor:
+    return gradlib.randn(*shape, device="cuda")
+
+
+def cost(x: gradlib.Tensor, target: gradlib.Tensor) -> gradlib.Tensor:
+    return ((x.sin() * x - target).square().sum(-1).sqrt() + gradlib.cumsum(x, -1)[..., -1].abs()).mean()
+
+
+# ---- capture and replay ---------------------------------------------------------------------------------------------------------------
+
+
+def test_forward_and_backward_replay_to_the_bits_of_the_eager_run() -> None:
+    x, target = drawn(5, 7).requires_grad_(), drawn(5, 7)
+    cost(x, target).backward()  # compiles
+    x.grad = None
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        assert cuda.is_current_stream_capturing()
+        loss = cost(x, target)
+        loss.backward()
+    for _ in range(3):
+        new, goal = drawn(5, 7).requires_grad_(), drawn(5, 7)
+        with gradlib.no_grad():
+            x.copy_(new)
+        target.copy_(goal)
+        g.replay()
+        expected = cost(new, goal)
+        expected.backward()
+        assert gradlib.equal(loss.detach(), expected.detach())
+        assert gradlib.equal(x.grad, new.grad)
+
+
+def test_a_replay_runs_on_the_current_stream_and_on_a_stream_of_the_users() -> None:
+    x, side = gradlib.ones(3, device="cuda"), cuda.Stream()
+    g = cuda.CUDAGraph()
+    with cuda.graph(g, stream=side):
+        assert cuda.current_stream() == side
+        y = x * 2
+    side.wait_stream(cuda.current_stream())
+    with cuda.stream(side):
+        g.replay()
+    cuda.current_stream().wait_stream(side)
+    assert y.tolist() == [2, 2, 2]
+    x.fill_(5)
+    g.replay()
+    assert y.tolist() == [10, 10, 10]
+
+
+def test_work_of_a_stream_that_forks_and_joins_is_captured() -> None:
+    x, side = gradlib.ones(3, device="cuda"), cuda.Stream()
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):
+            y = x + 1
+        z = x * 3
+        cuda.current_stream().wait_stream(side)
+        w = y + z
+    g.replay()
+    assert w.tolist() == [5, 5, 5]
+
+
+def test_capture_begin_and_end_are_what_graph_does() -> None:
+    x = gradlib.ones(3, device="cuda")
+    g = cuda.CUDAGraph(keep_graph=True)
+    cuda.synchronize()
+    with cuda.stream(cuda.Stream()):
+        g.capture_begin(capture_error_mode="thread_local")
+        y = x + 1
+        with cuda.stream(cuda.default_stream()), pytest.raises(RuntimeError, match="Capture must end on the same stream it began on"):
+            g.capture_end()
+        g.capture_end()
+    assert g.raw_cuda_graph() > 0
+    with pytest.raises(RuntimeError, match="until instantiate"):
+        g.raw_cuda_graph_exec()
+    g.replay()
+    first = g.raw_cuda_graph_exec()
+    g.instantiate()
+    assert g.raw_cuda_graph_exec() != first
+    g.replay()
+    assert y.tolist() == [2, 2, 2]
+
+
+def test_a_capture_without_work_warns() -> None:
+    g = cuda.CUDAGraph()
+    with pytest.warns(UserWarning, match="The CUDA Graph is empty"), cuda.graph(g):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("run", "kind", "text"),
+    [
+        (lambda g: g.replay(), RuntimeError, "Called CUDAGraph::replay without a preceding successful capture"),
+        (lambda g: g.pool(), RuntimeError, r"Called CUDAGraph::pool\(\) without"),
+        (lambda g: g.instantiate(), RuntimeError, r"capture_end\(\) must have been called before"),
+        (lambda g: g.capture_end(), RuntimeError, "Capture must end on the same stream"),
+        (lambda g: g.capture_begin(), RuntimeError, "must be captured on a non-default stream"),
+        (lambda g: g.capture_begin(capture_error_mode="some"), RuntimeError, "Expected `global`, `thread_local`, or `relaxed`, got some"),
+        (lambda g: g.raw_cuda_graph(), RuntimeError, "unless CUDAGraph was initialized with keep_graph=true"),
+        (lambda g: cuda.graph(g, pool="mine").__enter__(), TypeError, r"what graph_pool_handle\(\) or the pool\(\) of a graph"),
+    ],
+)
+def test_what_is_wrong_is_refused(run: Any, kind: Any, text: str) -> None:
+    with pytest.raises(kind, match=text):
+        run(cuda.CUDAGraph())
+
+
+def test_a_graph_is_captured_once_and_no_capture_begins_within_another() -> None:
+    x, g = gradlib.ones(3, device="cuda"), cuda.CUDAGraph()
+    with cuda.graph(g):
+        y = x + 1
+        with pytest.raises(RuntimeError, match="end that capture before another begins"), cuda.graph(cuda.CUDAGraph()):
+            pass
+    with pytest.raises(RuntimeError, match="already owns a captured graph"), cuda.graph(g):
+        pass
+    g.replay()
+    assert y.tolist() == [2, 2, 2]
+
+
+# ---- what cannot be captured ----------------------------------------------------------------------------------------------------------
+
+
+class Untraceable(gradlib.autograd.Function):
+    is_traceable = False
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+
+class Plain(gradlib.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+
+HOST = gradlib.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        (lambda x: x.sum().item(), "^item cannot be captured in a CUDA graph: it asks for values on the host"),
+        (lambda x: bool(x.sum()), "^__bool__ cannot be captured"),
+        (lambda x: gradlib.nonzero(x), "^nonzero cannot be captured"),
+        (lambda x: x[x > 0], r"index\) cannot be captured"),
+        (lambda x: repr(x), "^__repr__ cannot be captured"),
+        (lambda x: HOST.to("cuda"), "^to .*cannot be captured in a CUDA graph: it copies values of the host to the device"),
+        (lambda x: gradlib.tensor([1.0, 2.0], device="cuda"), "^tensor cannot be captured.*make the tensor before the capture"),
+        (lambda x: gradlib.linalg.solve(x, x), "^solve cannot be captured.*CuPy refuses cuSOLVER while a stream captures .cupy issue 6290"),
+        (lambda x: cuda.synchronize(), "^synchronize cannot be captured.*waits for the device"),
+        (lambda x: cuda.current_stream().synchronize(), "^synchronize cannot be captured"),
+        (lambda x: cuda.current_stream().record_event().synchronize(), "^synchronize cannot be captured"),
+        (lambda x: Untraceable.apply(x), "^Untraceable cannot be captured in a CUDA graph: its is_traceable is False"),
+    ],
+)
+def test_what_cannot_be_captured_is_named_and_leaves_nothing(run: Any, text: str) -> None:
+    x = drawn(3, 3)
+    g = cuda.CUDAGraph()
+    gc.collect()
+    before = cuda.memory_reserved()
+    with pytest.raises(RuntimeError, match=text), cuda.graph(g):
+        run((x * 2).exp() * 0 + x)  # behind memory of the capture
+    assert cuda.current_stream() == cuda.default_stream()
+    gc.collect()
+    assert cuda.memory_reserved() <= before  # the pool is given back
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        g.replay()
+    with cuda.graph(g):  # and the same graph can be captured
+        y = x * 2
+    g.replay()
+    assert gradlib.equal(y, x * 2)
+
+
+def test_a_function_that_says_nothing_is_captured_as_in_torch() -> None:
+    x, g = gradlib.ones(3, device="cuda"), cuda.CUDAGraph()
+    with cuda.graph(g):
+        y = Plain.apply(x)
+    g.replay()
+    assert y.tolist() == [2, 2, 2]
+
+
+def test_an_error_of_the_users_passes_through_and_ends_the_capture() -> None:
+    x = gradlib.ones(3, device="cuda")
+    with pytest.raises(ZeroDivisionError), cuda.graph(cuda.CUDAGraph()):
+        x.mul(1 / int(x.numel() - 3))
+
+
+def test_backward_of_what_was_recorded_outside_is_refused() -> None:
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    y = x.exp().sum()
+    with pytest.raises(RuntimeError, match=r"^backward cannot be captured.*the forward too"), cuda.graph(cuda.CUDAGraph()):
+        y.backward()
+
+
+def test_reset_gives_up_a_capture_under_way() -> None:
+    x, g = gradlib.ones(3, device="cuda"), cuda.CUDAGraph()
+    cuda.synchronize()
+    with cuda.stream(cuda.Stream()):
+        g.capture_begin()
+        x * 2
+        g.reset()
+        assert not cuda.is_current_stream_capturing()
+        assert (x * 2).tolist() == [2, 2, 2]
+        g.capture_begin()
+        del g  # and so does who drops it
+        assert not cuda.is_current_stream_capturing()
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_memory_of_a_graph_is_given_to_nobody_else_while_it_lives() -> None:
+    x, g = drawn(64), cuda.CUDAGraph()
+    with cuda.graph(g):
+        y = (x + 1).exp().sum()
+    others = [gradlib.zeros(64, device="cuda") for _ in range(50)]
+    with cuda.stream(cuda.graph.default_capture_stream):
+        others += [gradlib.zeros(64, device="cuda") for _ in range(50)]
+    cuda.synchronize()
+    cuda.empty_cache()
+    g.replay()
+    assert gradlib.equal(y, (x + 1).exp().sum())
+    assert not any(other.any() for other in others)
+
+
+@pytest.mark.skipif(HAS_GPU, reason="only hostcuda reports it")
+def test_a_replay_over_memory_that_was_given_away_is_a_hazard() -> None:
+    x, stream = drawn(64), cupy.cuda.Stream(non_blocking=True)
+    (x + 1).exp()
+    cuda.synchronize()
+    with stream:
+        stream.begin_capture()  # CuPy's own: from the pool that everybody has memory from
+        y = (x + 1).exp()
+        captured = stream.end_capture()
+        others = [gradlib.zeros(64, device="cuda") for _ in range(3)]
+        with hostcuda.expected("memory that was given to someone else after the capture"):
+            captured.launch()
+    assert (y.shape, len(others)) == ((64,), 3)
+
+
+@pytest.mark.skipif(HAS_GPU, reason="only hostcuda reports it")
+def test_a_replay_over_memory_that_was_freed_is_a_hazard() -> None:
+    x, g = drawn(64), cuda.CUDAGraph()
+    with cuda.graph(g):
+        y = x + 1
+    del x
+    gc.collect()
+    with hostcuda.expected("memory that has been freed since the capture|given to someone else"):
+        g.replay()
+    del y
+
+
+def test_graphs_that_share_a_pool_use_its_memory_again() -> None:
+    x, pool = drawn(1 << 20), cuda.graph_pool_handle()
+    first, second, third = (cuda.CUDAGraph() for _ in range(3))
+
+    def held() -> int:
+        return cuda.memory_reserved()
+
+    with cuda.graph(first, pool=pool):
+        y = (x + 1).exp().sum()
+    before = held()
+    with cuda.graph(second, pool=first.pool()):
+        z = (x + 2).exp().sum()
+    shared, before = held() - before, held()
+    with cuda.graph(third):
+        w = (x + 2).exp().sum()
+    assert first.pool() == second.pool() == pool != third.pool()
+    assert shared < held() - before
+    for g in (first, second, third):
+        g.replay()
+    assert gradlib.equal(y, (x + 1).exp().sum())
+    assert gradlib.equal(z, (x + 2).exp().sum())
+    assert gradlib.equal(w, z)
+    first.reset()  # the other one still uses it
+    second.replay()
+    assert gradlib.equal(z, w)
+
+
+def test_reset_frees_the_memory_and_keeps_what_lives() -> None:
+    x, g = drawn(1 << 20), cuda.CUDAGraph()
+    gc.collect()
+    cuda.empty_cache()
+    before = cuda.memory_reserved()
+    with cuda.graph(g):
+        y = (x + 1).exp().sum()
+    g.replay()
+    value = y.item()
+    assert cuda.memory_reserved() > before
+    g.reset()
+    g.reset()
+    assert cuda.memory_reserved() <= before
+    assert y.item() == value
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        g.replay()

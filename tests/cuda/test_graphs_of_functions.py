@@ -1,0 +1,131 @@
+"""Functions as CUDA graphs: ``make_graphed_callables`` and ``graphed`` give what the function gives, forward and backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import gradlib
+from gradlib import cuda
+from tests.device import skip_module_without_cuda
+
+skip_module_without_cuda()
+
+pytestmark = pytest.mark.cuda
+
+
+def drawn(*shape: int, grad: bool = False) -> gradlib.Tensor:
+    return gradlib.randn(*shape, device="cuda").requires_grad_(grad)
+
+
+def cost(x: gradlib.Tensor, named: dict[str, gradlib.Tensor]) -> dict[str, gradlib.Tensor]:
+    error = x.sin() * named["w"] - named["target"]
+    return {"error": error, "loss": error.square().sum()}
+
+
+def gradients_of(call: Any, x: gradlib.Tensor, named: dict[str, gradlib.Tensor]) -> list[gradlib.Tensor]:
+    """Outputs, then gradients through both of them."""
+    made = call(x, named)
+    found = gradlib.autograd.grad(made["loss"] + (made["error"] * 3).sum(), [x, named["w"]])
+    return [made["error"].detach().clone(), made["loss"].detach().clone(), *(g.clone() for g in found)]
+
+
+def test_a_graphed_callable_takes_the_place_of_its_function() -> None:
+    sample = drawn(4, 3, grad=True), {"w": drawn(3, grad=True), "target": drawn(4, 3)}
+    graphed = cuda.make_graphed_callables(cost, sample)
+    for _ in range(3):
+        args = drawn(4, 3, grad=True), {"w": drawn(3, grad=True), "target": drawn(4, 3)}
+        for a, b in zip(gradients_of(graphed, *args), gradients_of(cost, *args), strict=True):
+            assert gradlib.equal(a, b)
+    with pytest.raises(TypeError, match="what its sample_args held: 3 tensors, got 1"):
+        graphed(drawn(4, 3))
+    (g,) = gradlib.autograd.grad(graphed(*args)["loss"] ** 2, [args[0]], create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        g.sum().backward()
+
+
+def test_several_callables_share_a_pool_and_parameters_get_gradients() -> None:
+    class Scale:
+        def __init__(self) -> None:
+            self.weight = drawn(3, grad=True)
+
+        def parameters(self) -> list[gradlib.Tensor]:
+            return [self.weight]
+
+        def __call__(self, x: gradlib.Tensor) -> gradlib.Tensor:
+            return (x * self.weight).tanh()
+
+    scale = Scale()
+    first, second = cuda.make_graphed_callables(
+        (scale, lambda x: (x.square(), x.detach())), ((drawn(4, 3, grad=True),), (drawn(4, 3, grad=True),)), num_warmup_iters=1
+    )
+    x = drawn(4, 3, grad=True)
+    second(first(x))[0].sum().backward()
+    found = x.grad, scale.weight.grad
+    x.grad = scale.weight.grad = None
+    scale(x).square().sum().backward()
+    assert gradlib.equal(found[0], x.grad)
+    assert gradlib.equal(found[1], scale.weight.grad)
+
+
+def test_samples_that_are_no_tensors_and_unused_inputs_are_refused() -> None:
+    with pytest.raises(AssertionError, match="must contain only Tensors"):
+        cuda.make_graphed_callables(lambda x, n: x * n, (drawn(3), 2))
+    x, y = drawn(3, grad=True), drawn(3, grad=True)
+    with pytest.raises(RuntimeError, match="The differentiated Tensor at index 1 appears to not have been used"):
+        cuda.make_graphed_callables(lambda x, y: x * 2, (x, y))
+    graphed = cuda.make_graphed_callables(lambda x, y: x * 2, (x, y), allow_unused_input=True)
+    a, b = drawn(3, grad=True), drawn(3, grad=True)
+    graphed(a, b).sum().backward()
+    assert a.grad.tolist() == [2, 2, 2]
+    assert b.grad is None
+
+
+def test_what_cannot_be_captured_is_named_by_make_graphed_callables() -> None:
+    with pytest.raises(RuntimeError, match=r"^item cannot be captured"):
+        cuda.make_graphed_callables(lambda x: x * x.sum().item(), (drawn(3),))
+    assert cuda.current_stream() == cuda.default_stream()
+
+
+def test_graphed_captures_once_for_each_shape_and_its_results_last() -> None:
+    calls: list[tuple[int, ...]] = []
+
+    @cuda.graphed(max_graphs=2)
+    def double(x: gradlib.Tensor, scale: float = 2.0) -> gradlib.Tensor:
+        calls.append(tuple(x.shape))
+        return x * scale
+
+    x, y = drawn(3, grad=True), drawn(5)
+    first = double(x)
+    captured = len(calls)
+    z = drawn(3, grad=True)
+    second = double(z)
+    assert len(calls) == captured
+    assert gradlib.equal(first, x * 2)
+    assert gradlib.equal(second, z * 2)
+    second.sum().backward()
+    assert z.grad.tolist() == [2, 2, 2]
+    assert gradlib.equal(double(y, scale=3.0), y * 3)
+    assert gradlib.equal(double(x.detach()), x.detach() * 2)  # a third graph: the first is forgotten
+    captured = len(calls)
+    double(y, scale=3.0)
+    assert len(calls) == captured
+    double(x)
+    assert len(calls) > captured
+    double.reset()
+    double(x)
+
+
+def test_graphed_runs_as_it_is_what_it_cannot_capture() -> None:
+    @cuda.graphed
+    def positive(x: gradlib.Tensor) -> gradlib.Tensor:
+        return x[x > 0]
+
+    x = gradlib.tensor([1.0, -1.0, 2.0], device="cuda")
+    with pytest.warns(UserWarning, match="runs without a graph for these shapes: .*index"):
+        assert positive(x).tolist() == [1, 2]
+    assert positive(-x).tolist() == [1]
+    assert positive(x.cpu()).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="max_graphs is at least 1"):
+        cuda.graphed(positive, max_graphs=0)
