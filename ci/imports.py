@@ -25,14 +25,14 @@ LAYERS = (
     ("autograd",),
     ("array_api", "interop", "optim"),
     ("cuda", "utils"),
-    ("trajectory",),
+    ("distributed", "trajectory"),
     ("gradlib",),
     ("cli",),
     ("__main__",),
 )
 """The packages from the lowest layer up; `gradlib` is `gradlib/__init__.py`."""
 
-HEAVY = ("cupy", "cupyx", "jax", "scipy", "matplotlib", "ml_dtypes", "safetensors", "torch", "yaml")
+HEAVY = ("cupy", "cupyx", "jax", "scipy", "matplotlib", "ml_dtypes", "mpi4py", "safetensors", "torch", "yaml")
 
 
 def modules() -> dict[str, Path]:

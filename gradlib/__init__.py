@@ -11,6 +11,7 @@ from gradlib import (
     array_api as array_api,
     autograd as autograd,
     cuda as cuda,
+    distributed as distributed,
     fft as fft,
     func as func,
     interop as interop,

@@ -21,6 +21,7 @@ OPTIONAL = {
     "jax": "functions of gradlib in its programs, and the reverse",
     "rich": "tables of `gradlib bench`",
     "ittapi": "ranges in Intel VTune",
+    "mpi4py": "tensors and gradients between processes",
     "example-robot-data": "robots as URDF files, for tests",
     "pybullet": "robots as URDF files, for tests",
 }

@@ -1,0 +1,136 @@
+"""MPI beneath the process groups: where it is loaded, how long it is waited for, and the collectives on raw host arrays.
+
+mpi4py is used through its buffer interface only, which neither copies nor pickles. Every call is one of the non-blocking ones and is
+polled, so that it ends by a deadline, gives way to other processes on the same core, and can be interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.dtype import is_half
+from gradlib.distributed.reduce_op import ReduceOp
+
+Waiting = Callable[..., None]
+"""Waits for an MPI request; what else it is given stays alive if that never comes."""
+
+_ON_ONE_MACHINE = {"UCX_TLS": "sm,self", "FI_TCP_IFACE": "lo", "OMPI_MCA_btl": "self,sm"}
+_SIZES = (("MPI_LOCALNRANKS", "PMI_SIZE"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"))  # what mpiexec tells each rank
+_QUICK = 100  # polls before the first pause
+_SHORTEST, _LONGEST = 2e-5, 1e-3  # seconds of a pause
+
+
+def library() -> Any:
+    """mpi4py's MPI; the first use begins MPI.
+
+    A job that runs on one machine speaks through its memory and opens no ports, unless the environment says otherwise.
+
+    Raises: RuntimeError that says what to install.
+    """
+    for here, everywhere in _SIZES:
+        if here in os.environ and os.environ[here] == os.environ.get(everywhere):
+            for name, value in _ON_ONE_MACHINE.items():
+                os.environ.setdefault(name, value)
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is there, a library of MPI is not
+        raise RuntimeError(
+            "gradlib.distributed needs mpi4py and a library of MPI. Install them with: pip install 'gradlib[mpi]' mpich, or build mpi4py "
+            f"against your cluster's MPI. What failed: {error}"
+        ) from error
+    return MPI
+
+
+def poll(is_over: Callable[[], bool], watch: Callable[[], None]) -> None:
+    """Return once something is over. Asks again and again, first at once, then with longer pauses, and calls ``watch`` in each of these."""
+    for _ in range(_QUICK):
+        if is_over():
+            return
+        time.sleep(0)  # whoever shares the core goes on
+    pause = _SHORTEST
+    while not is_over():
+        watch()
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST)
+
+
+class Mpi:
+    """The collectives on raw host arrays, each row-major and flat. Each returns when it is done here.
+
+    Args:
+        comm: the group's communicator.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self.comm, self.size, self.rank = comm, comm.Get_size(), comm.Get_rank()
+
+    def all_reduce(self, buffer: np.ndarray, op: ReduceOp, waiting: Waiting) -> None:
+        wide = _wide(buffer)
+        waiting(self.comm.Iallreduce(library().IN_PLACE, wide, _mpi_op(op, buffer.dtype)), wide)
+        self._put(buffer, wide, op)
+
+    def reduce(self, buffer: np.ndarray, root: int, op: ReduceOp, waiting: Waiting) -> None:
+        wide, combined = _wide(buffer), _mpi_op(op, buffer.dtype)
+        if self.rank == root:
+            waiting(self.comm.Ireduce(library().IN_PLACE, wide, combined, root), wide)
+            self._put(buffer, wide, op)
+        else:
+            waiting(self.comm.Ireduce(wide, None, combined, root), wide)
+
+    def reduce_scatter(self, output: np.ndarray, input: np.ndarray, op: ReduceOp, waiting: Waiting) -> None:
+        wide = _wide(input)
+        result = _wide(output, filled=False)
+        waiting(self.comm.Ireduce_scatter_block(wide, result, op=_mpi_op(op, input.dtype)), wide, result)
+        self._put(output, result, op)
+
+    def broadcast(self, buffer: np.ndarray, root: int, waiting: Waiting) -> None:
+        waiting(self.comm.Ibcast(_bytes(buffer), root), buffer)
+
+    def all_gather(self, output: np.ndarray, input: np.ndarray, waiting: Waiting) -> None:
+        waiting(self.comm.Iallgather(_bytes(input), _bytes(output)), input, output)
+
+    def gather(self, output: np.ndarray | None, input: np.ndarray, root: int, waiting: Waiting) -> None:
+        waiting(self.comm.Igather(_bytes(input), None if output is None else _bytes(output), root), input, output)
+
+    def scatter(self, output: np.ndarray, input: np.ndarray | None, root: int, waiting: Waiting) -> None:
+        waiting(self.comm.Iscatter(None if input is None else _bytes(input), _bytes(output), root), input, output)
+
+    def all_to_all(
+        self, output: np.ndarray, input: np.ndarray, received: list[int], sent: list[int], waiting: Waiting
+    ) -> None:
+        """``received`` and ``sent``: how many elements go between this rank and each other."""
+        size = input.dtype.itemsize
+        sends, receives = ([count * size for count in counts] for counts in (sent, received))
+        waiting(self.comm.Ialltoallv([_bytes(input), sends], [_bytes(output), receives]), input, output)
+
+    def _put(self, buffer: np.ndarray, wide: np.ndarray, op: ReduceOp) -> None:
+        """Bring a result into its place, from the wider dtype it was summed in."""
+        if op is ReduceOp.AVG:
+            wide /= self.size
+        if wide.dtype != buffer.dtype and buffer.dtype != np.bool_:
+            with np.errstate(over="ignore"):
+                buffer[...] = wide
+
+
+def _wide(buffer: np.ndarray, filled: bool = True) -> np.ndarray:
+    """What MPI reduces: the array itself, bools as bytes, a copy of half types in float32. ``filled``: whether its values matter."""
+    if is_half(buffer.dtype):
+        return buffer.astype(np.float32) if filled else np.empty(buffer.shape, np.float32)
+    return buffer.view(np.uint8) if buffer.dtype == np.bool_ else buffer
+
+
+def _mpi_op(op: ReduceOp, dtype: np.dtype) -> Any:
+    """MPI's operation. Bools are bytes of 0 and 1, whose sum is their maximum and whose product is their minimum, as in torch."""
+    name = {ReduceOp.SUM: "SUM", ReduceOp.AVG: "SUM", ReduceOp.PRODUCT: "PROD"}.get(op, op.name)
+    if dtype == np.bool_:
+        name = {"SUM": "MAX", "PROD": "MIN"}.get(name, name)
+    return getattr(library(), name)
+
+
+def _bytes(buffer: np.ndarray) -> np.ndarray:
+    return buffer.reshape(-1).view(np.uint8)
