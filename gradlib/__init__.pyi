@@ -18,6 +18,7 @@ from numpy import newaxis as newaxis
 from gradlib import array_api as array_api
 from gradlib import autograd as autograd
 from gradlib import cuda as cuda
+from gradlib import distributed as distributed
 from gradlib import fft as fft
 from gradlib import func as func
 from gradlib import interop as interop

@@ -68,7 +68,8 @@ def reduce(
         tensor: of the same shape and dtype on every rank.
         dst: the rank that gets the result, by its number in the world; ``group_dst``: by that in the group.
         op, group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; ValueError for a rank that is not in the group.
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; ValueError for a rank that is not in the group.
     Source: torch.distributed.reduce.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -94,7 +95,8 @@ def broadcast(
         tensor: what is sent on ``src``, else what it is written into; of the same shape and dtype on every rank.
         src: the sending rank by its number in the world; ``group_src``: by that in the group.
         group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; ValueError for a rank that is not in the group.
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; ValueError for a rank that is not in the group.
     Source: torch.distributed.broadcast.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -154,7 +156,8 @@ def all_gather_single(output_tensor: Tensor, input_tensor: Tensor, group: Any = 
             dimension of that number before it.
         input_tensor: of the same shape and dtype on every rank.
         group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; RuntimeError for an output of another shape or dtype.
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; RuntimeError for an output of another shape or dtype.
     Source: torch.distributed.all_gather_single.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -182,7 +185,8 @@ def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: A
 
     Args:
         output_tensor, input_tensor, group, async_op: as there.
-    Returns, Raises: as there.
+    Returns: as there.
+    Raises: as there.
     Source: torch.distributed.all_gather_into_tensor.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -201,7 +205,8 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         tensor_list: one tensor for each rank, of ``tensor``'s shape and dtype.
         tensor: of the same shape and dtype on every rank.
         group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; RuntimeError for a list of another length or tensors of another shape.
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; RuntimeError for a list of another length or tensors of another shape.
     Source: torch.distributed.all_gather.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -235,7 +240,8 @@ def reduce_scatter_single(
         input: of ``output``'s dtype, and of its shape with the first dimension times the number of ranks, or with a first dimension of
             that number before it; the same on every rank.
         op, group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; RuntimeError for shapes or dtypes that do not fit.
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; RuntimeError for shapes or dtypes that do not fit.
     Source: torch.distributed.reduce_scatter_single.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -265,7 +271,8 @@ def reduce_scatter_tensor(
 
     Args:
         output, input, op, group, async_op: as there.
-    Returns, Raises: as there.
+    Returns: as there.
+    Raises: as there.
     Source: torch.distributed.reduce_scatter_tensor.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -286,7 +293,8 @@ def reduce_scatter(
         output: this rank's result.
         input_list: one tensor for each rank, of ``output``'s shape and dtype.
         op, group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; RuntimeError for a list of another length or tensors of another shape.
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; RuntimeError for a list of another length or tensors of another shape.
     Source: torch.distributed.reduce_scatter.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -325,7 +333,8 @@ def all_to_all_single(
         input: of ``output``'s dtype, and of its shape but for the first dimension.
         output_split_sizes, input_split_sizes: how much of the first dimension comes from and goes to each rank; None for equal pieces.
         group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; RuntimeError for sizes that do not fit; DistBackendError where a rank expects another size than one
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; RuntimeError for sizes that do not fit; DistBackendError where a rank expects another size than one
         sends.
     Source: torch.distributed.all_to_all_single.
     Example:
@@ -365,7 +374,8 @@ def all_to_all(
         output_tensor_list, input_tensor_list: one tensor for each rank, of any shapes and one dtype; what one rank sends has as many
             elements as what the other receives.
         group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_to_all_single``.
+    Returns: as ``all_to_all_single``.
+    Raises: as ``all_to_all_single``; RuntimeError for lists of another length.
     Source: torch.distributed.all_to_all.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -411,7 +421,8 @@ def gather(
         gather_list: on the rank that receives, one tensor for each rank, of ``tensor``'s shape and dtype; None on the others.
         dst: the receiving rank by its number in the world, ``group_dst`` by that in the group; 0 without both.
         group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; ValueError for a list that is missing, or given on another rank.
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; ValueError for a list that is missing, or given on another rank.
     Source: torch.distributed.gather.
     Example:
         >>> dist = gradlib.distributed
@@ -456,7 +467,8 @@ def scatter(
         scatter_list: on the rank that sends, one tensor for each rank, of ``tensor``'s shape and dtype; None on the others.
         src: the sending rank by its number in the world, ``group_src`` by that in the group; 0 without both.
         group, async_op: as in ``all_reduce``.
-    Returns, Raises: as ``all_reduce``; ValueError for a list that is missing, or given on another rank.
+    Returns: as ``all_reduce``.
+    Raises: as ``all_reduce``; ValueError for a list that is missing, or given on another rank.
     Source: torch.distributed.scatter.
     Example:
         >>> dist = gradlib.distributed

@@ -58,6 +58,11 @@ class Backend(str):
 class ProcessGroup:
     """Ranks that do collectives together. Made by ``init_process_group`` and ``new_group``.
 
+    Args:
+        comm: MPI's communicator of its ranks.
+        number: of the group, the same on all of them.
+        backend, timeout: as in ``init_process_group``.
+        until: when its ranks must have come, by the monotonic clock.
     Source: torch.distributed.ProcessGroup.
     Example:
         >>> gradlib.distributed.new_group
@@ -565,6 +570,8 @@ def get_process_group_ranks(group: Any) -> list[int]:
 
     Args:
         group: None for the default group.
+    Returns: a new list.
+    Raises: ValueError before init_process_group and outside the group.
     Source: torch.distributed.get_process_group_ranks.
     Example:
         >>> if gradlib.distributed.is_initialized():
@@ -576,6 +583,9 @@ def get_process_group_ranks(group: Any) -> list[int]:
 def get_group_rank(group: Any, global_rank: int) -> int:
     """The number in a group of a rank of the world.
 
+    Args:
+        group: the group.
+        global_rank: a rank's number in the world.
     Raises: ValueError for a rank outside it.
     Source: torch.distributed.get_group_rank.
     Example:
@@ -592,6 +602,9 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 def get_global_rank(group: Any, group_rank: int) -> int:
     """The number in the world of a group's rank.
 
+    Args:
+        group: the group.
+        group_rank: a rank's number in it.
     Raises: ValueError for a rank that it does not have.
     Source: torch.distributed.get_global_rank.
     Example:

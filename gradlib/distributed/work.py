@@ -13,6 +13,8 @@ from gradlib.core.tensor import Tensor
 class Work:
     """What ``async_op=True`` returns: an operation that goes on in the background. Its tensors must not be touched before ``wait``.
 
+    Args:
+        tensors: what it writes.
     Source: torch.distributed.Work.
     Example:
         >>> dist = gradlib.distributed
