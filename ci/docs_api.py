@@ -40,8 +40,8 @@ PARTS = {
         "Kernels of your own": ("user_kernel", "expressions", "source"),
     },
     "gradlib.trajectory": {
-        "Integrators": ("chain", "bspline"), "Cost": ("smoothness",), "States and limits": ("state",), "Dense matrices": ("matrices",),
-        "cuRobo's functions": ("compat",), "cuRobo's Functions": ("functions",),
+        "Integrators": ("chain", "bspline"), "Costs": ("smoothness", "cost"), "States and limits": ("state",),
+        "Dense matrices": ("matrices",), "cuRobo's functions": ("compat",), "cuRobo's Functions": ("functions",),
     },
 }  # fmt: skip
 """Headings of pages whose entries are of several kinds, and the files that each shows."""

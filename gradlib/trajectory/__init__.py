@@ -22,6 +22,15 @@ from gradlib.trajectory.compat import (
     tensor_step_pos_clique as tensor_step_pos_clique,
     tensor_step_vel as tensor_step_vel,
 )
+from gradlib.trajectory.cost import (
+    BoundsCost as BoundsCost,
+    EnergyCost as EnergyCost,
+    MotionCost as MotionCost,
+    PathLengthCost as PathLengthCost,
+    TerminalCost as TerminalCost,
+    TimeCost as TimeCost,
+    TrackingCost as TrackingCost,
+)
 from gradlib.trajectory.functions import (
     AccelerationTensorStepIdxKernel as AccelerationTensorStepIdxKernel,
     AccelerationTensorStepKernel as AccelerationTensorStepKernel,

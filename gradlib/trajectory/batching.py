@@ -47,18 +47,29 @@ def folded_part(level: Level, part: Any, options: Any) -> Any:
     return folded(level, part, own if len(own) == 3 else batch_and_joints(options.shape, options.time_last))
 
 
+def folded_target(level: Level, part: Any, options: Any) -> Any:
+    """A part of a motion, or a reference or goal of a cost, (1 or B, ..): with a row for each trajectory unless it is the same for all."""
+    if part is None:
+        return None
+    _, own, number = _parted(level, part)
+    if number == 1 and own[0] == 1 and own != options.shape:
+        return part
+    return folded(level, part, (options.shape[0], *own[1:]))
+
+
 def unfolded(level: Level, made: Any) -> tuple[Tensor, ...]:
     """Results with the rows in front again."""
     return tuple(x.reshape((level.size, x.shape[0] // level.size, *x.shape[1:])) for x in made)
 
 
 def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """A map of an `AdjointPair`, or its transpose, or the smoothness cost, once for all rows."""
+    """A map of an `AdjointPair`, or its transpose, or a cost, once for all rows."""
     given = dict(zip(op.params, args, strict=True))
     if given.get("buffers") is not None:
         raise ValueError("vmap: out= holds one row's results and cannot be given inside; leave it out")
     options, (batch, *rest) = given["options"], given["options"].shape
-    parts = given[op.params[-1]] = [folded_part(level, x, options) for x in given[op.params[-1]]]
+    fold = folded_target if op.name == "motion_cost" else folded_part
+    parts = given[op.params[-1]] = [fold(level, x, options) for x in given[op.params[-1]]]
     given["dt"] = folded_times(level, given["dt"], batch)
     given["options"] = options._replace(shape=(level.size * batch, *rest))
     if "wanted" in given:
@@ -88,5 +99,6 @@ def folded_turn(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return unfolded(level, (dispatch(op, (folded(level, args[0], _parted(level, args[0])[1]), None)),))[0]
 
 
-RULES.update({name + suffix: folded_map for name in _MAPS for suffix in ("", "_adjoint")} | {"smoothness_cost": folded_map})
+RULES.update({name + suffix: folded_map for name in _MAPS for suffix in ("", "_adjoint")})
+RULES.update(dict.fromkeys(("smoothness_cost", "motion_cost"), folded_map))
 RULES.update({"trajectory_rows": folded_rows, "trajectory_rows_adjoint": folded_rows, "trajectory_turn": folded_turn})

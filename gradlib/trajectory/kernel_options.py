@@ -24,6 +24,7 @@ VARIANTS: dict[str, tuple[Options, ...]] = {
         *_combinations(["int"], ORDER=(2, 3), EXACT=(0, 1), SOURCES=(0, 1)),
         *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1)),
     ),
+    "cost.cu": _combinations(),
     "rows.cu": _combinations(),
     "smoothness.cu": _combinations(LIMITS=(0, 1), TIMED=(0, 1)),
 }

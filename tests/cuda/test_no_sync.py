@@ -11,7 +11,16 @@ import pytest
 import gradlib
 from gradlib import optim
 from gradlib.testing import hostcuda
-from gradlib.trajectory import smoothness_cost, step_acceleration, step_bspline, step_jerk, step_position, step_velocity
+from gradlib.trajectory import (
+    EnergyCost,
+    TerminalCost,
+    smoothness_cost,
+    step_acceleration,
+    step_bspline,
+    step_jerk,
+    step_position,
+    step_velocity,
+)
 from tests.device import skip_module_without_hostcuda
 from tests.ops.case import Case, as_tensors, results
 from tests.ops.test_table import CASES
@@ -95,16 +104,21 @@ def test_random_numbers() -> None:
     assert not waits(draw)
 
 
-@pytest.mark.parametrize("step", [step_position, step_velocity, step_acceleration, step_jerk, step_bspline, "central", "rows", "cost"])
+@pytest.mark.parametrize(
+    "step", [step_position, step_velocity, step_acceleration, step_jerk, step_bspline, "central", "rows", "cost", "sum"]
+)
 def test_trajectories(step: Any) -> None:
     u = gradlib.randn(3, 8, 2, device="cuda").requires_grad_()
     start = [gradlib.randn(3, 2, device="cuda").requires_grad_() for _ in range(3)]
     dt = gradlib.full((3, 1), 0.1, device="cuda").requires_grad_()
     rows = gradlib.tensor([2, 0, 2], device="cuda")
+    costs = EnergyCost(1.0, [0.5, 0.1]) + TerminalCost((start[0],))
 
     def run(dt: Any) -> None:
         if step == "cost":
             smoothness_cost(u, start, dt, (1.0, 1.0, 1.0)).sum().backward()
+        elif step == "sum":
+            costs(step_position(u, start, dt), dt).sum().backward()
         elif step == "rows":
             sum(x.square().sum() for x in step_position(u, start, dt, start_idx=rows)).backward()
         elif step == "central":

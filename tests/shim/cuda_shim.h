@@ -3,6 +3,7 @@
 // sees. Blocks run one after another.
 #pragma once
 #include <barrier>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -29,6 +30,8 @@ struct alignas(16) uint4 {
 };
 
 inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
+
+using std::sqrt;
 
 inline float __uint_as_float(unsigned int bits) {
     float x;

@@ -11,7 +11,10 @@ import pytest
 from gradlib import Tensor, as_tensor, int32
 from gradlib.autograd import grad
 from gradlib.trajectory import (
+    BoundsCost,
+    EnergyCost,
     JointLimits,
+    TrackingCost,
     smoothness_cost,
     step_acceleration,
     step_bspline,
@@ -41,6 +44,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "rows numbered on the host": lambda u, start, dt: step_jerk(u, start, dt, start_idx=np.array([2, 0, 2])),
     "bspline": lambda u, start, dt: step_bspline(u, start, dt, samples_per_knot=2, goal=start, check=True),
     "cost": lambda u, start, dt: [smoothness_cost(u, start, dt, (1.0, 0.5, 0.1), LIMITS)],
+    "costs": lambda u, start, dt: [
+        (BoundsCost(LIMITS) + EnergyCost(1.0) + TrackingCost((start[0][:, None],)))(step_position(u, start, dt), dt)
+    ],
     "interpolated": lambda u, start, dt: [tensor_linspace(start[0][..., None], start[1][..., None], 4)],
     "weighted cost": lambda u, start, dt: [smoothness_cost(u, start, dt, (1.0, np.ones(D), as_tensor([0.1, 0.2], device=u.device)))],
 }

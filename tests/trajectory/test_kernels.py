@@ -20,11 +20,14 @@ from gradlib.trajectory import (
     central_host as central,
     chain_device,
     chain_host as chain,
+    cost_device,
+    cost_host,
     smoothness_device,
     smoothness_host as smoothness,
     start_rows_device,
     tiles,
 )
+from gradlib.trajectory.cost_terms import PATH, TIME, Term, lay
 from gradlib.trajectory.kernel_options import VARIANTS
 from gradlib.trajectory.start_rows import rows_adjoint
 from tests import shim
@@ -400,6 +403,56 @@ def run_smoothness(executor, rng, storage, index, shape, timed, limited, weights
         close(executor.host(over_time).sum(axis=0), expected[5], storage)
 
 
+COST_SHAPES = {"chunks of steps": (3, 300, 7), "many trajectories": (200, 9, 2), "many joints": (2, 5, 130), "one element": (1, 1, 1)}
+
+
+@pytest.mark.parametrize("time_last", [False, True])
+@pytest.mark.parametrize("shape", COST_SHAPES.values(), ids=COST_SHAPES)
+@pytest.mark.parametrize("storage", STORAGE)
+def test_cost(executor, rng, storage, shape, time_last):
+    run_cost(executor, rng, storage, "int", shape, time_last, timed=True)
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_cost_with_long_indices_and_without_the_times(executor, rng, storage):
+    run_cost(executor, rng, storage, LONG, (3, 20, 7), False, timed=False)
+
+
+def run_cost(executor, rng, storage, index, shape, time_last, timed):
+    """Every kind of term, each state but one, targets of every extent."""
+    dtype, put, (batch, horizon, joints) = storage_type(storage), executor.put, shape
+    real = np.dtype(np.float64 if storage == "float64" else np.float32)
+    motion = [None if k == 2 else draw(rng, shape, dtype) for k in range(4)]
+    targets = [draw(rng, size, dtype) for size in (shape, (1, horizon, joints), (batch, 1, joints), (1, 1, joints))]
+    weight = rng.uniform(0.5, 1, (horizon, joints))
+    terms = (
+        Term(0, weight=weight, lower=-0.5, upper=weight), Term(0, target=targets[0]), Term(0, 1, target=targets[1], weight=weight[:, :1]),
+        Term(1, 2, timed=True, weight=weight[0]), Term(1, last=True, target=targets[2]), Term(3, 1, timed=True, target=targets[3]),
+        Term(TIME, 2, weight=weight[:, :1], lower=1.0, upper=1.1), Term(PATH, 1, weight=weight[:, :1], lower=weight[0]),
+    )  # fmt: skip
+    laid = lay(terms, horizon, joints, real)
+    dt = oracle.step_times(rng, "both", batch, horizon)
+    dt[:, 0] = np.nan
+    wide, aims = [None if x is None else x.astype(real) for x in motion], [x.astype(real) for x in targets]
+    right = [None if x is None else np.empty(shape, real) for x in motion]
+    expected, by_dt = cost_host.cost_and_gradient(wide, aims, dt, laid, right, timed)
+
+    def large(x):
+        return None if x is None else np.ascontiguousarray(x.swapaxes(1, 2)) if time_last else x
+
+    packed = cost_device.Packed(executor.xp, laid, real.name)
+    cost, made = put(poisoned((batch,), real)), [None if x is None else put(poisoned(large(x).shape, dtype)) for x in motion]
+    over_time = put(poisoned((batch, horizon), real)) if timed else None
+    given = ([put(large(x)) for x in motion], [put(large(x)) for x in targets], put(dt), packed, cost, made, over_time, time_last)
+    executor.run(with_index(cost_device.cost_and_gradient_call(executor.xp, *given), index))
+    close(executor.host(cost), expected, storage)
+    for found, value in zip(made, right, strict=True):
+        if found is not None:
+            close(large(executor.host(found)), value, storage)
+    if timed:
+        close(executor.host(over_time), by_dt, storage)
+
+
 @pytest.mark.parametrize("timed", [False, True])
 def test_smoothness_with_time_last(executor, rng, timed):
     """Without the gradient by the positions, alone or with that by dt."""
@@ -420,7 +473,7 @@ def test_smoothness_with_time_last(executor, rng, timed):
 
 
 @pytest.mark.skipif(shim.COMPILER is None, reason="no g++")
-@pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "rows"])
+@pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "cost", "rows"])
 def test_no_barrier_is_missing(rng, case):
     """Under the thread sanitizer, with several blocks and chunks; the last chunk is short, so that its elements change threads."""
     executor = Shim()
@@ -430,6 +483,8 @@ def test_no_barrier_is_missing(rng, case):
         run_central(executor, rng, "float32", "int", (20, 44, 7), True, False)
     elif case == "bspline":
         run_bspline(executor, rng, "float32", "int", (20, 11, 7), 3, False)
+    elif case == "cost":
+        run_cost(executor, rng, "float32", "int", (3, 300, 7), False, timed=True)
     elif case == "rows":
         test_rows(executor, rng, "float32", "int", 2, 300, 7)
     else:

@@ -11,6 +11,7 @@ from gradlib.core.tensor import Tensor
 # For each element of an output of the map (the formulas stand in kernels/*.cu): the chain adds one product; central differences combine
 # at most five positions, five operations for each of p, v, a, j on average; cubic B-splines sum products over four control points.
 _EACH_OUTPUT = {"trajectory_chain": 2.0, "trajectory_central": 5.0, "trajectory_bspline": 8.0}
+_COST = 8  # for each element and term: the distance, its price and slope
 _SMOOTHNESS = 30  # for each position: v, a, j take 6, their squares and sums 9, the gradient through them 15
 
 
@@ -35,6 +36,8 @@ def forward_flops(name: str, args: tuple[Any, ...], made: Any) -> int:
             return int(each * sum(math.prod(shape_of(x)) for x in large))
     if name == "smoothness_cost":
         return _SMOOTHNESS * max((math.prod(shape_of(x)) for x in _arrays(args)), default=0)
+    if name == "motion_cost":
+        return _COST * sum(math.prod(shape_of(x)) for x in _arrays(args) if len(shape_of(x)) == 3)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Each integrator and the smoothness cost over batch, horizon and joints, against the same in torch's operations and against copies."""
+"""Each integrator and the costs over batch, horizon and joints, against the same in torch's operations and against copies."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ def _at(batch: int, horizon: int, joints: int, dtype: str, device: str) -> Itera
     most = {} if device == "cuda" else {"torch": 1.0 if batch <= 64 else 0.25 if batch < 8192 else 0.15}
     cost = partial(_cost, shape=shape, dtype=dtype)
     yield Case("smoothness_cost with backward", size, cost, dtype=dtype, device=device, limits=most, moved=2 * nbytes)
+    several = partial(_several_costs, shape=shape, dtype=dtype)
+    yield Case("motion_cost with backward", size, several, dtype=dtype, device=device, moved=6 * nbytes)
 
 
 def _data(peer: Peer, shape: tuple[int, int, int], dtype: str, requires_grad: bool = False) -> list[Any]:
@@ -83,6 +85,29 @@ def _cost(peer: Peer, shape: tuple[int, int, int], dtype: str) -> Run:
             _, v, a, j = by_torch(u, *start)
             (v.square().sum() + a.square().sum() + j.square().sum()).backward()
         return u.grad
+
+    return run
+
+
+def _several_costs(peer: Peer, shape: tuple[int, int, int], dtype: str) -> Run:
+    """The gradients by positions, velocities and accelerations of bounds on them, a goal, path length and energy; gradlib's in one pass."""
+    rng = np.random.default_rng(0)
+    p, v, a = (peer.tensor(rng.standard_normal(shape).astype(dtype), True) for _ in range(3))
+    goal = peer.tensor(rng.standard_normal((shape[0], shape[2])).astype(dtype), False)
+    terms = (trajectory.BoundsCost((0.5, 0.5, 0.5)), trajectory.TerminalCost((goal,)), trajectory.PathLengthCost(),
+             trajectory.EnergyCost(1.0, 0.1)) if peer.name == "gradlib" else ()  # fmt: skip
+    cost: Any = sum(terms)
+
+    def run() -> Any:
+        p.grad = v.grad = a.grad = None
+        if terms:
+            cost((p, v, a), DT).sum().backward()
+        else:
+            beyond = ((x - x.clip(-0.5, 0.5)).square().sum() for x in (p, v, a))
+            length = (p[:, 1:] - p[:, :-1]).square().sum(2).sqrt().sum()
+            energy = DT * (v[:, 1:].square().sum() + 0.1 * a[:, 1:].square().sum())
+            (sum(beyond) + (p[:, -1] - goal).square().sum() + length + energy).backward()
+        return p.grad
 
     return run
 
