@@ -1,28 +1,87 @@
-"""Choosing by a mask."""
+"""Choosing by a mask, or between an array and a number, at the speed of memory."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array, Namespace
 
-_BITS = {4: np.int32, 8: np.int64}
+_BITS = {"f": np.int32, "d": np.int64}
+_BLOCK = 1 << 15  # elements: what is computed of them in several passes stays in the cache
 _LEAST = 4096  # below, the passes cost more than they save
 
 
 def masked(xp: Namespace, mask: Array, array: Array) -> Array:
     """The elements where a mask holds, 0 elsewhere, also in place of inf and NaN.
 
-    NumPy's ``where`` branches at each element, which costs most where a mask has no pattern; the bits of all ones or zeros that it becomes
-    here select without a branch, by several elements at once.
+    Args:
+        mask: bool; array: broadcasts with it.
+    """
+    return chosen(xp, mask, array, 0)
+
+
+def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
+    """``xp.where(mask, input, other)``.
+
+    NumPy's ``where`` branches at each element, which costs most where a mask has no pattern; the bits of all ones or zeros that the mask
+    becomes here select without a branch, by several elements at once.
 
     Args:
-        mask: the result of a comparison, whose bytes are 0 and 1; array: broadcasts with it.
+        mask: bool, broadcasts with the others; input, other: arrays of one dtype, or one of them a number.
     """
-    bits = _BITS.get(array.dtype.itemsize) if xp is np and array.dtype.kind == "f" else None
-    if bits is None or array.size < _LEAST or mask.shape != array.shape or not (mask.flags.c_contiguous and array.flags.c_contiguous):
-        return xp.where(mask, array, xp.zeros((), array.dtype))
-    chosen = mask.view(np.int8).astype(bits)
-    np.negative(chosen, out=chosen)
-    chosen &= array.view(bits)
-    return chosen.view(array.dtype)
+    if type(mask) is bool or mask.size < _LEAST or xp is not np or mask.dtype.char != "?" or not mask.flags.c_contiguous:
+        return xp.where(mask, input, other)
+    array = input if type(input) is np.ndarray else other
+    if not _fits(array, mask) or not all(type(x) in (int, float) or (_fits(x, mask) and x.dtype is array.dtype) for x in (input, other)):
+        return xp.where(mask, input, other)
+    bits = _BITS[array.dtype.char]
+    if array.size < _BLOCK and type(input) is type(other):
+        return xp.where(mask, input, other)
+    zeros = [type(x) is not np.ndarray and x == 0 and math.copysign(1, x) > 0 for x in (input, other)]
+    a, b = (x.reshape(-1).view(bits) if type(x) is np.ndarray else np.array(x, array.dtype).view(bits)[()] for x in (input, other))
+    made, line = np.empty(array.shape, array.dtype), mask.reshape(-1)
+    out = made.reshape(-1).view(bits)
+    for begin in range(0, line.size, _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        into, here = out[part], line[part]
+        np.copyto(into, ~here if zeros[0] else here)
+        np.negative(into, into)
+        if any(zeros):
+            into &= (b if zeros[0] else a)[part]
+            continue
+        first, second = (x[part] if x.ndim else x for x in (a, b))
+        into &= first ^ second
+        into ^= second
+    return made
+
+
+def _fits(array: Any, mask: Array) -> bool:
+    """Whether the elements of an array lie as those of the mask do, and are of a dtype whose bits have a name."""
+    return type(array) is np.ndarray and array.shape == mask.shape and array.dtype.char in _BITS and array.flags.c_contiguous
+
+
+def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) -> Array:
+    """``ufunc(array, number)`` for maximum or minimum.
+
+    NumPy compares with one number element by element, and with another array by several at once; so the number becomes a row of them.
+
+    Args:
+        ufunc: ``xp.maximum`` or ``xp.minimum``; array: any; number: a number, or an array that broadcasts.
+        into: an array of the same shape and dtype that may be written, as array itself; the result may be another.
+    """
+    if array.size < _BLOCK or type(array) is not np.ndarray or type(number) not in (int, float) or array.dtype.char not in "fd":
+        return ufunc(array, number)
+    if not array.flags.c_contiguous:
+        return ufunc(array, number)
+    row, line = np.full(_ROW, number, array.dtype), array.reshape(-1)
+    made = np.empty(array.shape, array.dtype) if into is None else into
+    flat, whole = made.reshape(-1), array.size - array.size % _ROW
+    ufunc(line[:whole].reshape(-1, _ROW), row, out=flat[:whole].reshape(-1, _ROW))
+    ufunc(line[whole:], row[: array.size - whole], out=flat[whole:])
+    return made
+
+
+_ROW = 2048

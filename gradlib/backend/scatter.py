@@ -12,6 +12,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, apart, cupy, namespace
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
+from gradlib.backend.places import flat_places
 
 _ADDED_AT_ONCE = (int32, float16, float32, float64)
 """The dtypes of gradlib's that CuPy adds with one atomic instruction; it has unsigned 32 and 64 bits besides."""
@@ -20,14 +21,29 @@ _ADDED_AT_ONCE = (int32, float16, float32, float64)
 def scatter_add(target: Array, index: Any, values: Any) -> None:
     """``target[index] += values`` in place, where repeated indices all count."""
     if isinstance(target, np.ndarray):
-        if target.ndim > 1 and target.flags.c_contiguous and getattr(values, "size", 1) * 6 > target.size:
-            # NumPy has a short path for one index into one dimension, several times faster; it pays unless target is much larger
-            places = np.arange(target.size).reshape(target.shape)[index]
-            target, index, values = target.reshape(-1), places.reshape(-1), np.broadcast_to(values, places.shape).reshape(-1)
-        np.add.at(target, index, values)
+        _add_on_host(target, index if isinstance(index, tuple) else (index,), values)
     else:
         index = tuple(apart(part, target) for part in index) if isinstance(index, tuple) else apart(index, target)
         _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
+
+
+def _add_on_host(target: Array, index: tuple[Any, ...], values: Any) -> None:
+    first = index[0]
+    if len(index) == 1 and target.ndim > 1 and type(first) is np.ndarray and first.ndim == 1 and first.dtype.kind in "iu":
+        rows = np.broadcast_to(values, (len(first), *target.shape[1:]))
+        if rows[:1].size >= _LONG:
+            for place, row in zip(first.tolist(), rows, strict=True):
+                target[place] += row
+            return
+    places = flat_places(target, index) if target.ndim > 1 else None
+    if places is not None:  # NumPy has a short path for one index into one dimension, several times faster
+        target, index = target.reshape(-1), (places.reshape(-1),)
+        values = values if getattr(values, "size", 1) == 1 else np.broadcast_to(values, places.shape).reshape(-1)
+    np.add.at(target, index, values)
+
+
+_LONG = 256
+"""How long a row is to be for Python to add it quicker than ``ufunc.at``."""
 
 
 def _add_on_device(target: Array, index: Any, values: Array) -> None:

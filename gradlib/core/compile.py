@@ -359,13 +359,11 @@ def _is_dtype_known(op: Op) -> bool:
 def _fast_path(op: Op, variant: Variant) -> list[str]:
     """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
 
-    What the value raises is not handled here: the text falls through to its last line, and ``slow_path`` says what is wrong. So an
-    operation whose value may write its input has no fast path.
+    What the value raises is not handled here: the text falls through to its last line, and ``slow_path`` says what is wrong. So no
+    operation whose value writes ``into`` its input is served here.
     """
-    if "into" in op.params:
-        return []
     loose = _is_loose(op)
-    lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
+    lines = [f"    if {_usual(op, variant)}:", "        _some = False"] if loose else _entered(op, variant)
     made = "Node"
     body: list[str] = []
     if [place for place in op.without_tensors if place or loose]:
@@ -383,6 +381,10 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     return [*lines, *(indent + line for line in body)]
 
 
+def _usual(op: Op, variant: Variant) -> str:
+    return f"{variant.usual} and not into" if "into" in op.params else variant.usual
+
+
 def _entered(op: Op, variant: Variant) -> list[str]:
     """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
     first = op.tensors[0]
@@ -390,7 +392,7 @@ def _entered(op: Op, variant: Variant) -> list[str]:
     real = "" if op.promote or _may_be_complex(op) else '(_dtype is F32 or _dtype is F64 or _dtype.kind != "c") and '
     unlike = ["            if _dtype is not F32 and _dtype is not F64:", "                _dtype = None"]
     return [
-        f"    if type({first}) is Tensor and {variant.usual}:",
+        f"    if type({first}) is Tensor and {_usual(op, variant)}:",
         f"        a_{first} = {first}._array",
         f"        _dtype = a_{first}.dtype",
         f"        if {real}{plain}:",

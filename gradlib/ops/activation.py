@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, on_device_of, row_major
-from gradlib.backend.mask import masked
+from gradlib.backend.mask import extreme, masked
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
@@ -52,7 +52,8 @@ def leaky_relu_backward(xp: Any, grad_output: Any, input: Any, negative_slope: f
 @op("elementwise", promote=takes("relu", "if"), inplace=True, method=True, input=lambda g, out: threshold_backward(g, out, 0))
 def relu_op(xp: Any, input: Any) -> Any:
     """Each element, or 0 where it is negative; the derivative at 0 is 0."""
-    return xp.maximum(input, 0 if input.dtype.kind != "V" else input.dtype.type(0))  # NumPy 2.0 makes float32 of a bfloat16 and an int
+    zero = 0 if input.dtype.kind != "V" else input.dtype.type(0)  # NumPy 2.0 makes float32 of a bfloat16 and an int
+    return extreme(xp.maximum, input, zero)
 
 
 @composite(method=False)

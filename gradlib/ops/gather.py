@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
@@ -41,14 +42,22 @@ def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> A
     return places
 
 
+_UNSIGNED = {dtypes.int64: np.dtype(np.uint64), dtypes.int32: np.dtype(np.uint32)}
+
+
 def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeError, negative: bool = False) -> int | None:
-    """Refuse places outside 0..size-1 (or -size..size-1), as far as the host can see them. Returns: the lowest, None where it cannot."""
+    """Refuse places outside 0..size-1 (or -size..size-1), as far as the host can see them.
+
+    Returns: a lower bound, negative only where a place is; None where the host cannot see them.
+    """
     while type(places) is Batched:
         places = places.value
     array = raw(places)
     if not isinstance(array, np.ndarray) or array.size == 0:
         return None
-    low, high = int(array.min()), int(array.max())
+    if not negative and array.dtype in _UNSIGNED and np.maximum.reduce(array.view(_UNSIGNED[array.dtype]), axis=None) < size:
+        return 0  # seen as unsigned, what is negative is large; nobody asks how much larger than 0 the lowest is
+    low, high = int(np.minimum.reduce(array, axis=None)), int(np.maximum.reduce(array, axis=None))
     if low < (-size if negative else 0) or high >= size:
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for a dimension of size {size}")
     return low
@@ -74,6 +83,8 @@ def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
     if 0 not in shape and any(map(operator.gt, shape, (*sizes[:dim], shape[dim], *sizes[dim + 1 :]))):
         raise RuntimeError(f"{name}: expected index {list(shape)} to be no larger than input {list(sizes)} apart from dimension {dim}")
     inside(name, places, sizes[dim])
+    if len(shape) == 1:
+        return [places]
     with on_device_of(array):
         arange, after = namespace(array).arange, [(...,) + (None,) * k for k in range(len(shape))]
         return [places if d == dim else arange(n)[after[-1 - d]] for d, n in enumerate(shape)]

@@ -16,6 +16,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, row_major
 from gradlib.backend.device import device_of
+from gradlib.backend.places import FEW, flat_places
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import write
 from gradlib.core.modes import global_state, thread_state
@@ -70,7 +71,11 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     if len(arrays) == 1 and arrays[0].dtype.kind != "b" and input.flags.c_contiguous:
         return input.take(arrays[0], axis=len(indices) - 1)  # the same, twice as fast
     try:
-        made = input[key_of(indices)]
+        key = key_of(indices)
+        places = flat_places(input, key) if len(arrays) > 1 and input.size >= FEW and xp is np else None
+        if places is not None:
+            return input.reshape(-1).take(places)
+        made = input[key]
         return row_major(made) if indices and indices[0] is None else made  # NumPy puts what arrays picked first in memory
     except ValueError as error:  # CuPy's; NumPy raises an IndexError
         shapes = " ".join(str(list(a.shape)) for a in arrays)
@@ -88,7 +93,8 @@ def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequenc
 def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
     """``target[indices] += values`` on raw arrays, where repeats count; a lone mask has none and is quicker."""
     key = key_of(indices)
-    if all(isinstance(i, slice) or i.dtype.kind == "b" for i in key) and sum(not isinstance(i, slice) for i in key) == 1:
+    given = [i for i in indices if i is not None]
+    if len(given) == 1 and given[0].dtype.kind == "b":
         target[key] += values
     else:
         scatter_add(target, key, values)
@@ -319,6 +325,10 @@ def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool =
 
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
     """``target[key] = values`` on raw arrays."""
+    if len(key) > 1 and target.size >= FEW and type(target) is np.ndarray and sum(type(part) is np.ndarray for part in key) > 1:
+        places = flat_places(target, key)
+        if places is not None:
+            target, key = target.reshape(-1), (places,)
     try:
         assign(target, key, values)
     except (TypeError, ValueError) as error:

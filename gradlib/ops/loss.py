@@ -6,6 +6,8 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, is_array
 from gradlib.core.op import composite, op
@@ -177,6 +179,13 @@ def _counted(xp: Namespace, target: Array, weight: Array | None, ignore_index: i
     return classes.reshape(-1), counts, counts if weight is None else xp.where(counts, weight[classes], weight.dtype.type(0))
 
 
+def _plain(xp: Namespace, input: Array, target: Array, weight: Array | None, ignore_index: int, size: int) -> bool:
+    """Whether these are scores (N, C) or (C,) on the host, whose targets all count the same; of half types the rules are longer."""
+    if xp is not np or weight is not None or input.ndim > 2 or 0 <= ignore_index < size or input.dtype.itemsize < 4:
+        return False
+    return target.dtype == dtypes.int64 and bool(target.size) and bool(np.maximum.reduce(target.view(np.uint64), axis=None) < size)
+
+
 def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
     dim = _class_dim(input)
     size = input.shape[dim]
@@ -185,6 +194,12 @@ def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_inde
             raise IndexError(f"nll_loss: target out of bounds: the input of shape {list(input.shape)} has no classes")
         size, weight = 1, None if weight is None else xp.zeros(1, weight.dtype)
         input = xp.zeros((*input.shape[:dim], 1, *input.shape[dim + 1 :]), input.dtype)
+    if _plain(xp, input, target, weight, ignore_index, size):
+        picked = input[(np.arange(target.size), target)[-input.ndim :]]
+        if reduction == "none":
+            return -picked
+        summed = -total(xp, picked, None, False)
+        return back(summed / target.size if reduction == "mean" else summed, input.dtype)
     classes, counts, shares = _counted(xp, target, weight, ignore_index, size)
     rows = input if input.ndim == 2 else xp.moveaxis(input, dim, -1).reshape(classes.size, size)
     loss = -rows[xp.arange(classes.size), classes].reshape(target.shape)
@@ -215,6 +230,10 @@ def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
     dim = 0 if len(shape) == 1 else 1
     if not shape[dim]:
         return xp.zeros(shape, input.dtype)
+    if _plain(xp, input, target, weight, ignore_index, shape[dim]) and len(shape) <= 2:
+        made = xp.zeros(shape, input.dtype)
+        made[(np.arange(target.size), target)[-len(shape) :]] = -input / target.size if reduction == "mean" else -input
+        return made
     classes, counts, shares = _counted(xp, target, weight, ignore_index)
     values = -(input * shares)
     if reduction == "mean":

@@ -67,12 +67,24 @@ def wide(dtype: Any) -> Any:
 def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum in that dtype; in float64 for long sums over leading dimensions, which NumPy adds one by one and would lose digits."""
     axis, dtype = axes(input.ndim, dim), input.dtype
+    if axis is None and input.size >= _LARGE and dtype == dtypes.float32 and type(input) is np.ndarray and input.flags.c_contiguous:
+        made = _by_products(input)
+        return made.reshape((1,) * input.ndim) if keepdim else made
     if axis is not None and input.size >= _LONG and dtype in _WIDER and axis != input.ndim - 1 and count(input.shape, dim) >= _LONG:
         return row_major(xp.add.reduce(input, axis=axis, dtype=_WIDER[dtype], keepdims=keepdim).astype(dtype))
     made = xp.add.reduce(input, axis=axis, dtype=wide(dtype), keepdims=keepdim)
     return made if axis is None or made.ndim < 2 else row_major(made)
 
 
+def _by_products(input: Any) -> Any:
+    """The sum as products with ones, for which BLAS takes less than half the time; as short ones as those of NumPy's pairwise sum."""
+    line = input.reshape(-1)
+    whole = line.size - line.size % len(_ONES)
+    return np.asarray(np.add.reduce(line[:whole].reshape(-1, len(_ONES)) @ _ONES) + np.add.reduce(line[whole:]))
+
+
+_ONES = np.ones(64, np.float32)
+_LARGE = 1 << 16
 _LONG = 1024
 _WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 

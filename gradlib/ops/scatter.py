@@ -36,9 +36,11 @@ def _cropped(name: str, src: Any, index: Any) -> Any:
         return src
     if src.ndim != index.ndim and max(src.ndim, index.ndim) > 1:
         raise RuntimeError(f"{name}: index must have the same number of dimensions as src, got {list(index.shape)} and {list(src.shape)}")
+    if src.shape == index.shape:
+        return src
     if any(n > m for n, m in zip(index.shape, src.shape, strict=False)):
         raise RuntimeError(f"{name}: expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
-    return src if src.shape == index.shape or not src.ndim else slice_op(src, (*(slice(n) for n in index.shape), ...))
+    return src if not src.ndim else slice_op(src, (*(slice(n) for n in index.shape), ...))
 
 
 @writing

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.dtype import promote
+from gradlib.backend.mask import chosen, extreme
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.ops.dtype_rules import takes
@@ -32,7 +33,7 @@ def _branches_meet(values: list[Any]) -> list[Any]:
 )  # fmt: skip
 def where_op(xp: Any, condition: Any, input: Any, other: Any) -> Any:
     """Elements of input where condition holds, of other elsewhere."""
-    return xp.where(condition, input, other)
+    return chosen(xp, condition, input, other)
 
 
 @composite(method=False)
@@ -163,7 +164,7 @@ def clamp_min(xp: Any, input: Any, min: Any) -> Any:
         >>> gradlib.clamp_min(gradlib.tensor([-1.0, 2.0]), 0)
         tensor([0., 2.])
     """
-    return xp.maximum(input, min)
+    return extreme(xp.maximum, input, min)
 
 
 @op(
@@ -182,7 +183,7 @@ def clamp_max(xp: Any, input: Any, max: Any) -> Any:
         >>> gradlib.clamp_max(gradlib.tensor([-1.0, 2.0]), 1)
         tensor([-1.,  1.])
     """
-    return xp.minimum(input, max)
+    return extreme(xp.minimum, input, max)
 
 
 @op(
@@ -193,7 +194,8 @@ def clamp_max(xp: Any, input: Any, max: Any) -> Any:
 )  # fmt: skip
 def clamp_op(xp: Any, input: Any, min: Any, max: Any) -> Any:
     """Each element, or the bound that it passes; max where min is larger."""
-    return xp.minimum(xp.maximum(input, min), max)
+    made = extreme(xp.maximum, input, min)
+    return extreme(xp.minimum, made, max, into=made)
 
 
 _from_below, _from_above = (named(bound, "clamp", node=False) for bound in (clamp_min, clamp_max))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, row_major
+from gradlib.backend.array import Namespace, largest, row_major
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
@@ -23,12 +25,30 @@ def _ready(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, int]:
     dim = wrap_dim(dim, input.ndim)
     if input.dtype.itemsize == 2:
         input = input.astype(dtypes.float32)
-    return input.reshape(input.shape or (1,)), dim
+    return input if input.ndim else input.reshape((1,)), dim
+
+
+_BLOCK = 1 << 15  # elements: what is computed of them in several passes stays in the cache
+
+
+def _by_rows(xp: Namespace, x: Any, dim: int, compute: Any) -> Any:
+    """What ``compute(x, dim, out)`` writes, for many rows some at a time: each by itself gives what all together would."""
+    made = xp.empty(x.shape, x.dtype)
+    if xp is not np or x.size <= _BLOCK or not dim or not x.flags.c_contiguous or x[0].size * 2 > _BLOCK:
+        compute(x, dim, made)
+        return made
+    step = max(_BLOCK // x[0].size, 1)
+    for begin in range(0, len(x), step):
+        compute(x[begin : begin + step], dim, made[begin : begin + step])
+    return made
 
 
 def _result(made: Any, input: Any, dtype: Any) -> Any:
     """What was computed in the shape and dtype that are due."""
-    return row_major(made.reshape(input.shape).astype(input.dtype if dtype is None else dtypes.as_dtype(dtype), copy=False))
+    wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
+    if made.dtype is not wanted:
+        made = made.astype(wanted, copy=False)
+    return made if input.ndim else made.reshape(())
 
 
 @op("other", complex="explicit", input=lambda g, out, dim: _softmax_rule(g, out, dim))
@@ -48,9 +68,13 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     x, dim = _ready("softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
-    made = xp.exp(x - x.max(dim, None, True))
-    made /= xp.add.reduce(made, axis=dim, keepdims=True)
-    return _result(made, input, dtype)
+
+    def compute(x: Any, dim: int, out: Any) -> None:
+        xp.subtract(x, largest(x, dim), out)
+        xp.exp(out, out)
+        xp.divide(out, xp.add.reduce(out, axis=dim, keepdims=True), out)
+
+    return _result(_by_rows(xp, x, dim, compute), input, dtype)
 
 
 def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
@@ -72,9 +96,12 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     x, dim = _ready("log_softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
-    made = x - x.max(dim, None, True)
-    made -= xp.log(xp.add.reduce(xp.exp(made), axis=dim, keepdims=True))
-    return _result(made, input, dtype)
+
+    def compute(x: Any, dim: int, out: Any) -> None:
+        xp.subtract(x, largest(x, dim), out)
+        xp.subtract(out, xp.log(xp.add.reduce(xp.exp(out), axis=dim, keepdims=True)), out)
+
+    return _result(_by_rows(xp, x, dim, compute), input, dtype)
 
 
 @op("other", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim))
