@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim.capturable import counted, factor, rate
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, running_square, zeros_like
 
 
@@ -24,6 +25,7 @@ class Adadelta(Optimizer):
         eps: as above.
         weight_decay: as above.
         maximize: climb instead.
+        capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for a negative option, or rho above 1.
     Source: torch.optim.Adadelta; M. Zeiler, ADADELTA: an adaptive learning rate method, arXiv:1212.5701.
     Example:
@@ -44,11 +46,14 @@ class Adadelta(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        capturable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+        super().__init__(
+            params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable}
+        )
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
@@ -57,8 +62,8 @@ class Adadelta(Optimizer):
         state = self.state[value]
         if not state:
             state.update(step=0, square_avg=zeros_like(p), acc_delta=zeros_like(p))
-        state["step"] += 1
+        counted(state, group, p)
         square, moved = running_square(state["square_avg"], g, rho), state["acc_delta"]
         delta = xp.sqrt(moved._array + eps) / xp.sqrt(square + eps) * g
         running_square(moved, delta, rho)
-        put(value, p - float(group["lr"]) * delta)
+        put(value, p - factor(rate(group), p) * delta)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim.capturable import counted, factor, rate, root
 from gradlib.optim.optimizer import (
     Group,
     Optimizer,
@@ -39,6 +39,7 @@ class Adam(Optimizer):
         weight_decay: how much of each parameter is added to its gradient.
         amsgrad: divide by the largest s so far.
         maximize: climb instead.
+        capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient (AdamW).
     Raises: ValueError for an option out of its range.
     Source: torch.optim.Adam; D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
@@ -61,31 +62,33 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        capturable: bool = False,
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
+        defaults["capturable"] = capturable
         super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
         p, g = descent(value, gradient, group)
-        (b1, b2), lr = group["betas"], float(group["lr"])
+        b1, b2 = group["betas"]
         state = self.state[value]
         if not state:
             state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(p)
-        state["step"] += 1
+        k = counted(state, group, p)
         mean = running_mean(state["exp_avg"], g, b1)
         square = running_square(state["exp_avg_sq"], g, b2)
         if group["amsgrad"]:
             largest = state["max_exp_avg_sq"]
             write(largest, xp.maximum(largest._array, square))
             square = largest._array
-        denominator = xp.sqrt(square) / math.sqrt(1 - b2 ** state["step"]) + group["eps"]
-        put(value, p - (lr / (1 - b1 ** state["step"])) * mean / denominator)
+        denominator = xp.sqrt(square) / factor(root(1 - b2**k), p) + group["eps"]
+        put(value, p - factor(rate(group) / (1 - b1**k), p) * mean / denominator)
 
 
 class AdamW(Adam):
@@ -95,7 +98,7 @@ class AdamW(Adam):
 
     Args:
         params: Tensors, or groups of them.
-        lr, betas, eps, amsgrad, maximize: as in `Adam`.
+        lr, betas, eps, amsgrad, maximize, capturable: as in `Adam`.
         weight_decay: as above.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.AdamW; I. Loshchilov and F. Hutter, Decoupled weight decay regularization, ICLR 2019.
@@ -118,5 +121,8 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        capturable: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, capturable=capturable, decoupled_weight_decay=True
+        )

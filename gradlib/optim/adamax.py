@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim.capturable import counted, factor, rate
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, write, zeros_like
 
 
@@ -24,6 +25,7 @@ class Adamax(Optimizer):
         eps: as above.
         weight_decay: as above.
         maximize: climb instead.
+        capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.Adamax; D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
     Example:
@@ -44,10 +46,13 @@ class Adamax(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
+        capturable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable}
+        )
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
@@ -56,7 +61,7 @@ class Adamax(Optimizer):
         state = self.state[value]
         if not state:
             state.update(step=0, exp_avg=zeros_like(p), exp_inf=zeros_like(p))
-        state["step"] += 1
+        k = counted(state, group, p)
         mean, largest = running_mean(state["exp_avg"], g, b1), state["exp_inf"]
         write(largest, xp.maximum(b2 * largest._array, abs(g) + group["eps"]))
-        put(value, p - (float(group["lr"]) / (1 - b1 ** state["step"])) * (mean / largest._array))
+        put(value, p - factor(rate(group) / (1 - b1**k), p) * (mean / largest._array))

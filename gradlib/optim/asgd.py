@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim.capturable import changed, counted, factor, number, rate
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
 
 
@@ -26,6 +27,7 @@ class ASGD(Optimizer):
         t0: the step at which averaging starts.
         weight_decay: as above.
         maximize: climb instead.
+        capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for a negative lr or weight_decay.
     Source: torch.optim.ASGD; B. Polyak and A. Juditsky, Acceleration of stochastic approximation by averaging, SIAM J. Control 30 (1992).
     Example:
@@ -46,21 +48,32 @@ class ASGD(Optimizer):
         t0: float = 1e6,
         weight_decay: float = 0.0,
         maximize: bool = False,
+        capturable: bool = False,
     ) -> None:
         check_options(lr=lr, weight_decay=weight_decay)
-        defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize}
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+        }
         super().__init__(params, defaults)
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         p, g = descent(value, gradient, group)
-        lr, lambd = float(group["lr"]), group["lambd"]
+        lr, lambd = rate(group), group["lambd"]
         state = self.state[value]
         if not state:
             state.update(step=0, eta=lr, mu=1.0, ax=zeros_like(p))
-        state["step"] += 1
-        p = p * (1 - lambd * state["eta"]) - state["eta"] * g
+        k, eta, mu = counted(state, group, p), number(state, "eta", group, p), number(state, "mu", group, p)
+        p = p * factor(1 - lambd * eta, p) - factor(eta, p) * g
         average = state["ax"]
-        write(average, p if state["mu"] == 1 else average._array + state["mu"] * (p - average._array))
-        state["eta"] = lr / (1 + lambd * lr * state["step"]) ** group["alpha"]
-        state["mu"] = 1 / max(1, state["step"] - group["t0"])
+        alone = not group["capturable"] and mu == 1  # on the device, mu = 1 gives p up to its rounding
+        write(average, p if alone else average._array + factor(mu, p) * (p - average._array))
+        changed(state, "eta", lr / (1 + lambd * lr * k) ** group["alpha"])
+        behind = k - group["t0"]
+        changed(state, "mu", 1 / (namespace(p).maximum(1, behind) if group["capturable"] else max(1, behind)))
         put(value, p)

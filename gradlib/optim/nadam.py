@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim.capturable import changed, counted, factor, number, rate, root
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, running_square, zeros_like
 
 
@@ -29,6 +29,7 @@ class NAdam(Optimizer):
         momentum_decay: as above.
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient.
         maximize: climb instead.
+        capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.NAdam; T. Dozat, Incorporating Nesterov momentum into Adam, ICLR 2016 workshop.
     Example:
@@ -51,25 +52,27 @@ class NAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        capturable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay}
-        super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize})
+        super().__init__(
+            params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "capturable": capturable}
+        )
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
         p, g = descent(value, gradient, group)
-        (b1, b2), lr = group["betas"], float(group["lr"])
+        (b1, b2), lr = group["betas"], rate(group)
         state = self.state[value]
         if not state:
             state.update(step=0, mu_product=1.0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
-        state["step"] += 1
-        now, after = (b1 * (1 - 0.5 * 0.96 ** (k * group["momentum_decay"])) for k in (state["step"], state["step"] + 1))
-        state["mu_product"] *= now
-        product = state["mu_product"]
+        k = counted(state, group, p)
+        now, after = (b1 * (1 - 0.5 * 0.96 ** (n * group["momentum_decay"])) for n in (k, k + 1))
+        product = changed(state, "mu_product", number(state, "mu_product", group, p) * now)
         mean = running_mean(state["exp_avg"], g, b1)
         square = running_square(state["exp_avg_sq"], g, b2)
-        denominator = xp.sqrt(square) / math.sqrt(1 - b2 ** state["step"]) + group["eps"]
-        look_ahead = (lr * (1 - now) / (1 - product)) * g + (lr * after / (1 - product * after)) * mean
+        denominator = xp.sqrt(square) / factor(root(1 - b2**k), p) + group["eps"]
+        look_ahead = factor(lr * (1 - now) / (1 - product), p) * g + factor(lr * after / (1 - product * after), p) * mean
         put(value, p - look_ahead / denominator)

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of
+from gradlib.backend.capture import capturing
 from gradlib.core.modes import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite
+from gradlib.optim.capturable import factor, rate
 
 Closure = Callable[[], Any]
 Group = dict[str, Any]
@@ -43,6 +45,7 @@ class Optimizer:
         self._pre_hooks: dict[int, Callable[..., Any]] = {}
         self._post_hooks: dict[int, Callable[..., Any]] = {}
         self.has_stepped = False  # a scheduler that steps first warns
+        self._warned_capturable_if_run_uncaptured = False
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -158,7 +161,7 @@ class Optimizer:
         self.param_groups = groups
         self.state = defaultdict(dict)
         for number, entry in saved["state"].items():
-            self.state[values[number]] = {name: _fitted(item, values[number]) for name, item in entry.items()}
+            self.state[values[number]] = {name: _fitted(item, values[number], cast=name != "step") for name, item in entry.items()}
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -175,6 +178,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        self._check_capture()
         with no_grad():
             for group in self.param_groups:
                 for value in group["params"]:
@@ -182,6 +186,36 @@ class Optimizer:
                         with on_device_of(value._array):
                             self._update(value, value.grad._array, group)
         return loss
+
+    def _check_capture(self) -> None:
+        """Refuse to be captured in a CUDA graph with counts on the host, or before there is a state whose memory replays can change."""
+        capturable = all(group.get("capturable", self._always_capturable) for group in self.param_groups)
+        if capturing.capture is None:
+            if capturable and "capturable" in self.defaults and not self._warned_capturable_if_run_uncaptured:
+                self._warned_capturable_if_run_uncaptured = True
+                warnings.warn(
+                    "This instance was constructed with capturable=True or some of all the param_groups came with capturable=True, but "
+                    "step() is running without CUDA graph capture. If you never intend to graph-capture this instance, capturable=True can "
+                    "impair performance, and you should set capturable=False.",
+                    UserWarning, stacklevel=4,
+                )  # fmt: skip
+            return
+        name = type(self).__name__
+        if not capturable:
+            raise RuntimeError(f"Attempting CUDA graph capture of step() for an instance of {name} but param_groups' capturable is False.")
+        for group in self.param_groups:
+            if any(value.grad is not None and not self._has_state(value, group) for value in group["params"]):
+                raise RuntimeError(
+                    f"step() of {name} cannot be captured in a CUDA graph before its state exists, which each replay would make anew; "
+                    "run a step before the capture, on a side stream"
+                )
+
+    _always_capturable = False
+    """Whether its step depends on no count that is kept on the host."""
+
+    def _has_state(self, value: Tensor, group: Group) -> bool:
+        """Whether a step of this parameter makes no new state."""
+        return isinstance(self.state[value].get("step"), Tensor)
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _update(value, gradient, group) or _step(closure)")
@@ -228,7 +262,7 @@ def direction(p: Array, g: Array, group: Group) -> tuple[Array, Array]:
         g = -g
     if group["weight_decay"]:
         if group.get("decoupled_weight_decay"):
-            p = p * (1 - float(group["lr"]) * group["weight_decay"])
+            p = p * factor(1 - rate(group) * group["weight_decay"], p)
         else:
             g = g + group["weight_decay"] * p
     return p, g
@@ -251,8 +285,10 @@ def put(value: Tensor, p: Array) -> None:
     write(value, p.view(value._array.dtype) if value.is_complex() else p)
 
 
-def _fitted(item: Any, value: Tensor) -> Any:
+def _fitted(item: Any, value: Tensor, cast: bool = True) -> Any:
     """A saved state entry for this parameter: tensors cast as it is, counts and numbers as they are."""
+    if isinstance(item, Tensor) and (not cast or item.ndim == 0 != value.ndim):
+        return item.to(device=value.device)
     if isinstance(item, Tensor):
         array = real(value._array) if item.is_floating_point() else value._array
         return item.to(device=value.device, dtype=array.dtype)

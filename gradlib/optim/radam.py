@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim.capturable import counted, factor, rate, root
 from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, running_square, zeros_like
 
 
@@ -29,6 +29,7 @@ class RAdam(Optimizer):
         weight_decay: as above.
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient.
         maximize: climb instead.
+        capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.RAdam; L. Liu et al., On the variance of the adaptive learning rate and beyond, ICLR 2020.
     Example:
@@ -50,10 +51,11 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
+        capturable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable}
         super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
@@ -63,14 +65,17 @@ class RAdam(Optimizer):
         state = self.state[value]
         if not state:
             state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
-        state["step"] += 1
-        k = state["step"]
+        k = counted(state, group, p)
         mean = running_mean(state["exp_avg"], g, b1)
         square = running_square(state["exp_avg_sq"], g, b2)
-        scale: Any = float(group["lr"]) / (1 - b1**k)
+        scale: Any = rate(group) / (1 - b1**k)
         limit = 2 / (1 - b2) - 1
         length = limit - 2 * k * b2**k / (1 - b2**k)  # of the moving average, in gradients
-        if length > 5:
-            rectification = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
-            scale = scale * rectification * math.sqrt(1 - b2**k) / (xp.sqrt(square) + group["eps"])
+        enough = length > 5
+        if group["capturable"]:
+            length = xp.where(enough, length, 5.0)
+        if group["capturable"] or enough:
+            rectification = root((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
+            adapted = factor(scale * rectification * root(1 - b2**k), p) / (xp.sqrt(square) + group["eps"])
+            scale = xp.where(enough, adapted, factor(scale, p)) if group["capturable"] else adapted
         put(value, p - mean * scale)

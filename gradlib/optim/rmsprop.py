@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim.capturable import counted, factor, rate
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, running_mean, running_square, write, zeros_like
 
 
@@ -27,6 +28,7 @@ class RMSprop(Optimizer):
         momentum: as above.
         centered: divide by the deviation instead of the root mean square.
         maximize: climb instead.
+        capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for a negative option.
     Source: torch.optim.RMSprop; G. Hinton, Neural networks for machine learning, lecture 6 (2012); A. Graves, arXiv:1308.0850.
     Example:
@@ -49,10 +51,11 @@ class RMSprop(Optimizer):
         centered: bool = False,
         *,
         maximize: bool = False,
+        capturable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         defaults = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum, "centered": centered}
-        super().__init__(params, {**defaults, "maximize": maximize})
+        super().__init__(params, {**defaults, "maximize": maximize, "capturable": capturable})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
@@ -62,7 +65,7 @@ class RMSprop(Optimizer):
         if not state:
             state.update(step=0, square_avg=zeros_like(p))
             state.update({name: zeros_like(p) for name, used in (("momentum_buffer", "momentum"), ("grad_avg", "centered")) if group[used]})
-        state["step"] += 1
+        counted(state, group, p)
         spread = running_square(state["square_avg"], g, alpha)
         if group["centered"]:
             mean = running_mean(state["grad_avg"], g, alpha)
@@ -72,4 +75,4 @@ class RMSprop(Optimizer):
             buffer = state["momentum_buffer"]
             write(buffer, group["momentum"] * buffer._array + direction)
             direction = buffer._array
-        put(value, p - float(group["lr"]) * direction)
+        put(value, p - factor(rate(group), p) * direction)

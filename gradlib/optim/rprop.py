@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.optim.capturable import counted
 from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
 
 
@@ -24,6 +25,7 @@ class Rprop(Optimizer):
         etas: (factor to shrink by, factor to grow by).
         step_sizes: (shortest, longest step).
         maximize: climb instead.
+        capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for a negative lr, or etas that do not shrink and grow.
     Source: torch.optim.Rprop; M. Riedmiller and H. Braun, A direct adaptive method for faster backpropagation learning, ICNN 1993.
     Example:
@@ -43,11 +45,14 @@ class Rprop(Optimizer):
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,
         maximize: bool = False,
+        capturable: bool = False,
     ) -> None:
         check_options(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize, "weight_decay": 0})
+        super().__init__(
+            params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize, "weight_decay": 0, "capturable": capturable}
+        )
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
@@ -56,7 +61,7 @@ class Rprop(Optimizer):
         state = self.state[value]
         if not state:
             state.update(step=0, prev=zeros_like(p), step_size=wrap(xp.full(p.shape, float(group["lr"]), p.dtype)))
-        state["step"] += 1
+        counted(state, group, p)
         previous, size = state["prev"], state["step_size"]
         turned = g * previous._array
         factor = xp.where(turned > 0, grow, xp.where(turned < 0, shrink, 1.0)).astype(p.dtype)

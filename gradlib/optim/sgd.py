@@ -7,6 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, copy
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.optim.capturable import factor, rate
 from gradlib.optim.optimizer import Group, Optimizer, check_options, direction, write
 
 
@@ -54,6 +55,11 @@ class SGD(Optimizer):
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov}
         super().__init__(params, {**defaults, "maximize": maximize})
 
+    _always_capturable = True
+
+    def _has_state(self, value: Tensor, group: Group) -> bool:
+        return not group["momentum"] or self.state[value].get("momentum_buffer") is not None
+
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         momentum = group["momentum"]
         p, g = direction(value._array, gradient, group)
@@ -65,4 +71,4 @@ class SGD(Optimizer):
             else:
                 write(buffer, momentum * buffer._array + (1 - group["dampening"]) * g)
             g = g + momentum * buffer._array if group["nesterov"] else buffer._array
-        write(value, p - float(group["lr"]) * g)
+        write(value, p - factor(rate(group), p) * g)

@@ -1,0 +1,122 @@
+"""Optimisers with ``capturable=True``: a captured step changes parameters, counts and rates at each replay as an eager one does."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import cuda, optim
+from tests.device import skip_module_without_cuda
+
+skip_module_without_cuda()
+
+pytestmark = pytest.mark.cuda
+
+KINDS: list[tuple[Any, dict[str, Any]]] = [
+    (optim.Adadelta, {"weight_decay": 0.1}),
+    (optim.Adam, {"amsgrad": True, "weight_decay": 0.1}),
+    (optim.AdamW, {}),
+    (optim.Adamax, {}),
+    (optim.ASGD, {"t0": 1, "lambd": 0.1}),
+    (optim.NAdam, {"decoupled_weight_decay": True, "weight_decay": 0.1}),
+    (optim.RAdam, {"betas": (0.6, 0.7)}),
+    (optim.RMSprop, {"momentum": 0.5, "centered": True}),
+    (optim.Rprop, {}),
+    (optim.SGD, {"momentum": 0.9}),
+]
+
+
+def capturing(kind: Any, params: list[Any], **options: Any) -> Any:
+    made = kind(params, **options, **({} if kind is optim.SGD else {"capturable": True}))
+    made._warned_capturable_if_run_uncaptured = True
+    return made
+
+
+def loss_of(x: gradlib.Tensor, target: gradlib.Tensor) -> gradlib.Tensor:
+    return (x - target).square().sum() + x.sin().sum()
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
+def test_captured_steps_are_the_eager_ones(kind: Any, options: dict[str, Any]) -> None:
+    lr = gradlib.tensor(0.05, device="cuda")
+    target = gradlib.randn(5, device="cuda")
+    start = gradlib.randn(5, device="cuda")
+    x, y, z = (start.clone().requires_grad_() for _ in range(3))
+    captured, eager = capturing(kind, [x], lr=lr, **options), capturing(kind, [y], lr=lr.clone(), **options)
+    host = kind([z], lr=0.05, **options)
+
+    def step(optimizer: Any, value: gradlib.Tensor) -> None:
+        optimizer.zero_grad()
+        loss_of(value, target).backward()
+        optimizer.step()
+
+    for optimizer, value in ((captured, x), (eager, y), (host, z)):
+        step(optimizer, value)
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        step(captured, x)
+    for at in range(6):
+        if at == 3:  # as a scheduler does
+            lr.fill_(0.01)
+            eager.param_groups[0]["lr"].fill_(0.01)
+            host.param_groups[0]["lr"] = 0.01
+        g.replay()
+        step(eager, y)
+        step(host, z)
+        assert gradlib.equal(x, y)
+        np.testing.assert_allclose(x.detach().cpu().numpy(), z.detach().cpu().numpy(), rtol=3e-5, atol=1e-6)
+    for name, item in captured.state[x].items():
+        assert gradlib.equal(item, eager.state[y][name]), name
+
+
+def test_a_saved_state_goes_on_on_the_device_and_on_the_host() -> None:
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    host, device = optim.NAdam([x]), capturing(optim.NAdam, [x])
+    x.grad = gradlib.ones(3, device="cuda")
+    host.step()
+    saved = copy.deepcopy(host.state_dict())
+    saved["param_groups"][0]["capturable"] = True
+    device.load_state_dict(saved)
+    device.step()
+    step = device.state[x]["step"]
+    assert (step.item(), step.device.type, step.dtype) == (2, "cuda", gradlib.float32)
+    saved = device.state_dict()
+    saved["param_groups"][0]["capturable"] = False
+    host.load_state_dict(saved)
+    host.step()
+    assert host.state[x]["step"] == 3
+
+
+def test_what_cannot_be_captured_of_a_step_is_refused() -> None:
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    x.grad = gradlib.ones(3, device="cuda")
+    plain = optim.Adam([x])
+    with pytest.raises(RuntimeError, match="for an instance of Adam but param_groups' capturable is False"), cuda.graph(cuda.CUDAGraph()):
+        plain.step()
+    with pytest.raises(RuntimeError, match="instance of Adagrad but param_groups' capturable is False"), cuda.graph(cuda.CUDAGraph()):
+        optim.Adagrad([x]).step()
+    with pytest.raises(RuntimeError, match="before its state exists"), cuda.graph(cuda.CUDAGraph()):
+        capturing(optim.Adam, [x]).step()
+    with pytest.raises(RuntimeError, match="before its state exists"), cuda.graph(cuda.CUDAGraph()):
+        optim.SGD([x], momentum=0.9).step()
+    assert x.tolist() == [1, 1, 1]
+
+
+def test_capturable_warns_once_without_a_capture_and_is_for_gpus() -> None:
+    x = gradlib.ones(3, device="cuda", requires_grad=True)
+    x.grad = gradlib.ones(3, device="cuda")
+    made = optim.Adam([x], capturable=True)
+    with pytest.warns(UserWarning, match="running without CUDA graph capture"):
+        made.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made.step()
+    y = gradlib.ones(3, requires_grad=True)
+    y.grad = gradlib.ones(3)
+    with pytest.raises(AssertionError, match="must be on supported devices"):
+        capturing(optim.Adam, [y]).step()
