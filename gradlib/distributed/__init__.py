@@ -6,6 +6,7 @@ so that one that is out of step is an error on all of them that says who called 
 
 from __future__ import annotations
 
+from gradlib.distributed import nn as nn
 from gradlib.distributed.collectives import (
     all_gather as all_gather,
     all_gather_into_tensor as all_gather_into_tensor,

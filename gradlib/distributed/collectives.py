@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, assign, namespace, on_device_of
-from gradlib.core.modes import refuse_in_transform, writing
+from gradlib.core.batched import Batched
+from gradlib.core.modes import writing
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_write
 from gradlib.distributed.agreement import Call
@@ -349,8 +350,8 @@ def all_to_all_single(
     if is_outside(group, "all_to_all_single"):
         return None
     within = chosen(group)
-    received = _splits(output, output_split_sizes, within.size())
-    sent = _splits(input, input_split_sizes, within.size())
+    received = splits(output, output_split_sizes, within.size())
+    sent = splits(input, input_split_sizes, within.size())
     if output.shape[1:] != input.shape[1:]:
         raise RuntimeError(f"all_to_all_single: output of shape {list(output.shape)} and input of {list(input.shape)} differ beyond dim 0")
     row = math.prod(input.shape[1:])
@@ -528,8 +529,9 @@ def _run(
     is_result: bool = True,
 ) -> Work | None:
     """Ask everything about what is written, then let the group carry it out. The writes are counted before they begin."""
-    refuse_in_transform(call.name)
     for each in (*outputs, *inputs):
+        if isinstance(each, Batched):
+            raise RuntimeError(f"vmap over {call.name}: ranks exchange whole tensors; gradlib.distributed.nn.functional has forms for vmap")
         within.refuse_device(each._array, call.name)
     within.refuse_broken(call.name)
     if is_result:
@@ -607,7 +609,7 @@ def _compare_sizes(within: ProcessGroup, name: str, sent: list[int], received: l
         )
 
 
-def _splits(tensor: Tensor, sizes: Sequence[int] | None, ranks: int) -> list[int]:
+def splits(tensor: Tensor, sizes: Sequence[int] | None, ranks: int) -> list[int]:
     """How much of the first dimension belongs to each rank."""
     length = tensor.shape[0] if tensor.ndim else 0
     if not sizes:

@@ -21,7 +21,7 @@ from gradlib.distributed.agreement import RECORD, Call, disagreement
 from gradlib.distributed.errors import DistBackendError
 from gradlib.distributed.mpi import Mpi, Waiting, library, poll
 from gradlib.distributed.nccl import Nccl, is_nccl_available
-from gradlib.distributed.notices import Notices
+from gradlib.distributed.notices import PROGRAM, Notices
 from gradlib.distributed.work import Work, Worker
 
 Body = Callable[[Waiting], None]
@@ -277,16 +277,13 @@ class State:
     def leave(self) -> None:
         """At the end of the program: tell the others. After a failure also wait for them, since MPI itself would without an end."""
         error = getattr(sys, "last_value", None)
-        broken = any(group.broken is not None for group in self.groups.values())
-        if self.default is None:
-            return
         why = "ended its program" if error is None else f"ended its program by {type(error).__name__}: {error}"
-        self.notices.tell(why, {number: group.done for number, group in self.groups.items()})
-        others = [rank for rank in self.default.ranks if rank != self.default.ranks[self.default.rank()]]
-        if (error is None and not broken) or not others:
+        self.notices.tell(why, {**{number: group.done for number, group in self.groups.items()}, PROGRAM: 0})
+        broken = any(group.broken is not None for group in self.groups.values())
+        if self.default is None or (error is None and not broken):
             return
-        until, number = time.monotonic() + self.default.timeout.total_seconds(), self.default.number
-        poll(lambda: self.notices.all_left(number, others) or time.monotonic() > until, lambda: None)
+        until = time.monotonic() + self.default.timeout.total_seconds()
+        poll(lambda: self.notices.have_all_ended() or time.monotonic() > until, lambda: None)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         library().COMM_WORLD.Abort(1)

@@ -14,6 +14,9 @@ import numpy as np
 
 from gradlib.distributed.mpi import library
 
+PROGRAM = -1
+"""Stands among the groups that a rank leaves when it comes to the end of its program."""
+
 
 class Notice(NamedTuple):
     """A rank leaves groups.
@@ -72,7 +75,7 @@ class Notices:
         self.read()
         return next((notice for notice in self.seen if notice.rank in ranks and group in notice.groups), None)
 
-    def all_left(self, group: int, ranks: list[int]) -> bool:
-        """Whether each of these ranks has left a group."""
+    def have_all_ended(self) -> bool:
+        """Whether every other rank has come to the end of its program."""
         self.read()
-        return {notice.rank for notice in self.seen if group in notice.groups} >= set(ranks)
+        return len({notice.rank for notice in self.seen if PROGRAM in notice.groups}) == self._comm.Get_size() - 1

@@ -21,6 +21,7 @@ import numpy as np
 import gradlib
 import gradlib.distributed as dist
 from gradlib.distributed import ReduceOp
+from gradlib.distributed.nn import functional
 
 TIMEOUT = timedelta(seconds=20)
 
@@ -324,6 +325,127 @@ def check_sizes_that_do_not_meet_are_an_error_on_both() -> None:
     with raises(RuntimeError, "rank 0 sends 3 elements of the first dimension to rank 1, which expects 1"):
         dist.all_to_all_single(gradlib.zeros(3), gradlib.zeros(4), [1, 2], [1, 3])
     assert rank in (0, 1)
+
+
+def _collectives() -> dict[str, tuple[Callable[..., Any], int]]:
+    """Each differentiable collective as a function of one tensor of 4 elements, or of two."""
+    empty = [gradlib.zeros(4), gradlib.zeros(4)]
+    sizes = ([3, 1], [3, 1]) if dist.get_rank() == 0 else ([1, 3], [1, 3])
+    return {
+        "all_reduce": (functional.all_reduce, 1),
+        "average": (lambda x: functional.all_reduce(x, ReduceOp.AVG), 1),
+        "broadcast": (lambda x: functional.broadcast(x, 1), 1),
+        "reduce": (lambda x: functional.reduce(x, 1) * (dist.get_rank() == 1), 1),  # elsewhere it is a constant
+        "reduce to the average": (lambda x: functional.reduce(x, 1, ReduceOp.AVG) * (dist.get_rank() == 1), 1),
+        "all_gather": (lambda x: gradlib.stack(functional.all_gather(x)), 1),
+        "gather": (lambda x: gradlib.stack(functional.gather(x, 1)), 1),
+        "scatter": (lambda x, y: functional.scatter([x, y], 1), 2),
+        "reduce_scatter": (lambda x, y: functional.reduce_scatter(x, [x, y]), 2),
+        "averages scattered": (lambda x, y: functional.reduce_scatter(x, [x, y], ReduceOp.AVG), 2),
+        "all_to_all": (lambda x, y: gradlib.stack(functional.all_to_all(empty, [x, y])), 2),
+        "all_to_all_single": (lambda x: functional.all_to_all_single(gradlib.zeros(4), x, *sizes), 1),
+    }
+
+
+def check_the_derivatives_of_collectives_are_their_adjoints_in_both_modes_and_twice() -> None:
+    gradlib.manual_seed(dist.get_rank())
+    total = functional.all_reduce
+    for name, (call, count) in _collectives().items():
+        inputs = [gradlib.randn(4, dtype=gradlib.float64).requires_grad_() for _ in range(count)]
+        tangents = [gradlib.randn(4, dtype=gradlib.float64) for _ in range(count)]
+        out, moved = gradlib.func.jvp(call, tuple(inputs), tuple(tangents))
+        assert out.requires_grad, name
+        g = gradlib.randn(*out.shape, dtype=gradlib.float64).requires_grad_()
+        grads = gradlib.autograd.grad(call(*inputs), inputs, g, create_graph=True)
+        there, back = (moved * g).sum().detach(), sum((a * b).sum() for a, b in zip(grads, tangents, strict=True))
+        np.testing.assert_allclose(total(there).item(), total(back.detach()).item(), rtol=1e-12, err_msg=name)  # <F t, g> = <t, F' g>
+        same(moved, call(*tangents))  # linear
+        (twice,) = gradlib.autograd.grad(back, g)  # the adjoint's adjoint is the map itself
+        np.testing.assert_allclose(twice.numpy(), moved.detach().numpy(), rtol=1e-12, err_msg=name)
+
+
+def check_the_gradients_are_those_of_torch() -> None:
+    """The values were printed by torch 2.13 with gloo: gradients of (F(x) * (arange + 1 + 10 * rank)).sum() at x = [1, 2] + rank."""
+    rank = dist.get_rank()
+    empty = [gradlib.zeros(2), gradlib.zeros(2)]
+    wanted = {
+        "all_reduce": (functional.all_reduce, [[12, 14], [12, 14]]),
+        "average": (lambda x: functional.all_reduce(x, ReduceOp.AVG), [[6, 7], [6, 7]]),
+        "all_gather": (lambda x: gradlib.stack(functional.all_gather(x)), [[12, 14], [16, 18]]),
+        "broadcast": (lambda x: functional.broadcast(x, 0), [[12, 14], [0, 0]]),
+        "reduce": (lambda x: functional.reduce(x, 0), [[1, 2], [1, 2]]),
+        "gather": (lambda x: gradlib.stack(functional.gather(x, 0)), [[1, 2], [3, 4]]),
+        "scatter": (lambda x: functional.scatter([x, 2 * x], 0), [[23, 26], [0, 0]]),
+        "reduce_scatter": (lambda x: functional.reduce_scatter(x, [x, 3 * x]), [[34, 38], [34, 38]]),
+        "all_to_all": (lambda x: gradlib.stack(functional.all_to_all(empty, [x, 3 * x])), [[34, 38], [42, 46]]),
+        "all_to_all_single": (lambda x: functional.all_to_all_single(gradlib.zeros(2), x), [[1, 11], [2, 12]]),
+    }
+    for name, (call, values) in wanted.items():
+        x = (gradlib.arange(2.0) + 1 + rank).requires_grad_()
+        out = call(x)
+        (out * (gradlib.arange(out.numel()).reshape(out.shape) + 1 + 10 * rank)).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), values[rank], err_msg=name)
+    x = gradlib.ones(2, requires_grad=True)
+    out = functional.all_reduce(x, ReduceOp.MAX)
+    with raises(RuntimeError, "not linear"):
+        out.sum().backward()
+
+
+def check_transforms_go_through_collectives() -> None:
+    x = gradlib.arange(3.0, dtype=gradlib.float64) + dist.get_rank()
+    hessian = gradlib.func.hessian(lambda x: (functional.all_reduce(x) ** 3).sum())(x)
+    same(hessian, 4 * np.diag(6 * (2 * np.arange(3.0) + 1)))  # of both ranks' sums, with respect to both ranks' x
+    rows = gradlib.arange(6.0).reshape(2, 3)
+    for name, (call, count) in _collectives().items():
+        several = [gradlib.arange(12.0).reshape(3, 4) * (i + 1) + dist.get_rank() for i in range(count)]
+        made = gradlib.vmap(call)(*several)
+        same(made, gradlib.stack([call(*(each[i] for each in several)) for i in range(3)]))
+        assert name
+    with raises(RuntimeError, "vmap over all_reduce"):
+        gradlib.vmap(lambda row: dist.all_reduce(row))(rows)
+
+
+def check_a_rank_that_stays_away_is_told_what_was_given_up() -> None:
+    part = dist.new_group(timeout=timedelta(seconds=0.3))
+    if dist.get_rank() == 0:
+        with raises(dist.DistBackendError, r"0: all_reduce\(SUM\) #1 of float32 \[3\] in the group of ranks \[0, 1\]: the time is over"):
+            dist.all_reduce(gradlib.ones(3), group=part)
+        with raises(dist.DistBackendError, "given up before. rank 0: all_reduce"):
+            dist.broadcast(gradlib.ones(3), 0, group=part)
+    dist.barrier()
+    if dist.get_rank() == 1:
+        with raises(dist.DistBackendError, r"rank 1: all_reduce\(SUM\) #1 .* rank 0 gave up on all_reduce\(SUM\) #1 of float32 \[3\]"):
+            dist.all_reduce(gradlib.ones(3), group=part)
+    dist.barrier()
+
+
+def check_a_rank_that_leaves_is_named() -> None:
+    part = dist.new_group()
+    dist.barrier(group=part)
+    if dist.get_rank() == 1:
+        dist.destroy_process_group(part)
+    else:
+        with raises(dist.DistBackendError, r"rank 0: all_reduce\(SUM\) #2 .* rank 1 has called destroy_process_group"):
+            dist.all_reduce(gradlib.ones(3), group=part)
+    dist.barrier()
+
+
+def check_groups_called_crosswise_end_by_their_time() -> None:
+    groups = [dist.new_group(timeout=timedelta(seconds=0.5)) for _ in range(2)]
+    with raises(dist.DistBackendError, "the time is over|gave up on"):
+        dist.barrier(group=groups[dist.get_rank()])
+    dist.barrier()
+
+
+def check_a_message_that_nobody_receives_or_sends_ends_by_its_time() -> None:
+    parts = [dist.new_group(timeout=timedelta(seconds=0.3)) for _ in range(2)]
+    if dist.get_rank() == 0:
+        with raises(dist.DistBackendError, r"rank 0: recv from rank 1 of float32 \[3\]: the time is over"):
+            dist.recv(gradlib.zeros(3), 1, group=parts[0])
+        big = gradlib.zeros(1_000_000)
+        with raises(dist.DistBackendError, r"rank 0: send to rank 1 of float32 \[1000000\]: the time is over"):
+            dist.send(big, 1, group=parts[1])
+    dist.barrier()
 
 
 def checks() -> dict[str, Callable[[], None]]:

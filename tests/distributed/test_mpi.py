@@ -43,3 +43,25 @@ def reports(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> list[di
 @pytest.mark.parametrize("name", CHECKS)
 def test_two_ranks(name: str, reports: list[dict[str, str | None]]) -> None:
     assert [report[name] for report in reports] == [None, None], "\n".join(str(report[name]) for report in reports)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "raises",
+            [
+                "ValueError: the data of rank 1 are damaged",
+                "rank 0: all_reduce(SUM) #1 of float32 [3] in the group of ranks [0, 1]: rank 1 ended its program by ValueError: the data",
+                "rank 0 has saved its state",
+            ],
+        ),
+        ("killed", []),
+        ("hangs", ["rank 0: all_reduce(SUM) #1 of float32 [3] in the group of ranks [0, 1]: the time is over"]),
+    ],
+)
+def test_a_job_of_which_one_rank_fails_ends_with_an_error(fault: str, said: list[str]) -> None:
+    command = [str(MPIEXEC), "-n", "2", sys.executable, str(HERE / "faults.py"), fault]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert [line for line in said if line not in done.stdout + done.stderr] == []
