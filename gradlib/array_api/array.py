@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
+from gradlib.core.proxy import Proxy, results_as
 from gradlib.core.tensor import Tensor, publish
+from gradlib.numpy.subscripts import forward_slices
 from gradlib.ops.arithmetic import div, floor_divide
 from gradlib.ops.convert import to
 from gradlib.ops.create import full
@@ -33,7 +34,7 @@ _BINARY = (
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
-class Array(Tensor):
+class Array(Proxy):
     """A Tensor as the array API standard has it: ``size`` counts elements, a step of an index may be negative, arrays of no dimensions
     promote as others do. Made by the functions of ``gradlib.array_api``; everything else that takes a Tensor takes it.
 
@@ -72,12 +73,12 @@ class Array(Tensor):
         return as_standard(self.to(device=device))
 
     def __getitem__(self, key: Any) -> Any:
-        forward, turned = _forward(self, key)
+        forward, turned = forward_slices(self, key)
         found = Tensor.__getitem__(self, forward)
         return as_standard(flip(found, turned) if turned else found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        forward, turned = _forward(self, key)
+        forward, turned = forward_slices(self, key)
         if turned and isinstance(value, Tensor):
             value = flip(broadcast_to(value, Tensor.__getitem__(self, forward).shape), turned)
         Tensor.__setitem__(self, forward, value)
@@ -138,63 +139,9 @@ def namespace_of(self: Tensor, /, *, api_version: str | None = None) -> Any:
 publish(namespace_of, "__array_namespace__")
 
 
-def _forward(array: Tensor, key: Any) -> tuple[Any, tuple[int, ...]]:
-    """An index with the steps of its slices positive, and the dimensions of the result that are then to be turned round."""
-    keys = key if isinstance(key, tuple) else (key,)
-    if not any(isinstance(each, slice) and each.step is not None and each.step < 0 for each in keys):
-        return key, ()
-    taken = sum(each.ndim if _is_mask(each) else each is not None and not isinstance(each, EllipsisType) for each in keys)
-    source = result = 0
-    forward: list[Any] = []
-    turned: list[int] = []
-    for each in keys:
-        if isinstance(each, slice):
-            if each.step is not None and each.step < 0:
-                each = _ascending(range(*each.indices(array.shape[source])))
-                turned.append(result)
-            source, result = source + 1, result + 1
-        elif isinstance(each, EllipsisType):
-            source, result = source + array.ndim - taken, result + array.ndim - taken
-        elif each is None:
-            result += 1
-        elif isinstance(each, Tensor) and each.ndim:
-            raise IndexError("an index of arrays takes no slice with a negative step; flip the array first")
-        else:
-            source += 1
-        forward.append(each)
-    return tuple(forward), tuple(turned)
-
-
-def _is_mask(key: Any) -> bool:
-    return isinstance(key, Tensor) and key.dtype == dtypes.bool_
-
-
-def _ascending(places: range) -> slice:
-    """The slice of the same places the other way."""
-    return slice(places[-1], places[0] + 1, -places.step) if places else slice(0, 0)
-
-
 def as_standard(result: Any, given: tuple[Any, ...] = ()) -> Any:
-    """What an operation returned with each Tensor as an Array: a second object of the same memory, place in the graph and version.
-
-    Args:
-        result: a Tensor, or a tuple or list of them.
-        given: what the operation was given: such a Tensor, which is the caller's, stays as it is. So do rows of a vmap.
-    """
-    if type(result) is Tensor:
-        return result if any(result is each for each in given) else _twin(result)
-    if isinstance(result, (tuple, list)):
-        made = [as_standard(each, given) for each in result]
-        return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)
-    return result
-
-
-def _twin(tensor: Tensor) -> Array:
-    made: Array = object.__new__(Array)
-    made._array, made._node, made._meta, made._version_slot = tensor._array, tensor._node, tensor._meta, tensor._version_slot
-    if made._version_slot is not None:
-        made._version_slot.add_view(made)
-    return made
+    """What an operation returned, with each Tensor as an Array; see ``results_as``."""
+    return results_as(Array, result, given)
 
 
 def standard(function: Callable[..., Any]) -> Callable[..., Any]:

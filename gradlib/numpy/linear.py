@@ -10,6 +10,8 @@ import numpy as np
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import axes_of, floating, met, tensor_of, value_of
 from gradlib.numpy.registry import implements, refuses
+from gradlib.ops import rearrange, slices
+from gradlib.ops.complex import conj
 from gradlib.ops.linalg import decompositions, determinant, norms, products, solve as solving
 
 
@@ -75,8 +77,14 @@ def solve(a: Any, b: Any) -> Tensor:
 @implements(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
     """The triangular factor of positive definite matrices, of which the lower triangle is read."""
-    x = _inexact(a)
-    return decompositions.cholesky(x, upper=upper)
+    return decompositions.cholesky(_of_triangle(_inexact(a), upper), upper=upper)
+
+
+def _of_triangle(x: Tensor, upper: bool) -> Tensor:
+    """The Hermitian matrices of which x is one triangle: the other is not read, so that the derivative there is zero, as of NumPy's."""
+    read = rearrange.triu(x, 1) if upper else rearrange.tril(x, -1)
+    diagonal = slices.diagonal(x, 0, -2, -1)
+    return read + conj(read).mT + slices.diag_embed(diagonal.real if x.is_complex() else diagonal)
 
 
 @implements(np.linalg.qr)
@@ -104,13 +112,13 @@ def svdvals(x: Any, /) -> Tensor:
 @implements(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
-    return EighResult(*decompositions.eigh(_inexact(a), UPLO))
+    return EighResult(*decompositions.eigh(_of_triangle(_inexact(a), UPLO.upper() == "U"), UPLO))
 
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric or Hermitian matrices."""
-    return decompositions.eigvalsh(_inexact(a), UPLO)
+    return decompositions.eigvalsh(_of_triangle(_inexact(a), UPLO.upper() == "U"), UPLO)
 
 
 @implements(np.linalg.pinv)

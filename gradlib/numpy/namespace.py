@@ -9,7 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.core.proxy import plain
+from gradlib.core.tensor import Tensor
+from gradlib.numpy.numpy_array import Array, as_array
 from gradlib.numpy.operands import first_tensor, tensor_of
+from gradlib.numpy.protocol import applied
 from gradlib.numpy.registry import REFUSED, SERVED, refusal
 
 _DISPATCHED = type(np.sum)  # the class of functions that ask __array_function__
@@ -63,9 +67,15 @@ def _choosing(found: Any, call: Callable[..., Any]) -> Any:
 
     @functools.wraps(found)
     def choosing(*args: Any, **kwargs: Any) -> Any:
-        if first_tensor(args) is not None or (kwargs and first_tensor(tuple(kwargs.values())) is not None):
-            return call(*args, **kwargs)
-        return found(*args, **kwargs)
+        tensor = first_tensor(args)
+        if tensor is None and kwargs:
+            tensor = first_tensor(tuple(kwargs.values()))
+        if tensor is None:
+            return found(*args, **kwargs)
+        if isinstance(tensor, Array):
+            named = {name: plain(value) for name, value in kwargs.items()}
+            return as_array(call(*plain(args), **named), (*args, *kwargs.values()))
+        return call(*args, **kwargs)
 
     return choosing
 
@@ -85,11 +95,13 @@ class Joined:
         columns = self._found is np.c_
         if any(isinstance(each, str) for each in keys):
             raise TypeError(f"numpy.{'c_' if columns else 'r_'} with a text takes no gradlib Tensor; use numpy.concatenate or numpy.stack")
-        parts = [tensor_of(np.r_[each]).to(like.device) if isinstance(each, slice) else tensor_of(each, like) for each in keys]
+        base = plain(like)
+        parts = [tensor_of(np.r_[each]).to(base.device) if isinstance(each, slice) else tensor_of(plain(each), base) for each in keys]
         parts = [part.reshape((1,)) if part.ndim == 0 else part for part in parts]
         if columns:
             parts = [part.reshape((-1, 1)) if part.ndim == 1 else part for part in parts]
-        return SERVED[np.concatenate].call(parts, axis=-1 if columns else 0)
+        made = SERVED[np.concatenate].call(parts, axis=-1 if columns else 0)
+        return as_array(made) if isinstance(like, Array) else made
 
 
 class Ufunc:
@@ -101,6 +113,8 @@ class Ufunc:
         self.__doc__ = found.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) == self.ufunc.nin and type(args[0]) is Tensor:
+            return applied(self.ufunc, args, args[0].dtype)  # as NumPy would have it, without asking NumPy
         for value in args:
             if type(value) is list or type(value) is tuple:
                 return self.ufunc(*map(_stacked, args), **kwargs)
@@ -121,5 +135,6 @@ def _stacked(value: Any) -> Any:
     if type(value) is list or type(value) is tuple:
         like = first_tensor(value)
         if like is not None:
-            return tensor_of(value, like)
+            made = tensor_of(plain(value), plain(like))
+            return as_array(made) if isinstance(like, Array) else made
     return value

@@ -27,7 +27,7 @@ from gradlib.numpy import (
     transforms,
 )  # fmt: skip
 from gradlib.numpy.registry import SERVED, refusal
-from gradlib.numpy.ufuncs import OF_FLOATS, REFLECTED, call
+from gradlib.numpy.ufuncs import OF_FLOATS, REFLECTED, call, from_operator
 
 FAMILIES = (
     creation, indexing, linear, pointwise, polynomials, products, reductions, refusals, sampled, shaping, sorting, transforms,
@@ -43,22 +43,29 @@ _NUMBERS = frozenset((int, float))
 def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """What NumPy calls for a ufunc, or one of its methods, on a Tensor.
 
-    Operands of float32 or float64, all alike, go to gradlib's operation at once; others are first brought to the dtypes of the ufunc's
-    loop. An array or a NumPy number on the left of a Python operator arrives here too, and gets what the operator of Tensor gives.
+    The operands are brought to the dtypes of the ufunc's loop. An array or a NumPy number on the left of a Python operator arrives here
+    too, and gets what the operator of Tensor gives.
     """
     if method != "__call__":
         return methods.method(ufunc, method, inputs, kwargs)
     if not kwargs:
         if inputs[0] is not self and isinstance(inputs[0], _ARRAYS) and ufunc in REFLECTED:
             return REFLECTED[ufunc](self, inputs[0])
-        dtype = self.dtype
-        if dtype in _SAME and ufunc in OF_FLOATS:
-            for x in inputs:
-                if x is not self and type(x) not in _NUMBERS and (not isinstance(x, _OPERANDS) or x.dtype is not dtype):
-                    break
-            else:
-                return OF_FLOATS[ufunc](*inputs)
+        return applied(ufunc, inputs, self._array.dtype)
+    if from_operator(ufunc, inputs, kwargs):
+        return REFLECTED[ufunc](inputs[1], inputs[0])
     return call(ufunc, *inputs, **kwargs)
+
+
+def applied(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> Any:
+    """A ufunc without keywords of operands of which one has this dtype: floats that are all alike go to gradlib's operation at once."""
+    if dtype in _SAME and (operation := OF_FLOATS.get(ufunc)) is not None:
+        for each in inputs:
+            if type(each) not in _NUMBERS and (not isinstance(each, _OPERANDS) or each.dtype is not dtype):
+                break
+        else:
+            return operation(*inputs)
+    return call(ufunc, *inputs)
 
 
 def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -69,7 +76,7 @@ def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: A
     return served.call(*args, **kwargs)
 
 
-class _OfTheClass:
+class OfTheClass:
     """A method that the class has and a Tensor itself answers None for.
 
     NumPy asks the class. CuPy asks the object, and only whether it is None: then ``array * x`` of a CuPy array goes to the operators of
@@ -83,5 +90,5 @@ class _OfTheClass:
         return self.function if tensor is None else None
 
 
-publish(_OfTheClass(__array_ufunc__), "__array_ufunc__")
+publish(OfTheClass(__array_ufunc__), "__array_ufunc__")
 publish(__array_function__, "__array_function__")

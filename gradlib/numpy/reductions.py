@@ -10,9 +10,9 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axes_of, cast, flat, floating, mask_of, tensor_of, written
+from gradlib.numpy.operands import axes_of, cast, constant, flat, floating, mask_of, tensor_of, value_of, written
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.ops import elementwise, minmax, reduce, scan, select, variance
+from gradlib.ops import elementwise, gather, minmax, reduce, scan, select, variance
 
 
 def _left(x: Tensor, where: Any, instead: Any) -> Tensor:
@@ -72,6 +72,8 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
         a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True, dtype: Any = None
     ) -> Tensor:
         x = cast(tensor_of(a), dtype)
+        if x.is_complex() and where is True and initial is None and axis != () and x.numel():
+            return written(_first_of_order(np.argmax if name == "max" else np.argmin, x, axis, keepdims), out, name)
         if where is True and initial is None and axis != () and x.numel():
             return written(operation(x, () if axis is None else _dims(axis, x), bool(keepdims)), out, name)
         if where is not True and initial is None:
@@ -89,6 +91,15 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
         return written(result, out, f"numpy.{name}")
 
     return extremum
+
+
+def _first_of_order(argument: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """The largest or smallest of complex numbers, which NumPy orders by their real parts, then by their imaginary ones."""
+    axes = axes_of(axis, x.ndim)
+    kept = [i for i in range(x.ndim) if i not in axes]
+    lines = x.permute((*kept, *axes)).reshape((*[x.shape[i] for i in kept], -1))
+    found = gather.take_along_dim(lines, constant(argument(value_of(lines), -1)[..., None], x), -1)
+    return found.reshape(tuple([x.shape[i] if i in kept else 1 for i in range(x.ndim) if i in kept or keepdims]))
 
 
 max = implements(np.max, np.amax)(_extremum(minmax.amax, select.maximum, "max"))

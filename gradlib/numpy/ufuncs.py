@@ -53,8 +53,6 @@ def call(function: Any, *inputs: Any, out: Any = None, where: Any = True, **kwar
         where: only there the result is computed; elsewhere it is that of ``out``, or zero without one.
         kwargs: dtype, casting, signature, and order and subok, which say nothing of Tensors; axis, axes and keepdims of ``vecdot``.
     """
-    if function in REFLECTED and _from_operator(inputs, out, where, kwargs):
-        return REFLECTED[function](inputs[1], inputs[0])
     if len(inputs) > function.nin:
         inputs, out = inputs[: function.nin], inputs[function.nin :]
     operation = DIRECT.get(function)
@@ -82,11 +80,11 @@ def call(function: Any, *inputs: Any, out: Any = None, where: Any = True, **kwar
     return tuple(results) if several else results[0]
 
 
-def _from_operator(inputs: tuple[Any, ...], out: Any, where: Any, kwargs: Any) -> bool:
+def from_operator(function: Any, inputs: tuple[Any, ...], kwargs: Any) -> bool:
     """Whether a call may be that of ``array + x`` or ``array += x``, which NumPy hands on as a call of the ufunc."""
     return (
-        len(inputs) == 2 and isinstance(inputs[0], (np.ndarray, np.generic)) and isinstance(inputs[1], Tensor) and not kwargs
-        and where is True and (out is None or out[0] is inputs[0])
+        function in REFLECTED and len(inputs) == 2 and isinstance(inputs[0], (np.ndarray, np.generic)) and isinstance(inputs[1], Tensor)
+        and (not kwargs or (len(kwargs) == 1 and "out" in kwargs and kwargs["out"][0] is inputs[0]))
     )  # fmt: skip
 
 

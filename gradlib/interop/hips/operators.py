@@ -124,8 +124,9 @@ def make_jvp(fun: Function, x: Any) -> Function:
 def grad(fun: Function, x: Any) -> Any:
     """The gradient of a function of arrays, as a function of the same arguments: ``grad(fun)(x)``.
 
-    Within it the function computes on Tensors, by ``numpy``, ``gradlib.numpy`` or gradlib's functions; what comes back are arrays of the
-    library that the arguments are of, NumPy or CuPy, nested as the argument. Gradients of gradients are had by ``grad(grad(fun))``.
+    Within it the function computes on Tensors that have the attributes, methods and operators of NumPy's arrays, and by ``numpy``,
+    ``gradlib.numpy`` or gradlib's functions; what comes back are arrays of the library that the arguments are of, NumPy or CuPy, nested
+    as the argument. Gradients of gradients are had by ``grad(grad(fun))``.
 
     Args:
         fun: a function of arrays, numbers and nests (dicts, lists, tuples) of them, with one real number as its value.

@@ -1,7 +1,8 @@
 """Values and derivatives of functions of arrays and their nests: reverse and forward mode, one inside the other as deep as one likes.
 
-The function gets Tensors and computes with NumPy's functions, ``gradlib.numpy`` or gradlib's own. Outside of any other derivative arrays
-come back for arrays; inside one Tensors, which the outer one differentiates.
+For arrays the function gets Arrays (``gradlib/numpy/numpy_array.py``), which have NumPy's methods and operators, and computes with NumPy's
+functions, ``gradlib.numpy`` or gradlib's own. Outside of any other derivative arrays come back; inside one Arrays, which the outer one
+differentiates.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-import gradlib.numpy  # noqa: F401  (puts NumPy's protocols on Tensor)
 from gradlib.autograd.gradient import grad
 from gradlib.backend.array import is_array, is_cupy, namespace
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.modes import set_grad_enabled, thread_state
+from gradlib.core.proxy import plain
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.func.tree import flatten, map_leaves, unflatten
+from gradlib.numpy.numpy_array import Array, as_array
 from gradlib.numpy.operands import native
 from gradlib.ops.create import zeros_like
 
@@ -54,7 +56,7 @@ def is_traced(*values: Any) -> bool:
 def as_leaf(value: Any) -> Tensor:
     """A number, an array or a Tensor as a Tensor of floats. Raises: TypeError for anything else."""
     if isinstance(value, Tensor):
-        made = value
+        made = plain(value)
     elif is_array(value):
         made = wrap(native(value))
     elif isinstance(value, NUMBERS):
@@ -74,7 +76,11 @@ def as_value(tensor: Any) -> Any:
 
 def returned(value: Any, traced: bool) -> Any:
     """A nest of results as its caller gets it."""
-    return value if traced else map_leaves(as_value, value)
+    return map_leaves(as_array if _state.depth else _itself, value) if traced else map_leaves(as_value, value)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 class Recorded:
@@ -121,9 +127,15 @@ class Recorded:
 
 
 def _entered(leaf: Any) -> Tensor:
-    """A new place in the graph for an argument: an outer derivative goes through it, and this one stops there."""
+    """A new place in the graph for an argument: an outer derivative goes through it, and this one stops there.
+
+    An Array, but for a user's Tensor.
+    """
     value = as_leaf(leaf)
-    return value.view_as(value).want_grad() if isinstance(leaf, Tensor) else (value.detach() if value is leaf else value).want_grad()
+    if not isinstance(leaf, Tensor):
+        return as_array(value.want_grad())
+    made = value.view_as(value)
+    return as_array(made.want_grad()) if isinstance(leaf, Array) else made.want_grad()
 
 
 def _fitting(cotangent: Any, output: Tensor) -> Tensor:
@@ -151,7 +163,8 @@ def pushed(function: Callable[[Any], Any], x: Any, v: Any) -> tuple[Any, Any]:
             primal, along = as_leaf(leaf), as_leaf(tangent)
             if along.shape != primal.shape:
                 along = along.broadcast_to(primal.shape)
-            duals.append(level.dual(primal, along.to(dtype=primal.dtype, device=primal.device)))
+            dual = level.dual(primal, along.to(dtype=primal.dtype, device=primal.device))
+            duals.append(dual if isinstance(leaf, Tensor) and not isinstance(leaf, Array) else as_array(dual))
         outputs, nest = flatten(function(unflatten(duals, structure)))
         found = [level.tangent(y) if isinstance(y, Tensor) else None for y in outputs]
         values = [y if t is None else level.dual(y, None) for y, t in zip(outputs, found, strict=True)]
