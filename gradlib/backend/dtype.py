@@ -8,6 +8,7 @@ meeting a float one takes the float's dtype.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -141,8 +142,30 @@ def to_real(dtype: np.dtype) -> np.dtype:
     return _REAL_OF.get(dtype, dtype)
 
 
+ALWAYS_HELD = 3e38
+"""Smaller numbers are held by float32, float64 and the complex dtypes: nothing need be asked."""
+_SINGLE = float(np.finfo(np.float32).max)
+_LARGEST = {float16: 65504.0, float32: _SINGLE, complex64: _SINGLE}
+
+
+def largest(dtype: np.dtype) -> float:
+    """The largest number of a float or complex dtype; infinity for the others, which hold every number of Python's or have bounds."""
+    return 255 * 2.0**120 if is_bfloat16(dtype) else _LARGEST.get(dtype, math.inf)
+
+
+def computed(dtype: np.dtype) -> np.dtype:
+    """The dtype in which torch computes on elements of this one: float32 for half types."""
+    return float32 if is_half(dtype) else dtype
+
+
 def fitted(number: Any, dtype: np.dtype) -> Any:
-    """A number as it stands in an array of this dtype. Raises: RuntimeError for one that the dtype cannot hold."""
+    """A number as it stands in an array of this dtype.
+
+    Raises: RuntimeError for one that the dtype cannot hold, or a finite one that would become infinite.
+    """
+    bound = largest(dtype)
+    if bound < math.inf and (bound < abs(number.real) < math.inf or bound < abs(number.imag) < math.inf):
+        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {number}")
     if category(dtype) == 1 and isinstance(number, (int, float)):
         bounds = np.iinfo(dtype)
         lowest = -bounds.max if bounds.min == 0 and isinstance(number, int) else bounds.min  # an integer may wrap, as in C
@@ -265,7 +288,7 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
     Args:
         values: arrays, Python numbers or None.
         to_float: integers and bools become the default float dtype.
-        fitting: an integer dtype must hold a number as it is, which otherwise wraps.
+        fitting: refuse a number that the dtype does not hold; of half types the caller asks.
     Raises: RuntimeError for a number that does not fit.
     """
     seen: list[Any] = [to_float, _default]
@@ -285,7 +308,7 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
     met: list[Any] = []
     for value in values:
         if isinstance(value, (np.generic, int, float, complex)):
-            value = fitted(value, common) if fitting else value
+            value = fitted(value, common) if fitting and not is_half(common) else value
             met.append(value if weak else np.asarray(value).astype(common)[()])
         else:
             met.append(value if value is None or value.dtype == common else value.astype(common))

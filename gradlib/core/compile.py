@@ -24,7 +24,7 @@ from gradlib.backend import array as arrays
 from gradlib.backend.division import device_function
 from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.core import modes
-from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path
+from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
 from gradlib.core.declaration import Op
 from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
 from gradlib.core.node import Node, check_outputs, freed, stale
@@ -414,7 +414,7 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant)),
         *([f"    n_{name} = {name}._node"] if op.rules else []),
         *(["    _some = True"] if _is_loose(op) else []),
-        f"elif _kind is float or _kind is int{f' or {name} is None' if op.rules and name not in op.rules else ''}:",
+        f"elif {number_taken(op, name, '_kind')}{f' or {name} is None' if op.rules and name not in op.rules else ''}:",
         f"    a_{name} = {name}",
         *([f"    n_{name} = None"] if op.rules else []),
         *(["    _made = Lasting"] if place in op.without_tensors else []),

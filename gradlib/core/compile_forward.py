@@ -13,8 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend.dtype import ALWAYS_HELD
 from gradlib.core.declaration import Op
 from gradlib.core.node import Dual
+
+
+def number_taken(op: Op, name: str, kind: str) -> str:
+    """The condition that an operand is a number that a fast path takes; ``kind``: the expression for its type."""
+    if getattr(op.promote, "fits", False):
+        return f"({kind} is float or {kind} is int) and {-ALWAYS_HELD} < {name} < {ALWAYS_HELD}"
+    return f"{kind} is float or {kind} is int"
 
 
 def has_forward_path(op: Op) -> bool:
@@ -46,7 +54,7 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[st
     ]
     body = []
     for place, name in enumerate(op.tensors):
-        body += _taken(name, first=place == 0, numbers=bool(op.promote), only=op.tensors[0], leave=leave)
+        body += _taken(op, name, first=place == 0, numbers=bool(op.promote), only=op.tensors[0], leave=leave)
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     body += [
         f"    out = {value(op, passed)}",
@@ -73,7 +81,7 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[st
 _UNLESS_INTEGER = ("    if _d is not None and not is_differentiable(out.dtype):", "        _d = None")
 
 
-def _taken(name: str, first: bool, numbers: bool, only: str, leave: str) -> list[str]:
+def _taken(op: Op, name: str, first: bool, numbers: bool, only: str, leave: str) -> list[str]:
     """The array and the tangent of one input; whatever is not plain ends it."""
     same = f"(a_{name}.dtype is F32 or a_{name}.dtype is F64)" if first else f"a_{name}.dtype is a_{only}.dtype"
     lines = [
@@ -93,7 +101,7 @@ def _taken(name: str, first: bool, numbers: bool, only: str, leave: str) -> list
         f"                t_{name} = t_{name}._array",
     ]
     if not first and numbers:
-        lines += [f"    elif type({name}) is float or type({name}) is int:", f"        a_{name} = {name}"]
+        lines += [f"    elif {number_taken(op, name, f'type({name})')}:", f"        a_{name} = {name}"]
     return [*lines, "    else:", f"        {leave}"]
 
 

@@ -78,6 +78,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
 @in_single
 def leaky_relu_op(xp: Any, input: Any, negative_slope: float) -> Any:
     """Each element, times negative_slope where it is not positive."""
+    negative_slope = dtypes.fitted(negative_slope, input.dtype)
     if 0 < negative_slope <= 1:  # selecting by an unpredictable mask takes many times as long as a maximum
         return xp.maximum(input, input * negative_slope)
     return xp.where(input > 0, input, input * negative_slope)
@@ -106,7 +107,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 @in_single
 def elu_op(xp: Any, input: Any, alpha: float) -> Any:
     """Each element, alpha * (exp(x) - 1) where it is not positive."""
-    return xp.where(input > 0, input, xp.expm1(xp.minimum(input, 0)) * alpha)
+    return xp.where(input >= 0, input, xp.expm1(xp.minimum(input, 0)) * dtypes.fitted(alpha, input.dtype))
 
 
 @composite(method=False)
@@ -221,8 +222,9 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
         >>> gradlib.nn.functional.softplus(gradlib.tensor([0.0, 2.0]))
         tensor([0.6931, 2.1269])
     """
-    scaled = input * float(beta)
-    return xp.where(scaled > threshold, input, xp.log1p(xp.exp(xp.minimum(scaled, float(threshold)))) / float(beta))
+    beta = dtypes.fitted(float(beta), input.dtype)
+    scaled = input * beta
+    return xp.where(scaled > threshold, input, xp.log1p(xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
 
 
 @op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=lambda g, input: g * sigmoid(-input))

@@ -331,8 +331,12 @@ def _on_the_way(values: list[Any]) -> list[Any]:
     for name, value in zip(("end", "weight"), values[1:], strict=True):
         if is_array(value) and value.dtype != values[0].dtype and (value.ndim or name == "end"):
             raise RuntimeError(f"lerp: expected {name} of dtype {values[0].dtype}, as input, but got {value.dtype}; convert it with .to()")
+    if is_array(values[0]) and isinstance(values[2], (int, float, complex)):
+        dtypes.fitted(values[2], dtypes.computed(values[0].dtype))
     return _in_lerp(values)
 
+
+_on_the_way.fits = True  # type: ignore[attr-defined]
 
 @op(
     "elementwise", promote=_on_the_way, numbers_in_single=True, inplace=True,

@@ -153,18 +153,9 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 def as_element(value: Any, dtype: np.dtype) -> Any:
     """A number, or the only element of a tensor, as it stands in an array of this dtype.
 
-    Raises: as ``dtypes.fitted``; RuntimeError, too, for a finite number that would become infinite.
+    Raises: as ``dtypes.fitted``.
     """
-    value = value if type(value) in (bool, int, float) else _number(value)
-    largest = 255 * 2.0**120 if dtypes.is_bfloat16(dtype) else LARGEST.get(dtype, math.inf)
-    if isinstance(value, (float, complex, int)) and (largest < abs(value.real) < math.inf or largest < abs(value.imag) < math.inf):
-        raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {value}")
-    return dtypes.fitted(value, dtype)
-
-
-_SINGLE = float(np.finfo(np.float32).max)
-LARGEST: dict[np.dtype, float] = {dtypes.float16: 65504.0, dtypes.float32: _SINGLE, dtypes.complex64: _SINGLE}
-"""The largest number of each of NumPy's floating dtypes that holds fewer than Python's float."""
+    return dtypes.fitted(value if type(value) in (bool, int, float) else _number(value), dtype)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

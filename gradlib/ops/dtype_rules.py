@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
 from gradlib.backend.dtype import promote
@@ -24,7 +26,7 @@ def takes(
         advice: what to do instead, for the error text.
         to_float: integers and bools become the default float dtype.
         error: what is raised for another dtype; torch's NotImplementedError is a RuntimeError.
-        fitting: refuse a number that an integer dtype does not hold.
+        fitting: refuse a number that the common dtype does not hold.
     """
 
     def meet(values: list[Any]) -> list[Any]:
@@ -33,9 +35,19 @@ def takes(
         if "bifc"[dtypes.category(dtype)] not in kinds:
             taken = ", ".join(_NAMES[kind] for kind in kinds)
             raise error(f"{name} is not implemented for {dtype.name}, only for {taken} tensors. {advice}".rstrip())
+        if fitting:
+            refuse_beyond(values, dtype)
         return met
 
+    meet.fits = fitting  # type: ignore[attr-defined]
     return meet
+
+
+def refuse_beyond(values: list[Any], dtype: np.dtype) -> None:
+    """Refuse a number among operands that the dtype does not hold."""
+    for value in values:
+        if isinstance(value, (int, float, complex)):
+            dtypes.fitted(value, dtype)
 
 
 def in_single(value: Callable[..., Any]) -> Callable[..., Any]:

@@ -183,9 +183,11 @@ def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
     except ValueError as error:
         raise ValueError(f"expected nested sequences of equal length at every level ({error})") from None
     if array.dtype.kind not in "biufcV" or (array.dtype.kind == "u" and types <= _NUMBERS):
-        if types <= _NUMBERS:
+        if not types <= _NUMBERS:
+            raise RuntimeError(f"Could not infer dtype of {_names(types)}")
+        if dtype is None or dtype.kind in "iu":
             raise ValueError("Overflow: an integer does not fit int64")
-        raise RuntimeError(f"Could not infer dtype of {_names(types)}")
+        array = np.array(data, np.complex128 if dtype.kind == "c" else np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         return _cast(array, dtype or _natural(array, types, data))
 
@@ -202,10 +204,11 @@ def _natural(array: np.ndarray, types: set[type], data: Any) -> np.dtype:
 def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         raise TypeError(f"must be real number, not complex (dtype={dtype})")
-    if array.dtype.kind in "iu" and dtype.kind in "iu" and array.size:
+    if array.dtype.kind in "iuf" and dtype.kind in "iu" and array.size:
         bounds = np.iinfo(dtype)
-        low, high = int(array.min()), int(array.max())
-        if high > bounds.max or low < (bounds.min or -bounds.max):
+        low, high = array.min().item(), array.max().item()
+        lowest = bounds.min if bounds.min or array.dtype.kind == "f" else -bounds.max  # an integer may wrap, as in C
+        if not (high <= bounds.max and low >= lowest):  # nor if they are NaN
             raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: the data reach from {low} to {high}")
     return array.astype(dtype, copy=False)
 

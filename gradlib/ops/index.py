@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, row_major
 from gradlib.backend.device import device_of
 from gradlib.backend.places import FEW, flat_places
@@ -23,7 +24,7 @@ from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import has_begun, refuse_memory
-from gradlib.ops.create import LARGEST, as_element
+from gradlib.ops.create import as_element
 
 __all__ = ["argwhere", "nonzero"]
 
@@ -353,8 +354,8 @@ def _fitting(value: Any, like: Array, ndim: int) -> Any:
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
         if like.dtype.kind in "iu" or isinstance(value, complex):
             return as_element(value, like.dtype)
-        largest = LARGEST.get(like.dtype)
-        if largest is None or -largest <= value <= largest or value != value:
+        largest = dtypes.largest(like.dtype)
+        if -largest <= value <= largest or value != value:
             return value
         return _half(value) if like.dtype.itemsize == 2 else as_element(value, like.dtype)
     if isinstance(value, complex):

@@ -107,18 +107,21 @@ def l1_loss(
     return _weighted(abs(_difference("l1_loss", input, target, "bifc")), weight, input, _reduction(size_average, reduce, reduction))
 
 
-def _smooth_slope(g: Any, input: Any, beta: float) -> Any:
+def _smooth_slope(g: Any, input: Any, beta: float, divided: bool) -> Any:
+    if not divided:
+        slope = min(beta, dtypes.largest(input.dtype))
+        return g * (where_op(abs(input) >= slope, sign(input) * slope, input) if slope < math.inf else input)
     return g * where_op(abs(input) >= beta, sign(input), input / beta)
 
 
 @op("elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=_smooth_slope)
-def smooth_absolute(xp: Namespace, input: Any, beta: float) -> Any:
-    """x²/(2 beta) for |x| < beta, |x| - beta/2 beyond."""
+def smooth_absolute(xp: Namespace, input: Any, beta: float, divided: bool = True) -> Any:
+    """x²/(2 beta) for |x| < beta, |x| - beta/2 beyond; or beta times that, not divided by it."""
     size = xp.absolute(input)
     number = size.dtype.type
-    near = xp.minimum(size, number(beta))
+    near = xp.minimum(size, number(min(beta, dtypes.largest(size.dtype))))
     made = (size - near * number(0.5)) * near  # x²/2, and (|x| - beta/2) beta beyond
-    return made if beta == 1 else made / number(beta)
+    return made / number(beta) if divided and beta != 1 else made
 
 
 @composite(method=False)
@@ -136,7 +139,7 @@ def smooth_l1_loss(
         >>> gradlib.nn.functional.smooth_l1_loss(gradlib.tensor([0.0, 3.0]), gradlib.tensor([0.5, 0.0]))
         tensor(1.3125)
     """
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     reduction = _reduction(size_average, reduce, reduction)
     away = _difference("smooth_l1_loss", input, target)
@@ -156,11 +159,11 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
         >>> gradlib.nn.functional.huber_loss(gradlib.tensor([0.0, 3.0]), gradlib.tensor([0.5, 0.0]))
         tensor(1.3125)
     """
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     reduction = _reduction(None, None, reduction)
-    loss = smooth_absolute(_difference("huber_loss", input, target), delta)
-    return _weighted(loss if delta == 1 else loss * delta, weight, input, reduction, by_weight=False)
+    loss = smooth_absolute(_difference("huber_loss", input, target), delta, False)
+    return _weighted(loss, weight, input, reduction, by_weight=False)
 
 
 # ---- of classes ---------------------------------------------------------------------------------------------------------------

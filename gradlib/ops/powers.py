@@ -13,7 +13,7 @@ from gradlib.backend.array import is_array
 from gradlib.core.op import op, publish
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import ones_like, zeros_like
-from gradlib.ops.dtype_rules import takes
+from gradlib.ops.dtype_rules import refuse_beyond, takes
 from gradlib.ops.elementwise import log, sigmoid
 from gradlib.ops.select import where_op
 
@@ -71,6 +71,8 @@ def _powers_meet(values: list[Any]) -> list[Any]:
         if values[1] < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         dtypes.fitted(values[1], met[0].dtype)
+    if is_array(met[0]) and dtypes.is_half(met[0].dtype):
+        refuse_beyond(values[1:], met[0].dtype)
     return met
 
 

@@ -232,7 +232,7 @@ def _scaled(x: Any, factor: Any) -> Any:
         return x
     if factor == 0:
         return fill(x, 0)
-    return x * dtypes.fitted(factor, x.dtype)
+    return x * dtypes.fitted(factor, dtypes.computed(x.dtype))
 
 
 def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.dtype import promote
+from gradlib.backend.array import is_array
+from gradlib.backend.dtype import ALWAYS_HELD, promote
 from gradlib.backend.mask import chosen, extreme
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
-from gradlib.ops.dtype_rules import takes
+from gradlib.ops.dtype_rules import refuse_beyond, takes
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimum", "where"]
 
@@ -23,7 +24,13 @@ def _branches_meet(values: list[Any]) -> list[Any]:
     if dtype not in (dtypes.bool_, dtypes.uint8):
         found = type(condition).__name__ if dtype is None else f"a tensor with dtype {dtype}"
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got {found}; compare it first, for example with != 0")
-    return [condition.astype(bool, copy=False), *promote(branches, fitting=True)]
+    met = promote(branches, fitting=True)
+    for value in branches:
+        if isinstance(value, (int, float, complex)) and not abs(value) < ALWAYS_HELD:
+            array = next((each for each in met if is_array(each)), None)
+            if array is not None and not dtypes.is_half(array.dtype):  # torch makes them float32 first, and writes inf into half types
+                refuse_beyond([value], array.dtype)
+    return [condition.astype(bool, copy=False), *met]
 
 
 @op(

@@ -147,6 +147,12 @@ JUDGED: list[Judged] = [
         line=r"(?s)(?=.*-0(\.0)?\b).*(arccosh|acosh|asinh|arcsinh|log|sqrt|pow|\*\*)",
         message="complex",
     ),
+    Judged(
+        ("value",),
+        "vmap's third row is -x: torch's negative of a real number has the imaginary part +0, and so is on the other side of a cut",
+        line=r"(?s)(?=.*\+0j).*(arccosh|acosh|asinh|arcsinh|acos|asin|log|sqrt|pow|\*\*)",
+        message=r"vmap: .*\n.*complex",
+    ),
     Judged(("missing",), "zeros that torch leaves out", message=r"torch: +None\n +gradlib: ([\[\](), +]*-?0(\.0)?j?)+[\]) ]+ \w+$"),
     Judged(
         ("missing",), "a derivative of nothing, or none", message=r"torch: +\[[\[\], ]*\] \w+\n|torch: +None\n +gradlib: \[[\[\], ]*\] \w+$"

@@ -145,3 +145,8 @@ def test_gelu_by_tanh_far_out(dtype: str) -> None:
     x = gradlib.tensor([large, -large, 300.0], dtype=dtype, requires_grad=True)
     (slope,) = gradlib.autograd.grad(gradlib.nn.functional.gelu(x, approximate="tanh"), x, gradlib.ones_like(x))
     np.testing.assert_array_equal(host(slope), [1, 0, 1])
+
+
+@pytest.mark.nonfinite
+def test_elu_is_zero_at_zero_whatever_its_limit() -> None:
+    assert gradlib.nn.functional.elu(gradlib.tensor([0.0, 1.0]), math.inf).tolist() == [0, 1]

@@ -555,3 +555,40 @@ def test_signs_of_zeros_and_nan(device: str) -> None:
     assert gradlib.signbit(gradlib.tensor([200], dtype=gradlib.uint8, device=device)).tolist() == [False]
     with pytest.raises(NotImplementedError, match="only for float tensors"):
         gradlib.nextafter(gradlib.tensor([1]), gradlib.tensor([2]))
+
+
+BEYOND = {
+    "clamp": (lambda x, number: gradlib.clamp(x, max=number), {"float16": 7e4, "float32": 1e300, "int64": 1e300}),
+    "clamp_": (lambda x, number: x.clone().clamp_(number), {"float16": 7e4, "float32": 1e300}),
+    "where": (lambda x, number: gradlib.where(x != 1, x, number), {"float32": 1e300, "complex64": 1e300, "int64": 1e300}),
+    "lerp": (lambda x, number: gradlib.lerp(x, x + 1, number), {"float16": 1e300, "float32": 1e300, "float64": 1j}),
+    "elu": (gradlib.nn.functional.elu, {"float16": 1e300, "float32": 1e300}),
+    "leaky_relu": (gradlib.nn.functional.leaky_relu, {"float16": 1e300, "float32": 1e300}),
+    "softplus": (gradlib.nn.functional.softplus, {"float16": 1e300, "float32": 1e300}),
+    "pow": (gradlib.pow, {"float16": 7e4}),
+    "addmm": (lambda x, number: gradlib.addmm(x, x[:, None], x[None], alpha=number), {"float16": 1e300, "float32": 1e300}),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_numbers_that_a_dtype_does_not_hold_are_refused(name: str) -> None:
+    """By one rule, ``dtypes.fitted``; infinity and NaN it holds, and float64 every number."""
+    call, beyond = BEYOND[name]
+    for dtype, number in beyond.items():
+        x = gradlib.tensor([1, 2]).to(getattr(gradlib, dtype))
+        with pytest.raises(RuntimeError, match="without overflow"):
+            call(x, number)
+        if dtype == "float32":
+            for wants in (x.double(), x.clone().requires_grad_()):
+                with np.errstate(all="ignore"):
+                    call(wants, 1e300 if wants.dtype == gradlib.float64 else math.inf)
+        if dtype == "float32" and not name.endswith("_"):
+            with forward_ad.dual_level(), pytest.raises(RuntimeError, match="without overflow"):
+                call(forward_ad.make_dual(x, gradlib.ones(2)), number)
+
+
+def test_a_number_that_half_types_do_not_hold_becomes_infinite_where_torch_lets_it() -> None:
+    x = gradlib.tensor([1.0, 2.0], dtype=gradlib.float16)
+    with np.errstate(over="ignore"):
+        assert gradlib.where(x > 1, x, -1e9).tolist() == [-math.inf, 2]
+        assert gradlib.lerp(x, x, 7e4).tolist() == [1, 2]

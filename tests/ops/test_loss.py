@@ -283,3 +283,21 @@ def test_answers_that_are_surely_wrong() -> None:
     np.testing.assert_array_equal(host(made), np.inf)
     with pytest.raises(IndexError):
         F.cross_entropy(gradlib.tensor(1.0), gradlib.tensor(1.0))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("delta", [7e4, 1e30, 1e300, math.inf])
+def test_huber_loss_is_a_square_however_large_its_delta(dtype: str, delta: float) -> None:
+    x = gradlib.tensor([1.0, -2.0, 0.0]).to(getattr(gradlib, dtype)).requires_grad_()
+    loss = F.huber_loss(x, gradlib.zeros_like(x), reduction="none", delta=delta)
+    assert loss.tolist() == [0.5, 2, 0]
+    loss.sum().backward()
+    assert x.grad.tolist() == [1, -2, 0]
+
+
+def test_the_place_where_a_loss_changes_is_no_nan() -> None:
+    x = gradlib.ones(2)
+    with pytest.raises(RuntimeError, match="non-positive"):
+        F.huber_loss(x, x, delta=math.nan)
+    with pytest.raises(RuntimeError, match="negative"):
+        F.smooth_l1_loss(x, x, beta=math.nan)
