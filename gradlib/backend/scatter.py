@@ -28,8 +28,8 @@ def scatter_add(target: Array, index: Any, values: Any) -> None:
 
 
 def _add_on_host(target: Array, index: tuple[Any, ...], values: Any) -> None:
-    first = index[0]
-    if len(index) == 1 and target.ndim > 1 and type(first) is np.ndarray and first.ndim == 1 and first.dtype.kind in "iu":
+    first = index[0] if len(index) == 1 and target.ndim > 1 else None
+    if type(first) is np.ndarray and first.ndim == 1 and first.dtype.kind in "iu":
         rows = np.broadcast_to(values, (len(first), *target.shape[1:]))
         if rows[:1].size >= _LONG:
             for place, row in zip(first.tolist(), rows, strict=True):

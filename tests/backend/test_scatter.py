@@ -53,6 +53,12 @@ def test_adding_a_number_to_a_transposed_array(dtype: str, there: Any) -> None:
     np.testing.assert_array_equal(host(target), want)
 
 
+def test_adding_to_the_only_element_of_no_dimensions(there: Any) -> None:
+    target = there(np.array(1.0))
+    scatter_add(target, (), there(np.array(2.0)))
+    assert host(target) == 3.0
+
+
 def test_large_and_negative_integers(there: Any) -> None:
     target = there(np.array([2**62, -5]))
     scatter_add(target, (there(np.array([0, 1, 1])),), there(np.array([2**61, -(2**60), -1])))
