@@ -59,61 +59,54 @@ def pytest_runtest_call() -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True)
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of the device that a test runs on, where new tensors are made by default; "cuda" is hostcuda where there is no GPU."""
+    """The name of the device that a test runs on, where new tensors are made by default; "cuda" is hostcuda where there is no GPU.
+
+    Seeds are fixed and NumPy's floating errors raise, except in tests marked `nonfinite`; a test that leaves a global mode changed fails,
+    and the next one starts clean. All this is one fixture, as pytest takes longer over a fixture than many a test runs.
+    """
     gradlib.set_default_device(request.param)
-    yield request.param
+    fix_seeds()
+    before = modes(request.param)
+    quiet = request.node.get_closest_marker("nonfinite")
+    with np.errstate(all="ignore") if quiet else np.errstate(all="raise", under="ignore"):
+        yield request.param
+    seal_allocator()
+    after = modes(request.param)
+    gradlib.set_grad_enabled(True)
+    gradlib.set_anomaly_enabled(False)
+    gradlib.set_default_dtype(gradlib.float32)
     gradlib.set_default_device(None)
+    leaked = [f"{name} was {before[name]}, is {after[name]}" for name in before if before[name] != after[name]]
+    assert not leaked, "; ".join(leaked)
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    """NumPy's generator with a fixed seed."""
-    return np.random.default_rng(20240229)
-
-
-@pytest.fixture(autouse=True)
-def fixed_seeds(device: str) -> None:
+def fix_seeds() -> None:
     """Every global source of random numbers starts from the same place in every test."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  (some library under test may draw from it)
     gradlib.manual_seed(0)
 
 
-@pytest.fixture(autouse=True)
-def floating_errors_raise(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Division by zero, overflow and invalid operations raise, except in tests marked `nonfinite`."""
-    quiet = request.node.get_closest_marker("nonfinite")
-    with np.errstate(all="ignore") if quiet else np.errstate(all="raise", under="ignore"):
-        yield
-
-
-def _modes() -> dict[str, object]:
+def modes(device: str) -> dict[str, object]:
+    """What no test may leave changed."""
     return {
         "grad mode": gradlib.is_grad_enabled(),
         "inference mode": gradlib.is_inference_mode_enabled(),
         "anomaly mode": gradlib.is_anomaly_enabled(),
         "default dtype": gradlib.get_default_dtype(),
-        "default device": str(gradlib.zeros(0).device),
+        "default device": gradlib.get_default_device(),
+        "current device": cupy.cuda.runtime.getDevice() if device == "cuda" else None,
     }
 
 
-@pytest.fixture(autouse=True)
-def allocator_sealed() -> Iterator[None]:
+def seal_allocator() -> None:
     """What notes the most memory in use, once a test asked for it, does not stay for the next, whose calls may be counted."""
-    yield
     if gradlib.cuda.memory._watching:
         cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
         gradlib.cuda.memory._watching.clear()
 
 
-@pytest.fixture(autouse=True)
-def modes_sealed(device: str) -> Iterator[None]:
-    """A test that leaves a global mode changed fails, and the next one starts clean."""
-    before = _modes()
-    yield
-    after = _modes()
-    gradlib.set_grad_enabled(True)
-    gradlib.set_anomaly_enabled(False)
-    gradlib.set_default_dtype(gradlib.float32)
-    leaked = [f"{name} was {before[name]}, is {after[name]}" for name in before if before[name] != after[name]]
-    assert not leaked, "; ".join(leaked)
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """NumPy's generator with a fixed seed."""
+    return np.random.default_rng(20240229)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import importlib
 import inspect
 import re
@@ -101,6 +102,7 @@ def section(name: str, title: str) -> str:
     return found[1] if found else ""
 
 
+@functools.cache
 def declared(name: str) -> ast.FunctionDef:
     """The definition of a function as it is written: an operation's value, without what decorators put around it."""
     function = inspect.unwrap(PUBLIC[name])
@@ -136,36 +138,46 @@ def test_sections_stand_in_one_order_each_on_lines_of_its_own() -> None:
         assert not re.search(r"\S (Returns|Raises|Source|Example): ", documented(name)), name
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_args_name_every_parameter(name: str) -> None:
-    if "Attributes:" in documented(name) or (inspect.isclass(PUBLIC[name]) and issubclass(PUBLIC[name], Exception)):
-        return  # a record or an error, which programs read and do not make
-    if inspect.isclass(PUBLIC[name]):
-        names = set(inspect.signature(PUBLIC[name]).parameters) - {"args", "kwargs"} if "__init__" in vars(PUBLIC[name]) else set()
+def parameters(name: str) -> set[str]:
+    """What Args must name."""
+    value = PUBLIC[name]
+    if "Attributes:" in documented(name) or (inspect.isclass(value) and issubclass(value, Exception)):
+        return set()  # a record or an error, which programs read and do not make
+    if inspect.isclass(value):
+        names = set(inspect.signature(value).parameters) - {"args", "kwargs"} if "__init__" in vars(value) else set()
     else:
         arguments = declared(name).args
         names = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
         names |= {arguments.vararg.arg} if arguments.vararg else set()
-    wanted = {each for each in names - UNSAID if not each.startswith("_")}
-    assert {each for each in wanted if not re.search(rf"\b{each}\b", section(name, "Args"))} == set()
+    return {each for each in names - UNSAID if not each.startswith("_")}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_several_results_stand_under_returns(name: str) -> None:
+def test_args_name_every_parameter() -> None:
+    missing = {name: {each for each in parameters(name) if not re.search(rf"\b{each}\b", section(name, "Args"))} for name in PUBLIC}
+    assert {name: found for name, found in missing.items() if found} == {}
+
+
+def gives_several(name: str) -> bool:
     operation = getattr(inspect.unwrap(PUBLIC[name]), "op", None)
     result = declared(name).returns
     several = operation is not None and len(operation.outputs) > 1
-    several |= result is not None and ast.unparse(result).startswith(("tuple", "dict", "list", "Callable", "Iterator[_"))
-    assert not several or section(name, "Returns")
+    return several or (result is not None and ast.unparse(result).startswith(("tuple", "dict", "list", "Callable", "Iterator[_")))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_a_function_raises_stands_under_raises(name: str) -> None:
+def test_several_results_stand_under_returns() -> None:
+    assert [name for name in FUNCTIONS if gives_several(name) and not section(name, "Returns")] == []
+
+
+def raised_by(name: str) -> set[str]:
+    """What a function raises itself; an error without a text is for the function's own use."""
     raises = [each.exc for each in ast.walk(declared(name)) if isinstance(each, ast.Raise)]
-    raised = {ast.unparse(each.func) for each in raises if isinstance(each, ast.Call)}  # one without a text is for the function itself
-    said = section(name, "Raises")
-    assert {each for each in raised if each.endswith("Error") and each not in said} == set()
-    assert not raised or said
+    return {ast.unparse(each.func) for each in raises if isinstance(each, ast.Call)}
+
+
+def test_what_a_function_raises_stands_under_raises() -> None:
+    unsaid = {name: {e for e in raised_by(name) if e.endswith("Error") and e not in section(name, "Raises")} for name in FUNCTIONS}
+    assert {name: errors for name, errors in unsaid.items() if errors} == {}
+    assert [name for name in FUNCTIONS if raised_by(name) and not section(name, "Raises")] == []
 
 
 @pytest.mark.parametrize("name", PUBLIC)

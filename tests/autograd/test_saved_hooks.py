@@ -234,6 +234,7 @@ def _gradients(case: Case, device: str, hooks: Any, rng: np.random.Generator) ->
     return [None if g is None else to_numpy(g) for g in (*first, *second, *grad(live, wanted, ones, allow_unused=True))]
 
 
+@pytest.mark.host  # what is saved does not depend on the device
 @pytest.mark.nonfinite
 @pytest.mark.slow
 def test_every_operation_has_the_same_derivatives_under_hooks(device: str) -> None:

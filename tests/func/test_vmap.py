@@ -183,6 +183,7 @@ class TestRefused:
         assert said[0].startswith("BatchedTensor(lvl=")
 
 
+@pytest.mark.host  # the dtype is decided before the device
 @pytest.mark.nonfinite
 def test_dtypes_meet_as_those_of_rows() -> None:
     """A row of no dimensions weighs less than one with some, also when the batch gives both some."""

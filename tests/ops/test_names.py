@@ -58,7 +58,8 @@ def recipe(name: str) -> re.Pattern[str]:
 def found_by(name: str) -> list[ast.FunctionDef]:
     """The functions in whose head the recipe finds the name."""
     pattern = recipe(name)
-    hits = [(path, number) for path, lines in sources().items() for number, line in enumerate(lines, 1) if pattern.search(line)]
+    lines = [(path, number, line) for path, text in sources().items() for number, line in enumerate(text, 1) if name in line]
+    hits = [(path, number) for path, number, line in lines if pattern.search(line)]
     return [declarations()[hit] for hit in hits if hit in declarations()]
 
 

@@ -79,8 +79,7 @@ def as_gpu_adds(a: np.ndarray, axis: int | None) -> np.ndarray:
 
 
 @pytest.mark.nonfinite
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize(("dtype", "order"), [*((dtype, "C") for dtype in DTYPES), ("int64", "F"), ("float32", "F"), ("complex64", "F")])
 def test_reductions(rng: np.random.Generator, dtype: str, order: str) -> None:
     a = np.asarray(rng.integers(-1, 2, (6, 7, 5)).astype(dtype), order=order)  # no product overflows, in whichever order
     device = cupy.asarray(a, order=order)
