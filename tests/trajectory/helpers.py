@@ -25,9 +25,21 @@ class Maker:
 
 
 def check_derivatives(device, function, inputs) -> None:
-    """First and second, element by element; on a device along random directions: test_kernels.py compares its elements with the host's."""
-    assert gradcheck(function, inputs, fast_mode=device != "cpu")
-    assert gradgradcheck(function, inputs, fast_mode=device != "cpu")
+    """First ones element by element, second ones along a random direction, on a device the first too: test_kernels.py compares elements."""
+    together = as_one(function, inputs)
+    assert gradcheck(function, inputs) if device == "cpu" else gradcheck(*together, fast_mode=True)
+    assert gradgradcheck(*together, fast_mode=True)
+
+
+def as_one(function, inputs):
+    """The function from all inputs, and to all results, in one vector each, so that a direction moves everything at once; and its input."""
+
+    def whole(x):
+        parts = x.split([each.numel() for each in inputs])
+        made = function(*(part.reshape(each.shape) for part, each in zip(parts, inputs, strict=True)))
+        return gradlib.cat([y.reshape(-1) for y in (made if isinstance(made, tuple) else (made,))])
+
+    return whole, (gradlib.cat([each.detach().reshape(-1) for each in inputs]).requires_grad_(),)
 
 
 def host(tensor) -> np.ndarray:
