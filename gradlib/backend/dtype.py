@@ -315,8 +315,7 @@ def promote(values: list[Any], to_float: bool = False, fitting: bool = False) ->
     return met
 
 
-def _promote_to_float(values: list[Any]) -> list[Any]:
-    return promote(values, to_float=True)
+_promote_to_float = functools.partial(promote, to_float=True)
 
 
 def _plan(values: list[Any], to_float: bool) -> tuple[np.dtype, bool] | None:
@@ -334,27 +333,36 @@ def _plan(values: list[Any], to_float: bool) -> tuple[np.dtype, bool] | None:
     return common, weak
 
 
-def in_single(given: list[Any], met: list[Any]) -> list[Any]:
-    """Half types beside a number, or a 0-d operand of another dtype, in float32, in which torch computes with it: 65536.0 is no inf.
+def half_beside_number(given: list[Any], met: list[Any]) -> np.dtype | None:
+    """The half type of operands of which one is a number, or a 0-d array of another dtype; None where there is no such pair.
+
+    torch computes with these in float32, where 65536.0 is no inf, and rounds the result to the half type.
 
     Args:
         given: the operands as they were; met: in the dtype in which they meet.
-    Returns: met, or all operands in float32.
     """
-    half = None
     for value in met:
-        dtype = getattr(value, "dtype", None)
-        if dtype is not None and is_half(dtype) and not isinstance(value, np.generic):
-            half = dtype
-            break
-    if half is None:
-        return met
-    for value in given:
-        if isinstance(value, (np.generic, int, float, complex)) or value is None or not (value.ndim or value.dtype == half):
-            break
-    else:
-        return met
-    return [v.astype(np.float32) if is_array(v) else np.float32(v) for v in given]
+        if isinstance(value, np.generic) or getattr(value, "ndim", None) is None:
+            continue
+        half = value.dtype
+        if half.itemsize == 2 and half.kind in _HALF_KINDS:
+            for x in given:
+                if x is None or isinstance(x, _NUMBERS) or not (x.ndim or x.dtype == half):
+                    return half
+            return None
+    return None
+
+
+_HALF_KINDS = ("f", "V")
+_NUMBERS = (np.generic, int, float, complex)
+
+
+def in_single(values: list[Any]) -> list[Any]:
+    """Arrays and numbers in float32."""
+    made: list[Any] = []
+    for value in values:
+        made.append(np.float32(value) if isinstance(value, _NUMBERS) or value is None else value.astype(float32))
+    return made
 
 
 def can_cast(source: Any, target: Any) -> bool:

@@ -118,19 +118,21 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
         with on_device_of(given.array):
             if op.meet is not None:
                 values = op.meet(values)
-            met = values
-            if op.numbers_in_single:
-                values = dtypes.in_single(given.values, met)
+            half = dtypes.half_beside_number(given.values, values) if op.numbers_in_single else None
+            if half is not None:
+                values = dtypes.in_single(given.values)
             node = _new_node(op, given, values, seq)
             made = op.value(np if on_host else namespace(given.array), *op.with_inputs(args, values))
-            if values is not met or not on_host:
+            if half is not None:
+                made = made.astype(half) if made.dtype == dtypes.float32 else made
+            elif not on_host:
                 made = narrowed(op, made, given.values)
     except ValueError as error:
         if not any(word in str(error) for word in ("broadcast", "core dimension", "not aligned")):
             raise
         raise RuntimeError(_misfit(op, values)) from None
     if len(op.outputs) == 1:
-        result = _wrapped(op, args, made)
+        result = _wrapped(op, args, made) if op.view else wrap(made)
         outputs = [result._array]
         if node is not None and dtypes.is_differentiable(result._array.dtype) and type(result) is not InferenceTensor:
             node.shape, node.dtype = result._array.shape, result._array.dtype
@@ -151,25 +153,23 @@ def meet(op: Op, values: list[Any]) -> list[Any] | None:
 
     Returns: None where the slow path has more to do: for complex operands, whose nodes are others, and where the result is narrowed.
     """
+    if op.numbers_in_single and dtypes.half_beside_number(values, values) is not None:
+        return None
     met: list[Any] = op.meet(values)  # type: ignore[misc]
-    half, is_complex = False, False
+    is_complex = False
     for value in met:
         dtype = getattr(value, "dtype", None)
         kind = "" if dtype is None else dtype.kind
         if kind == "V":
             return None
-        half = half or (dtype is not None and kind == "f" and dtype.itemsize == 2)
         is_complex = is_complex or kind == "c" or isinstance(value, complex)
     if is_complex and op.complex != "explicit" and op.rules:
         return None
-    return None if half and op.numbers_in_single and dtypes.in_single(values, met) is not met else met
+    return met
 
 
 def narrowed(op: Op, made: Any, given: list[Any]) -> Any:
-    """A result in the operands' common dtype where that is a half type and it was computed in float32.
-
-    It is beside numbers (``dtypes.in_single``), and in bfloat16 by CuPy's ``where`` and what is made of it.
-    """
+    """A result in the operands' common dtype where that is a half type and CuPy computed it in float32, as its ``where`` does."""
     if op.promote is None or getattr(made, "dtype", None) != dtypes.float32:
         return made
     if not any(is_array(v) and dtypes.is_half(v.dtype) for v in given):
@@ -237,7 +237,7 @@ def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> No
         raise RuntimeError(f"{op.name} does not support automatic differentiation for complex inputs")
     lasting = not any(map(given.live.__getitem__, op.saving))
     for i in op.without_tensors:
-        lasting = lasting or not is_array(values[i])
+        lasting = lasting or values[i] is None or isinstance(values[i], _NUMBERS)
     if lasting:
         node = op.lasting_complex_node() if given.complex else op.lasting_node()
     else:
@@ -282,9 +282,9 @@ def _unsavable(op: Op) -> RuntimeError:
 
 
 def _wrapped(op: Op, args: tuple[Any, ...], made: Any) -> Tensor:
-    """A Tensor around a result; a view belongs to inference mode when its source does, anything else when it is made there."""
+    """A Tensor around what may be a view, which belongs to inference mode when its source does; anything else when it is made there."""
     source = args[0]
-    if not op.view or not isinstance(source, Tensor):
+    if not isinstance(source, Tensor):
         return wrap(made)
     array = as_array(made)
     result = alias(source, array) if is_view_of(array, source._array) else wrap(array)
@@ -311,6 +311,7 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
     return tuple(results), outputs
 
 
+_NUMBERS = (np.generic, int, float, complex)
 _ARRAY, _SHAPE, _DTYPE = map(attrgetter, ("_array", "shape", "dtype"))
 
 

@@ -255,6 +255,7 @@ FEW: dict[str, Callable[..., Any]] = {
     "eigh": lambda s, **_: gradlib.linalg.eigh(s), "gather": lambda x, z, **_: gradlib.gather(x, 0, z),
     "solve": lambda s, b, **_: gradlib.linalg.solve(s, b),
     "layer_norm": lambda x, w, **_: gradlib.nn.functional.layer_norm(x, (3,), w, w),
+    "half * number": lambda h, **_: h * 2.5, "number / half": lambda h, **_: 3 / h,
     "written row": lambda y, **_: y.__setitem__(0, 7), "written places": lambda y, i, **_: y.__setitem__(i, 7),
 }  # fmt: skip
 OURS = (str(Path(gradlib.__file__).parent), "gradlib, written for")
