@@ -1,7 +1,7 @@
 """Streams of random numbers: one per device, or as many as a program makes; the same seed and device give the same stream.
 
-The host draws from NumPy's PCG64. A CUDA device draws from cuRAND's Philox, keyed anew for every draw by the seed and the number of
-draws before it, so that the whole state is two integers.
+The host draws from NumPy's PCG64. A CUDA device draws from Philox by a kernel of gradlib's own: what it draws is a function of the seed and
+the number of draws before, so that the whole state is two integers, and a captured graph finds them on the device.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
+from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.dtype import float16, float64, is_bfloat16
 from gradlib.backend.thread import kept_at_fork
@@ -61,8 +62,6 @@ class RandomStream:
         self._drawn = 0
         if self.device.type == "cpu":
             self._host = np.random.Generator(np.random.PCG64(self._seed))
-        else:
-            self._states = threading.local()
         return self
 
     def seed(self) -> int:
@@ -97,21 +96,19 @@ class RandomStream:
 
     # ---- the draws ----------------------------------------------------------------------------------------------------------------
 
-    def _source(self) -> Any:
-        """NumPy's generator, or CuPy's keyed for the next draw; the caller is on the device."""
-        if self.device.type == "cpu":
-            return self._host
+    def _drawing(self, kind: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """The next draw of a CUDA device; the caller is on it."""
+        if capturing.capture is not None:
+            place, number = capturing.capture.draw(self, lambda: cupy().empty(2, np.int64))
+            return kernels.draw(kind, shape, dtype, place, 0, number)
+        return kernels.draw(kind, shape, dtype, None, self._seed, self.advance(1))
+
+    def advance(self, draws: int) -> int:
+        """Skip so many draws of a CUDA device. Returns: how many there were before."""
         with self._lock:
             number = self._drawn
-            self._drawn += 1
-        key = _mixed((self._seed + 0x9E37_79B9_7F4A_7C15 * number) & _BITS)
-        source = getattr(self._states, "source", None)
-        if source is None:
-            library = cupy()
-            source = self._states.source = library.random.RandomState(key, method=library.cuda.curand.CURAND_RNG_PSEUDO_PHILOX4_32_10)
-        else:
-            source.seed(key)
-        return source
+            self._drawn += draws
+        return number
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Uniform in [0, 1): as many equally likely values as the dtype can tell apart there."""
@@ -123,7 +120,7 @@ class RandomStream:
                 return (self.integers(0, levels, shape).astype(np.float32) / np.float32(levels)).astype(dtype)
             if self.device.type == "cpu":
                 return self._host.random(shape, dtype=dtype)
-            return cupy().empty(shape, dtype) if 0 in shape else self._source().random_sample(shape, dtype=dtype)
+            return self._drawing("uniform", shape, dtype)
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Normal with mean 0 and variance 1; for complex dtypes each part has variance 1/2."""
@@ -131,17 +128,16 @@ class RandomStream:
         with self._place():
             if dtype.kind == "c":
                 return self._complex(self.normal, shape, dtype) * dtype.type(np.sqrt(0.5))
-            if 0 in shape:
-                return np.empty(shape, dtype) if self.device.type == "cpu" else cupy().empty(shape, dtype)
-            return self._source().standard_normal(shape, dtype=work).astype(dtype, copy=False)
+            if self.device.type != "cpu":
+                return self._drawing("normal", shape, work).astype(dtype, copy=False)
+            return self._host.standard_normal(shape, dtype=work).astype(dtype, copy=False) if 0 not in shape else np.empty(shape, dtype)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:
         """Integers from low up to but not including high, as int64."""
         with self._place():
             if self.device.type == "cpu":
                 return self._host.integers(low, high, shape, dtype=np.int64)
-            # Of 64 random bits the remainder: for an interval CuPy's randint lets the host wait for how many numbers fell outside of it
-            bits = self._source().randint(0, 1 << 64, shape, dtype=np.uint64)
+            bits = self._drawing("bits", shape, np.int64).view(np.uint64)
             return (bits % np.uint64(high - low)).view(np.int64) + low
 
     def permutation(self, n: int) -> Array:
@@ -174,10 +170,3 @@ def as_seed(seed: Any) -> int:
     if not -(1 << 63) <= number <= _BITS:
         raise RuntimeError(f"Overflow when unpacking long: a seed lies in [-2**63, 2**64 - 1], got {number}")
     return number & _BITS
-
-
-def _mixed(x: int) -> int:
-    """Spread neighbouring numbers over 64 bits. Source: the finaliser of splitmix64 (Steele, Lea and Flood, 2014)."""
-    x = ((x ^ (x >> 30)) * 0xBF58_476D_1CE4_E5B9) & _BITS
-    x = ((x ^ (x >> 27)) * 0x94D0_49BB_1331_11EB) & _BITS
-    return x ^ (x >> 31)

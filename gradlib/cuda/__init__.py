@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradlib.cuda import memory as memory, nvtx as nvtx, random as random, tensors as _tensors  # noqa: F401  (which adds methods to Tensor)
+from gradlib.cuda import memory as memory, nvtx as nvtx, products as _products, random as random, tensors as _tensors  # noqa: F401  (effects)
 from gradlib.cuda.devices import (
     can_device_access_peer as can_device_access_peer,
     current_device as current_device,

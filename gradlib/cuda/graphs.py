@@ -13,6 +13,7 @@ from gradlib.cuda.driver import node_count, relaxed
 from gradlib.cuda.graph_errors import refusal
 from gradlib.cuda.graph_pools import GraphPool, Handle, pool_of
 from gradlib.cuda.memory import empty_cache
+from gradlib.cuda.philox import place_of
 from gradlib.cuda.streams import Stream, current_stream, default_stream, stream as on_stream
 
 _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
@@ -50,6 +51,7 @@ class CUDAGraph:
         self._further: int = 0  # such a handle that is not in CuPy's care
         self._pool: GraphPool | None = None
         self._device = -1
+        self._capture = Capture()  # what it draws
         self._under_way: tuple[Stream, contextlib.ExitStack] | None = None
 
     def capture_begin(self, pool: Handle | None = None, capture_error_mode: str = "global", check_input_liveness: bool = False) -> None:
@@ -82,7 +84,7 @@ class CUDAGraph:
             here.cupy_stream.begin_capture(_MODES[capture_error_mode])
             self._under_way = here, entered.pop_all()
         self._pool, self._device = memory, here.device_index
-        capturing.capture = Capture()
+        capturing.capture = self._capture = Capture()
 
     def capture_end(self) -> None:
         """End the capture on the current stream. From now on the graph can be replayed.
@@ -138,6 +140,8 @@ class CUDAGraph:
         if before != self._device:
             runtime.setDevice(self._device)
         try:
+            for generator, (place, draws) in self._capture.drawn.items():
+                place_of(generator.initial_seed(), generator.advance(draws), place)
             runtime.graphLaunch(self._run, cupy().cuda.get_current_stream().ptr)
         finally:
             if before != self._device:
@@ -151,7 +155,7 @@ class CUDAGraph:
                 begun.cupy_stream.end_capture()
             self._leave(entered)
         self._drop_further()
-        self._graph, self._run, self._pool = None, 0, None
+        self._graph, self._run, self._pool, self._capture = None, 0, None, Capture()
 
     def _drop_further(self) -> None:
         if self._further:

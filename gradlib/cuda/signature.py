@@ -19,6 +19,9 @@ from gradlib.cuda.source import Source, text_of
 C_TYPES = {"float": "float32", "double": "float64", "half_t": "float16", "bfloat16_t": "bfloat16", "int": "int32", "long long": "int64"}
 """The NumPy dtype name of each C type that a parameter of gradlib's own kernels may have."""
 
+STORAGE = {dtype: ctype for ctype, dtype in C_TYPES.items()}
+"""The reverse: what gradlib's own kernels call a dtype."""
+
 FURTHER_TYPES = {
     "__half": "float16", "half": "float16", "__nv_bfloat16": "bfloat16", "bool": "bool", "signed char": "int8", "unsigned char": "uint8",
     "short": "int16", "unsigned short": "uint16", "unsigned": "uint32", "unsigned int": "uint32", "unsigned long long": "uint64",

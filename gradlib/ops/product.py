@@ -9,6 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
+from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
@@ -53,8 +54,8 @@ def rows(x: Any) -> Any:
 
 
 def multiply_stacks(a: Any, b: Any) -> Any:
-    """a @ b; by the operation where the operator of CuPy's arrays may not know their dtype, which is no built-in one."""
-    return matmul(a, b) if a.dtype.kind == "V" else a @ b
+    """a @ b; by the operation where the operator of CuPy's arrays may not know their dtype, which is no built-in one, or is refused."""
+    return matmul(a, b) if a.dtype.kind == "V" or capturing.capture is not None else a @ b
 
 
 def _left(g: Any, other: Any, input_shape: tuple[int, ...]) -> Any:
@@ -67,10 +68,10 @@ def _left(g: Any, other: Any, input_shape: tuple[int, ...]) -> Any:
 def _right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
     """The gradient of ``input @ other`` for other; one matrix that met a batch gets its gradient in one product."""
     if len(other_shape) == 1:
-        return rows(input).mT @ g.reshape((-1,)) if input.ndim > 1 else g * input
+        return multiply_stacks(rows(input).mT, g.reshape((-1,))) if input.ndim > 1 else g * input
     if input.ndim == 1:
         return input[:, None] * g[..., None, :]
-    return rows(input).mT @ rows(g) if len(other_shape) == 2 else multiply_stacks(input.mT, g)
+    return multiply_stacks(rows(input).mT, rows(g)) if len(other_shape) == 2 else multiply_stacks(input.mT, g)
 
 
 @op(
@@ -97,6 +98,8 @@ def matmul(xp: Any, input: Any, other: Any) -> Any:
 
 def multiplied(xp: Any, input: Any, other: Any) -> Any:
     """``xp.matmul``; of stacks of bfloat16, which CuPy does not multiply, in float32, to be rounded by the caller."""
+    if xp is not np and capturing.capture is not None and input.dtype.kind in "fV":
+        return kernels.product(input, other)  # CuPy refuses cuBLAS within a capture
     if xp is not np and max(input.ndim, other.ndim) > 2 and is_bfloat16(input.dtype):
         input, other = input.astype(np.float32), other.astype(np.float32)
     return xp.matmul(input, other)

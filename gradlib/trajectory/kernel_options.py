@@ -1,4 +1,4 @@
-"""Every set of compile-time options that the trajectory kernels are launched with: what there is to compile, and to test."""
+"""Every set of compile-time options that the kernels are launched with: what there is to compile, and to test."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ VARIANTS: dict[str, tuple[Options, ...]] = {
         *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1)),
     ),
     "cost.cu": _combinations(),
+    "matmul.cu": _combinations(),
+    "philox.cu": _combinations(),
     "rows.cu": _combinations(),
     "smoothness.cu": _combinations(LIMITS=(0, 1), TIMED=(0, 1)),
 }

@@ -31,6 +31,9 @@ struct alignas(16) uint4 {
 
 inline uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
 
+using std::cos;
+using std::log;
+using std::sin;
 using std::sqrt;
 
 inline float __uint_as_float(unsigned int bits) {

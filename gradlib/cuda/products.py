@@ -1,0 +1,52 @@
+"""Matrix products where cuBLAS cannot be called: the launch of kernels/matmul.cu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, cupy, on_device_of
+from gradlib.backend.capture import kernels
+from gradlib.cuda.launch import Call, launch
+from gradlib.cuda.signature import STORAGE
+
+_TILE = 16
+
+
+def product_call(a: Array, c: Array, out: Array) -> Call:
+    """The launch for matrices (B, n, k) and (B, k, m), each of which may be one for all (B is 1), into (B, n, m); all contiguous."""
+    stack, rows, columns = out.shape
+    inner = a.shape[-1]
+    down, across = -(-rows // _TILE), -(-columns // _TILE)
+    kind = "int" if max(a.size, c.size, out.size) < 1 << 30 else "long long"
+    options = (("STORAGE", STORAGE[out.dtype.name]), ("INDEX", kind))
+    steps = (rows * inner if len(a) > 1 else 0, inner * columns if len(c) > 1 else 0)
+    shared = 2 * _TILE * (_TILE + 1) * (8 if out.dtype == np.float64 else 4)
+    args = (a, c, out, rows, inner, columns, *steps, across)
+    return Call("matmul.cu", "matmul_tiles", options, (stack * down * across, 1), _TILE * _TILE, args, shared)
+
+
+def product(a: Array, c: Array) -> Array:
+    """``matmul`` of two CuPy arrays of one real floating dtype, of any ranks that it takes; sums run along the inner dimension in order."""
+    library: Any = cupy()
+    with on_device_of(a):
+        left, right = (a[None] if a.ndim == 1 else a), (c[:, None] if c.ndim == 1 else c)
+        stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        out = library.empty((*stack, left.shape[-2], right.shape[-1]), a.dtype)
+        flat = [_stacked(library, x, stack) for x in (left, right)]
+        launch(product_call(*flat, out.reshape(-1, *out.shape[-2:]) if out.size else out.reshape(0, *out.shape[-2:])))
+        if a.ndim == 1:
+            out = out[..., 0, :]
+        return out[..., 0] if c.ndim == 1 else out
+
+
+def _stacked(library: Any, x: Array, stack: tuple[int, ...]) -> Array:
+    """Matrices as one contiguous stack; a single one stays single."""
+    single = all(size == 1 for size in x.shape[:-2])
+    whole = x.reshape(1, *x.shape[-2:]) if single else library.broadcast_to(x, (*stack, *x.shape[-2:]))
+    whole = library.ascontiguousarray(whole)
+    return whole if whole.ndim == 3 or 0 in whole.shape else whole.reshape(-1, *x.shape[-2:])
+
+
+kernels.product = product

@@ -1,0 +1,168 @@
+"""What CuPy refuses within a capture and gradlib has kernels for: random numbers, eager and captured alike, and products of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import cuda
+from gradlib.cuda import philox, products
+from tests import shim
+from tests.device import skip_module_without_cuda
+
+skip_module_without_cuda()
+
+pytestmark = pytest.mark.cuda
+
+
+# ---- random numbers -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seed", "block", "draw", "words"),  # those of Random123's own tests
+    [
+        (0, 0, 0, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        (0x299F31D0_A4093822, 0x85A308D3_243F6A88, 0x03707344_13198A2E, (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    ],
+)
+def test_the_bits_are_those_of_philox(seed: int, block: int, draw: int, words: tuple[int, ...]) -> None:
+    made = of_python(seed, block, draw)
+    assert made == words
+    if block == 0:
+        bits = philox.draw("bits", (5,), None, None, seed, draw).get().view(np.uint32)
+        assert tuple(bits[:4]) == words
+        assert tuple(bits[4:8]) == of_python(seed, 1, draw)
+
+
+def of_python(seed: int, block: int, draw: int) -> tuple[int, ...]:
+    """Philox4x32-10 in Python's integers."""
+    low = 0xFFFFFFFF
+    c = [block & low, block >> 32, draw & low, draw >> 32]
+    keys = [seed & low, seed >> 32]
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ keys[0], b & low, (a >> 32) ^ c[3] ^ keys[1], a & low]
+        keys = [(keys[0] + 0x9E3779B9) & low, (keys[1] + 0xBB67AE85) & low]
+    return tuple(c)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal", "bits"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_kernel_draws_the_same_on_threads_of_the_host(kind: str, dtype: str) -> None:
+    out = np.zeros(301, np.int64 if kind == "bits" else dtype)
+    shim.execute(philox.draw_call(kind, out, np.array([1 << 40, 5]), 0, 2))
+    drawn = philox.draw(kind, (301,), np.dtype(dtype), None, 1 << 40, 7).get()
+    np.testing.assert_allclose(out, drawn, rtol=2e-6 if dtype == "float32" else 1e-13)
+
+
+@pytest.mark.parametrize("dtype", [gradlib.float32, gradlib.float64, gradlib.float16])
+def test_draws_have_the_moments_of_their_distribution(dtype: Any) -> None:
+    generator = gradlib.Generator("cuda").manual_seed(3)
+    u = gradlib.rand(20_000, device="cuda", dtype=dtype, generator=generator).double()
+    n = gradlib.randn(20_000, device="cuda", dtype=dtype, generator=generator).double()
+    assert (u.min() >= 0, u.max() < 1) == (True, True)
+    np.testing.assert_allclose([u.mean().item(), u.var().item()], [1 / 2, 1 / 12], atol=0.01)
+    np.testing.assert_allclose([n.mean().item(), n.var().item(), (n**4).mean().item() / 3], [0, 1, 1], atol=0.05)
+    assert abs((u[1:] * u[:-1]).mean().item() - 0.25) < 0.01
+
+
+def test_each_replay_draws_new_numbers_which_are_those_of_the_eager_run() -> None:
+    own = gradlib.Generator("cuda")
+
+    def draw() -> list[gradlib.Tensor]:
+        x = gradlib.randn(5, device="cuda")
+        return [x * 2, gradlib.rand(3, device="cuda", generator=own), gradlib.randint(0, 10, (4,), device="cuda"), x.bernoulli(0.5)]
+
+    draw()
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        captured = draw()
+
+    def start() -> None:
+        cuda.manual_seed(11)
+        own.manual_seed((1 << 63) + 5)
+
+    start()
+    eager = [draw() for _ in range(3)]
+    start()
+    for expected in (eager[0], eager[1]):
+        g.replay()
+        assert all(gradlib.equal(a, b) for a, b in zip(captured, expected, strict=True))
+    assert all(gradlib.equal(a, b) for a, b in zip(draw(), eager[2], strict=True))  # and the eager run goes on behind them
+    assert not gradlib.equal(eager[0][0], eager[1][0])
+
+
+def test_a_capture_that_fails_has_drawn_nothing() -> None:
+    cuda.manual_seed(5)
+    before = cuda.get_rng_state()
+    with pytest.raises(RuntimeError, match=r"^item cannot"), cuda.graph(cuda.CUDAGraph()):
+        gradlib.randn(3, device="cuda").sum().item()
+    assert gradlib.equal(before, cuda.get_rng_state())
+
+
+# ---- products -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 4), (4, 5)), ((17, 33), (33, 40)), ((6, 3, 4), (6, 4, 2)), ((6, 3, 4), (4, 2)), ((2, 1, 3, 4), (5, 4, 2)), ((4,), (4, 3)),
+        ((3, 4), (4,)), ((4,), (4,)), ((0, 4), (4, 2)), ((3, 0), (0, 2)),
+    ],
+)  # fmt: skip
+def test_a_captured_product_and_its_gradients(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = (gradlib.randn(*shape, device="cuda", dtype=gradlib.float64).requires_grad_() for shape in (left, right))
+    expected = a @ b
+    expected.sum().backward()
+    gradients = a.grad, b.grad
+    a.grad = b.grad = None
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        made = a @ b
+        made.sum().backward()
+    g.replay()
+    assert made.shape == expected.shape
+    for x, y in ((made, expected), (a.grad, gradients[0]), (b.grad, gradients[1])):
+        np.testing.assert_allclose(x.detach().cpu().numpy(), y.detach().cpu().numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_products_of_each_dtype_sum_in_order_and_transposes_are_read(dtype: str) -> None:
+    kind = getattr(gradlib, dtype)
+    a, b = gradlib.randn(9, 20, device="cuda").to(kind), gradlib.randn(30, 20, device="cuda").to(kind)
+    made = gradlib.as_tensor(products.product(a._array, b._array.T))
+    expected = (a.double() @ b.double().mT).cpu().numpy()
+    np.testing.assert_allclose(made.double().cpu().numpy(), expected, rtol=0, atol={"float32": 1e-5, "float16": 2e-2}.get(dtype, 1e-1))
+
+
+def test_the_kernel_has_no_race_between_its_tiles() -> None:
+    rng = np.random.default_rng(0)
+    a, c = rng.standard_normal((2, 18, 35)), rng.standard_normal((1, 35, 20))
+    out = np.zeros((2, 18, 20))
+    shim.execute(products.product_call(a, c, out))
+    np.testing.assert_allclose(out, a @ c, rtol=1e-12, atol=1e-12)
+
+
+def test_a_network_trains_within_a_graph() -> None:
+    w1, w2 = gradlib.randn(8, 16, device="cuda", requires_grad=True), gradlib.randn(16, 1, device="cuda", requires_grad=True)
+    optimizer = gradlib.optim.Adam([w1, w2], lr=0.05, capturable=True)
+    optimizer._warned_capturable_if_run_uncaptured = True
+
+    def step() -> gradlib.Tensor:
+        optimizer.zero_grad()
+        x = gradlib.randn(32, 8, device="cuda")
+        loss = ((x @ w1).tanh() @ w2 - x[:, :1]).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    first = step().item()
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        loss = step()
+    for _ in range(60):
+        g.replay()
+    assert loss.item() < first / 4
