@@ -45,11 +45,26 @@ __device__ __forceinline__ void uniform_of(const Words& w, double* made) {
     for (int i = 0; i < 2; ++i) made[i] = (double)(both(w.at[2 * i + 1], w.at[2 * i]) >> 11) * 1.1102230246251565e-16;  // 2^-53
 }
 
+// Cosine and sine of an angle in turns. CUDA's sin and cos keep a table for huge angles on the stack of each thread, those of pi x do not.
+#ifdef __CUDACC__
+__device__ __forceinline__ void on_circle(float turn, float* made) { sincospif(2 * turn, made + 1, made); }
+
+__device__ __forceinline__ void on_circle(double turn, double* made) { sincospi(2 * turn, made + 1, made); }
+#else
+template <typename R>
+__device__ __forceinline__ void on_circle(R turn, R* made) {
+    const R angle = R(6.283185307179586) * turn;
+    made[0] = cos(angle);
+    made[1] = sin(angle);
+}
+#endif
+
 template <typename R>
 __device__ __forceinline__ void box_muller(R radius, R turn, R* made) {
-    const R size = sqrt(R(-2) * log(radius)), angle = R(6.283185307179586) * turn;
-    made[0] = size * cos(angle);
-    made[1] = size * sin(angle);
+    const R size = sqrt(R(-2) * log(radius));
+    on_circle(turn, made);
+    made[0] *= size;
+    made[1] *= size;
 }
 
 // Normal numbers; the radius is of (0, 1], with all of the bits that there are: they are its tail.
