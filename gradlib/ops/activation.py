@@ -8,7 +8,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, on_device_of, row_major
-from gradlib.backend.mask import extreme, masked
+from gradlib.backend.mask import chosen, extreme, masked
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
@@ -45,7 +45,7 @@ def threshold_backward(xp: Any, grad_output: Any, input: Any, threshold: float) 
 def leaky_relu_backward(xp: Any, grad_output: Any, input: Any, negative_slope: float) -> Any:
     """The gradient, times negative_slope where input is not positive: the derivative of ``leaky_relu``, whose own by input is 0."""
     if 0 < negative_slope <= 1:
-        return grad_output * xp.maximum((input > 0).astype(grad_output.dtype), grad_output.dtype.type(negative_slope))
+        return grad_output * extreme(xp.maximum, (input > 0).astype(grad_output.dtype), negative_slope)
     return xp.where(input > 0, grad_output, grad_output * grad_output.dtype.type(negative_slope))
 
 
@@ -107,7 +107,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 @in_single
 def elu_op(xp: Any, input: Any, alpha: float) -> Any:
     """Each element, alpha * (exp(x) - 1) where it is not positive."""
-    return xp.where(input >= 0, input, xp.expm1(xp.minimum(input, 0)) * dtypes.fitted(alpha, input.dtype))
+    return chosen(xp, input >= 0, input, xp.expm1(xp.minimum(input, 0)) * dtypes.fitted(alpha, input.dtype))
 
 
 @composite(method=False)
@@ -224,7 +224,7 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
     """
     beta = dtypes.fitted(float(beta), input.dtype)
     scaled = input * beta
-    return xp.where(scaled > threshold, input, xp.log1p(xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
+    return chosen(xp, scaled > threshold, input, xp.log1p(xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
 
 
 @op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=lambda g, input: g * sigmoid(-input))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
 from gradlib.backend.dtype import ALWAYS_HELD, promote
-from gradlib.backend.mask import chosen, extreme
+from gradlib.backend.mask import LEAST, chosen, extreme
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.ops.dtype_rules import refuse_beyond, takes
@@ -201,8 +203,15 @@ def clamp_max(xp: Any, input: Any, max: Any) -> Any:
 )  # fmt: skip
 def clamp_op(xp: Any, input: Any, min: Any, max: Any) -> Any:
     """Each element, or the bound that it passes; max where min is larger."""
+    if type(input) is np.ndarray and input.size >= LEAST and input.dtype.char in "fd" and _are_plain(min, max):
+        return input.clip(min, max)  # one pass
     made = extreme(xp.maximum, input, min)
     return extreme(xp.minimum, made, max, into=made)
+
+
+def _are_plain(*bounds: Any) -> bool:
+    """Whether bounds are numbers other than NaN and 0, of whose two signs it would matter which is kept."""
+    return all(type(x) in (int, float) and x == x and x for x in bounds)
 
 
 _from_below, _from_above = (named(bound, "clamp", node=False) for bound in (clamp_min, clamp_max))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, largest, row_major
 from gradlib.core.op import op
@@ -28,19 +26,10 @@ def _ready(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, int]:
     return input if input.ndim else input.reshape((1,)), dim
 
 
-_BLOCK = 1 << 15  # elements: what is computed of them in several passes stays in the cache
-
-
-def _by_rows(xp: Namespace, x: Any, dim: int, compute: Any) -> Any:
-    """What ``compute(x, dim, out)`` writes, for many rows some at a time: each by itself gives what all together would."""
+def _below_largest(xp: Namespace, x: Any, dim: int) -> Any:
+    """Each element less the largest of its line, in row-major order."""
     made = xp.empty(x.shape, x.dtype)
-    if xp is not np or x.size <= _BLOCK or not dim or not x.flags.c_contiguous or x[0].size * 2 > _BLOCK:
-        compute(x, dim, made)
-        return made
-    step = max(_BLOCK // x[0].size, 1)
-    for begin in range(0, len(x), step):
-        compute(x[begin : begin + step], dim, made[begin : begin + step])
-    return made
+    return xp.subtract(x, largest(x, dim), made)
 
 
 def _result(made: Any, input: Any, dtype: Any) -> Any:
@@ -68,13 +57,10 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     x, dim = _ready("softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
-
-    def compute(x: Any, dim: int, out: Any) -> None:
-        xp.subtract(x, largest(x, dim), out)
-        xp.exp(out, out)
-        xp.divide(out, xp.add.reduce(out, axis=dim, keepdims=True), out)
-
-    return _result(_by_rows(xp, x, dim, compute), input, dtype)
+    made = _below_largest(xp, x, dim)
+    xp.exp(made, made)
+    made /= xp.add.reduce(made, axis=dim, keepdims=True)
+    return _result(made, input, dtype)
 
 
 def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
@@ -96,12 +82,9 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     x, dim = _ready("log_softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
-
-    def compute(x: Any, dim: int, out: Any) -> None:
-        xp.subtract(x, largest(x, dim), out)
-        xp.subtract(out, xp.log(xp.add.reduce(xp.exp(out), axis=dim, keepdims=True)), out)
-
-    return _result(_by_rows(xp, x, dim, compute), input, dtype)
+    made = _below_largest(xp, x, dim)
+    made -= xp.log(xp.add.reduce(xp.exp(made), axis=dim, keepdims=True))
+    return _result(made, input, dtype)
 
 
 @op("other", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim))
