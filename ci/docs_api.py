@@ -27,7 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = (
     "gradlib.array_api", "gradlib.fft", "gradlib.linalg", "gradlib.nn.functional", "gradlib.nn.utils", "gradlib.autograd",
-    "gradlib.autograd.forward_ad", "gradlib.cuda", "gradlib.cuda.nvtx", "gradlib.distributed", "gradlib.distributed.nn.functional",
+    "gradlib.autograd.forward_ad", "gradlib.cuda", "gradlib.cuda.nvtx",
+    "gradlib.distributed", "gradlib.distributed.nn.functional", "gradlib.distributed.optim",
     "gradlib.autograd.functional", "gradlib.autograd.graph", "gradlib.autograd.profiler", "gradlib.func",
     "gradlib.interop", "gradlib.interop.hips", "gradlib.optim", "gradlib.optim.lr_scheduler", "gradlib.optim.swa_utils",
     "gradlib.trajectory", "gradlib.utils", "gradlib.utils.checkpoint", "gradlib.testing.hostcuda",

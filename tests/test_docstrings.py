@@ -37,7 +37,7 @@ MODULES = tuple(
         "", ".nn.functional", ".nn.utils", ".fft", ".linalg", ".cuda", ".cuda.nvtx", ".func", ".interop", ".interop.hips", ".optim",
         ".optim.lr_scheduler", ".optim.swa_utils", ".autograd",
         ".autograd.forward_ad", ".autograd.function", ".autograd.functional", ".autograd.graph", ".autograd.profiler", ".trajectory",
-        ".utils", ".utils.checkpoint", ".distributed", ".distributed.nn.functional",
+        ".utils", ".utils.checkpoint", ".distributed", ".distributed.nn.functional", ".distributed.optim",
     )
 )  # fmt: skip
 """``gradlib.testing.hostcuda`` is not among them: its functions work only in a process where it was put beneath CuPy."""

@@ -13,7 +13,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of, zeros_like
 from gradlib.core.batched import Batched, levels_of
 from gradlib.core.edge import GradientEdge, below, stand_in
-from gradlib.core.engine import Captures, Needed, walk, walk_recorded
+from gradlib.core.engine import Captures, Needed, early_leaves, walk, walk_recorded
 from gradlib.core.modes import global_state, in_walk, no_grad, recording, thread_state
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import around_walk
@@ -145,7 +145,7 @@ def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: 
 
 def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
     """``_run``, with what hooks can ask of it."""
-    with in_walk(Walk(roots, needed)):
+    with in_walk(Walk(roots, needed)), early_leaves(roots):
         _run(roots, keep, create_graph, needed, captures)
 
 

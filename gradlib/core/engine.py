@@ -135,6 +135,33 @@ def _walk_arrays(
         raise
 
 
+class early_leaves:
+    """While entered, a walk accumulates into leaves with hooks for that right behind the last node that uses them, as torch does.
+
+    Their hooks may send or apply a gradient while the walk goes on. That node is found by a pass over the graph, which other walks do
+    not need: they come to the leaves at their end.
+    """
+
+    def __init__(self, roots: Iterable[tuple[Node, Any]]) -> None:
+        self.starts = [node for node, _ in roots]
+        self.before: dict[AccumulateGrad, int] = {}
+
+    def __enter__(self) -> None:
+        holders = [holder() for holder in tuple(global_state.walks)]
+        hooked = {leaf for leaf in holders if type(leaf) is AccumulateGrad and leaf.leaf_meta.accumulated_hooks}
+        last: dict[AccumulateGrad, int] = {}
+        for node in below(self.starts) if hooked else ():
+            for edge in node.edges:
+                if type(edge) is AccumulateGrad and edge in hooked:
+                    last[edge] = min(node.seq, last.get(edge, node.seq))
+        for leaf, seq in last.items():
+            self.before[leaf], leaf.seq = leaf.seq, seq
+
+    def __exit__(self, *exc: object) -> None:
+        for leaf, seq in self.before.items():
+            leaf.seq = seq
+
+
 def walk_recorded(
     roots: Iterable[tuple[Node, Any]], needed: Needed | None = None, captures: Captures | None = None, keep: bool = True
 ) -> None:

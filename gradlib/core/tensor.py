@@ -20,7 +20,7 @@ from gradlib.backend.array import Array
 from gradlib.backend.device import device, device_of, resolve
 from gradlib.backend.names import missing_attribute
 from gradlib.backend.thread import call_users, kept_at_fork
-from gradlib.core.modes import global_state, next_seq, refuse_in_transform, thread_state
+from gradlib.core.modes import global_state, next_seq, refuse_in_transform, thread_state, wants_walk
 from gradlib.core.node import Born, Detached, Node, Output, RemovableHandle, TensorMeta, Version, add_hook, making
 from gradlib.core.writes import add
 
@@ -92,6 +92,13 @@ class AccumulateGrad(Node):
         if grads[0] is not None:
             self.accumulate_recorded(grads[0]) if thread_state.grad_enabled else self.accumulate(grads[0]._array, False)
         return ()
+
+    def __lt__(self, other: Node) -> bool:
+        """In a heap of nodes, of two with one number the leaf comes last: the other is the last to use it."""
+        return False
+
+    def __gt__(self, other: Node) -> bool:
+        return True
 
     def accumulate(self, g: Array, unshared: bool) -> None:
         """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
@@ -409,6 +416,7 @@ class Tensor(Methods):
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         if self.meta.accumulated_hooks is None:
             self.meta.accumulated_hooks = {}
+        wants_walk(self._node)
         return add_hook(self.meta.accumulated_hooks, hook)
 
     def __hash__(self) -> int:

@@ -6,7 +6,7 @@ so that one that is out of step is an error on all of them that says who called 
 
 from __future__ import annotations
 
-from gradlib.distributed import nn as nn
+from gradlib.distributed import nn as nn, optim as optim
 from gradlib.distributed.collectives import (
     all_gather as all_gather,
     all_gather_into_tensor as all_gather_into_tensor,
@@ -24,6 +24,7 @@ from gradlib.distributed.collectives import (
     reduce_scatter_tensor as reduce_scatter_tensor,
     scatter as scatter,
 )
+from gradlib.distributed.data_parallel import DistributedDataParallel as DistributedDataParallel
 from gradlib.distributed.errors import DistBackendError as DistBackendError, DistError as DistError
 from gradlib.distributed.groups import (
     Backend as Backend,

@@ -614,3 +614,17 @@ class TestBackwardInsideBackward:
         y.register_hook(lambda g: calls.pop()() if calls else None)
         z.backward(retain_graph=True)
         assert x.grad.tolist() == [4, 8, 12]
+
+
+def test_a_hook_of_accumulated_gradients_runs_before_the_rest_of_the_walk_and_once() -> None:
+    early, late, free = (gradlib.ones(2, requires_grad=True) for _ in range(3))
+    order: list[str] = []
+    early.register_post_accumulate_grad_hook(lambda leaf: order.append("early"))
+    late.register_post_accumulate_grad_hook(lambda leaf: order.append("late"))
+    hidden = gradlib.tanh(late * early * free)  # the second use of `late` and of `early`
+    hidden.register_hook(lambda g: order.append("hidden"))
+    end = gradlib.ones(2, requires_grad=True)
+    end.register_post_accumulate_grad_hook(lambda leaf: order.append("end"))
+    for _ in range(2):
+        (gradlib.tanh(hidden * late) * end).sum().backward(retain_graph=True)
+    assert order == ["end", "hidden", "late", "early"] * 2  # torch's

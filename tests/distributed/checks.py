@@ -448,6 +448,141 @@ def check_a_message_that_nobody_receives_or_sends_ends_by_its_time() -> None:
     dist.barrier()
 
 
+class Model:
+    """Two layers, and one that takes part in the loss only when it is asked for."""
+
+    def __init__(self) -> None:
+        gradlib.manual_seed(dist.get_rank())  # init_sync makes them alike
+        shapes = [(5, 4), (5,), (3, 5), (3, 3), (2,)]
+        self.weights = [gradlib.randn(*shape, dtype=gradlib.float64).requires_grad_() for shape in shapes]
+
+    def parameters(self) -> list[gradlib.Tensor]:
+        return self.weights
+
+    def __call__(self, x: gradlib.Tensor, further: bool = True) -> gradlib.Tensor:
+        a, b, c, d = self.weights[:4]
+        hidden = gradlib.tanh(x @ a.t() + b) @ c.t()
+        return hidden @ d if further else hidden
+
+
+def _data() -> tuple[gradlib.Tensor, gradlib.Tensor]:
+    """The whole batch, and this rank's half of it."""
+    whole = gradlib.from_numpy(np.random.default_rng(1).normal(size=(8, 4)))
+    return whole, whole[4 * dist.get_rank() :][:4]
+
+
+def check_gradients_over_ranks_are_those_of_the_whole_batch() -> None:
+    whole, mine = _data()
+    model = Model()
+    model.weights.pop()
+    ddp = dist.DistributedDataParallel(model, bucket_cap_mb=30 / (1 << 20))  # a bucket for each
+    calls = []
+    original = dist.group.WORLD.mpi.all_reduce
+    dist.group.WORLD.mpi.all_reduce = lambda buffer, *rest: (calls.append(buffer.size), original(buffer, *rest))
+    for _ in range(2):
+        ddp(mine).square().mean().backward()
+    alone = Model()
+    alone.weights = [weight.detach().clone().requires_grad_() for weight in model.weights]
+    for _ in range(2):
+        alone(whole).square().mean().backward()
+    for weight, wanted in zip(model.weights, alone.weights, strict=True):
+        np.testing.assert_allclose(weight.grad.numpy(), wanted.grad.numpy(), rtol=1e-12)
+    assert calls == [9, 15, 5, 20] * 2  # in the order in which backward reaches them
+
+
+def check_buckets_leave_while_backward_still_runs() -> None:
+    first, last = gradlib.ones(400_000, requires_grad=True), gradlib.ones(400_000, requires_grad=True)
+    ddp = dist.DistributedDataParallel([first, last])
+    begun = []
+    middle = gradlib.tanh(first)
+    middle.register_hook(lambda g: begun.append(ddp._begun))
+    (middle * last).sum().backward()
+    assert (begun, ddp._begun, len(ddp._buckets)) == ([1], 0, 2)
+    same(last.grad, np.tanh(np.ones(400_000, np.float32)))
+
+
+def check_no_sync_adds_up_and_the_next_backward_averages() -> None:
+    rank = dist.get_rank()
+    weight = gradlib.ones(2, requires_grad=True)
+    ddp = dist.DistributedDataParallel([weight])
+    with ddp.no_sync():
+        (weight * (rank + 1)).sum().backward()
+    same(weight.grad, [rank + 1] * 2)
+    (weight * 10 * (rank + 1)).sum().backward()
+    same(weight.grad, [16.5] * 2)
+
+
+def check_parameters_that_take_no_part() -> None:
+    _, mine = _data()
+    model = Model()
+    strict = dist.DistributedDataParallel(model)
+    strict(mine, further=False).sum().backward()
+    with raises(RuntimeError, r"Expected to have finished reduction .* by their number: \[3, 4\]"):
+        strict(mine)
+    rank, model = dist.get_rank(), Model()
+    lenient = dist.DistributedDataParallel(model, find_unused_parameters=True, bucket_cap_mb=100 / (1 << 20))
+    for _ in range(2):
+        lenient(mine, further=rank == 0).sum().backward()  # the fourth is used by one rank, the last by none
+    grads = [weight.grad for weight in model.weights]
+    assert [grad is None for grad in grads] == [False, False, False, False, True]
+    for grad in grads[:4]:
+        other = grad.clone()
+        dist.broadcast(other, 0)
+        same(grad, other)
+
+
+def check_parameters_that_differ_between_the_ranks_are_refused() -> None:
+    with raises(dist.DistBackendError, r"DistributedDataParallel.* of parameters \[1, 2\]; rank 1: .* of parameters \[1, 3\]"):
+        dist.DistributedDataParallel([gradlib.ones(2 + dist.get_rank(), requires_grad=True)])
+
+
+def check_a_divided_optimiser_does_what_the_whole_one_does_and_continues_from_its_file() -> None:
+    rank, folder = dist.get_rank(), Path(sys.argv[1])
+    values = [gradlib.from_numpy(np.random.default_rng(i).normal(size=(3 + i, 2))) for i in range(5)]
+    makes = {"zero": dist.optim.ZeroRedundancyOptimizer, "whole": lambda params, optimizer_class, lr: optimizer_class(params, lr=lr)}
+    runs: dict[str, list[Any]] = {}
+    for name, make in makes.items():
+        params = [value.clone().requires_grad_() for value in values]
+        runs[name] = [params, make([{"params": params[:3]}, {"params": params[3:], "lr": 0.5}], optimizer_class=gradlib.optim.Adam, lr=0.1)]
+
+    def step(name: str) -> None:
+        params, optimizer = runs[name]
+        optimizer.zero_grad()
+        sum((param ** 2).sum() for param in params).backward()
+        optimizer.step()
+
+    def compare() -> None:
+        for a, b in zip(runs["zero"][0], runs["whole"][0], strict=True):
+            same(a, b)
+
+    for _ in range(3):
+        step("zero")
+        step("whole")
+    compare()
+    params, zero = runs["zero"]
+    assert 0 < len(zero.optim.state) < 5
+    with raises(RuntimeError, "consolidate_state_dict"):
+        zero.state_dict()
+    zero.consolidate_state_dict(to=0)
+    if rank == 0:
+        gradlib.save({"params": [param.detach() for param in params], "optim": zero.state_dict()}, folder / "job.npz")
+        wanted = runs["whole"][1].state_dict()
+        for i, entry in zero.state_dict()["state"].items():
+            same(entry["exp_avg"], wanted["state"][i]["exp_avg"])
+    dist.barrier()
+    saved = gradlib.load(folder / "job.npz")  # the job begins anew
+    params = [param.requires_grad_() for param in saved["params"]]
+    zero = dist.optim.ZeroRedundancyOptimizer(
+        [{"params": params[:3]}, {"params": params[3:], "lr": 0.5}], optimizer_class=gradlib.optim.Adam, lr=0.1
+    )
+    zero.load_state_dict(saved["optim"])
+    runs["zero"] = [params, zero]
+    for _ in range(2):
+        step("zero")
+        step("whole")
+    compare()
+
+
 def checks() -> dict[str, Callable[[], None]]:
     return {name: value for name, value in globals().items() if name.startswith("check_")}
 

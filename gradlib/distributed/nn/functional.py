@@ -176,7 +176,7 @@ def _exchanged(received: list[tuple[int, ...]], sent: list[tuple[int, ...]], gro
         return out
 
     def rows(count: int) -> Map:
-        return _exchanged(*([(count, *shape) for shape in shapes] for shapes in (received, sent)), group)
+        return _exchanged([(count, *shape) for shape in received], [(count, *shape) for shape in sent], group)
 
     return Map(value, lambda: _exchanged(sent, received, group), rows=rows)
 
