@@ -144,7 +144,7 @@ def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: 
 
 
 def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
-    """``_run``, with what hooks can ask of it."""
+    """``_run``, with what hooks can ask of it, and where those of leaves run early."""
     with in_walk(Walk(roots, needed)), early_leaves(roots):
         _run(roots, keep, create_graph, needed, captures)
 
@@ -193,7 +193,7 @@ def backward(
         needed = leading_to([node for node, _ in roots], ends, run_ends=True)
         roots = [(node, g) for node, g in roots if node in needed]
     if roots:
-        (_run_known if global_state.walks else _run)(roots, keep, create_graph, needed, None)
+        (_run_known if global_state.walks or global_state.hooked else _run)(roots, keep, create_graph, needed, None)
 
 
 def _backward(self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:

@@ -147,8 +147,8 @@ class early_leaves:
         self.before: dict[AccumulateGrad, int] = {}
 
     def __enter__(self) -> None:
-        holders = [holder() for holder in tuple(global_state.walks)]
-        hooked = {leaf for leaf in holders if type(leaf) is AccumulateGrad and leaf.leaf_meta.accumulated_hooks}
+        alive = [leaf() for leaf in tuple(global_state.hooked)]
+        hooked = {leaf for leaf in alive if leaf is not None and leaf.leaf_meta.accumulated_hooks}
         last: dict[AccumulateGrad, int] = {}
         for node in below(self.starts) if hooked else ():
             for edge in node.edges:

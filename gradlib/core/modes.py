@@ -29,7 +29,7 @@ next_seq = itertools.count().__next__
 class GlobalState:
     """State of all threads: how many are in which mode, and the hooks of every thread. Read at every operation, written seldom."""
 
-    __slots__ = ("active", "born", "differentiating", "new_node", "no_grad", "node_hooks", "observed", "walks")
+    __slots__ = ("active", "born", "differentiating", "hooked", "new_node", "no_grad", "node_hooks", "observed", "walks")
 
     def __init__(self) -> None:
         self.no_grad = 0
@@ -40,6 +40,7 @@ class GlobalState:
         self.born: Any = None  # while functions are differentiated, the meta of what is made meanwhile; see ``node.Born``
         self.differentiating = 0  # in how many threads
         self.walks: set[weakref.ref[Any]] = set()  # the hooks that ask which backward pass they run in
+        self.hooked: set[weakref.ref[Any]] = set()  # the leaves with hooks for what was accumulated
 
 
 NodeHook = Callable[..., Any]

@@ -20,7 +20,7 @@ from gradlib.backend.array import Array
 from gradlib.backend.device import device, device_of, resolve
 from gradlib.backend.names import missing_attribute
 from gradlib.backend.thread import call_users, kept_at_fork
-from gradlib.core.modes import global_state, next_seq, refuse_in_transform, thread_state, wants_walk
+from gradlib.core.modes import global_state, next_seq, refuse_in_transform, thread_state
 from gradlib.core.node import Born, Detached, Node, Output, RemovableHandle, TensorMeta, Version, add_hook, making
 from gradlib.core.writes import add
 
@@ -416,7 +416,7 @@ class Tensor(Methods):
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         if self.meta.accumulated_hooks is None:
             self.meta.accumulated_hooks = {}
-        wants_walk(self._node)
+        global_state.hooked.add(weakref.ref(self._node, global_state.hooked.discard))
         return add_hook(self.meta.accumulated_hooks, hook)
 
     def __hash__(self) -> int:
