@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     STORAGE* const outputs[4] = {p, v, a, j};
     const Weight* table = reinterpret_cast<const Weight*>(weights);
 
-    const real rate = Times(dt, seconds, tile.trajectory / group * dt_b, 0).per_second;
+    const real rate = Times(tile, dt, seconds, group, dt_b, 0, 0, 0).per_second;
     const STORAGE* next = points + tile.trajectory * (number - 1) * joints + tile.series;  // b * number * joints + d
     real x[DEGREE + 1];
 #pragma unroll
@@ -96,7 +96,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
     const Weight* table = reinterpret_cast<const Weight*>(weights);
 
-    const real rate = Times(dt, seconds, tile.trajectory / group * dt_b, 0).per_second;
+    const real rate = Times(tile, dt, seconds, group, dt_b, 0, 0, 0).per_second;
     STORAGE* next = grad_points + tile.trajectory * (number - 1) * joints + tile.series;  // b * number * joints + d
     real x[DEGREE + 1] = {};
     Place place = {0, 0};

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     const STORAGE* const inputs[1] = {u};
     STORAGE* const outputs[4] = {p, v, a, j};
 
-    const Times times(dt, seconds, tile.trajectory / group * dt_b, 0);
+    const Times times(tile, dt, seconds, group, dt_b, 0, 0, 0);
     const real rate = times.per_second;
     const real by_v = rate * (real(1) / 12), by_a = rate * by_v, by_j = rate * rate * rate / 2;
     const real position = load_or_zero(start_p, tile.series), velocity = load_or_zero(start_v, tile.series);
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
     STORAGE* const outputs[1] = {grad_u};
 
-    const Times times(dt, seconds, tile.trajectory / group * dt_b, 0);
+    const Times times(tile, dt, seconds, group, dt_b, 0, 0, 0);
     const real rate = times.per_second;
     const real by_v = rate * (real(1) / 12), by_a = rate * by_v, by_j = rate * rate * rate / 2;
     real x[5] = {0, 0, 0, 0, 0};  // the gradients by X_{h-3} .. X_{h+1}

@@ -15,7 +15,7 @@
 //           chunks of `steps` steps, staged through shared memory 16 bytes at a time where aligned (tile.cuh), with the state carried
 //           in registers.
 // Bytes     forward reads u and writes p, v, a, j; adjoint reads four and writes one: 5 B H D elements. SOURCES adds three.
-// Shared    4 * tile_batch * row elements.
+// Shared    4 * tile_batch * row elements, and 2 * tile_batch * steps reals where dt differs from step to step.
 // Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
 #include "common.cuh"
 #include "tile.cuh"
@@ -51,7 +51,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
     const int area = tile_batch * row;
-    Times times(dt, seconds, tile.trajectory / group * dt_b, dt_h);
+    STORAGE* const room = shared + 4 * area;  // of the step times
+    Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
 
     const STORAGE* inputs[4] = {0, 0, 0, 0};
     inputs[ORDER] = u;
@@ -71,6 +72,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
             tile_read<4>(tile, inputs, h0, 0, n, shared, area);
         else
             tile_read<1>(tile, control_only, h0, 0, n, shared + ORDER * area, area);
+        times.stage(tile, group, dt_b, room, steps, h0, n);
         __syncthreads();
         if (tile.active) {
             STORAGE* at = shared + tile.place;
@@ -83,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
 #pragma unroll
                         for (int i = 0; i < 3; ++i) source[i] = load(at[source_area(i) * area]);
                     }
-                    times.go_to(h0 + k);
+                    times.go_to(k);
                     next[ORDER] = control;
                     chain_step(state, source, times, next);
 #pragma unroll
@@ -150,7 +152,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
     const int area = tile_batch * row;
-    Times times(dt, seconds, tile.trajectory / group * dt_b, dt_h);
+    STORAGE* const room = shared + 4 * area;  // of the step times
+    Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
 
     const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
     STORAGE* outputs[4] = {0, 0, 0, 0};
@@ -164,6 +167,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     for (INDEX h0 = (horizon - 1) / steps * steps; h0 >= 0; h0 -= steps) {
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
         tile_read<4>(tile, inputs, h0, 0, n, shared, area);
+        times.stage(tile, group, dt_b, room, steps, h0, n);
         __syncthreads();
         if (tile.active) {
             STORAGE* at = shared + tile.place + (n - 1) * tile.joints;
@@ -174,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
 #pragma unroll
                 for (int i = 0; i < 4; ++i) grad[i] = load(at[i * area]);
                 Carried now = {{0, 0, 0, 0}, {0, 0, 0, 0}, 0};
-                times.go_to(h0 + k);
+                times.go_to(k);
                 chain_step_adjoint(grad, after, first, times, now);
                 store(at[ORDER * area], after.bar[ORDER]);  // u_h drives step h + 1; after the last step nothing
                 if (SOURCES) {

@@ -15,7 +15,8 @@
 //           -(j_h jbar_h + a_h abar_h + v_h vbar_h) / t_h, known at step h + 2.
 // Threads   as chain.cu: one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh).
 // Bytes     reads u, writes its gradient: 2 B H D elements; TIMED writes B H of real, one at a time: 1 / 2D of that.
-// Shared    tile_batch * row elements of STORAGE, and as many of real when TIMED; the sums at the end, a real for each series, fit
+// Shared    tile_batch * row elements of STORAGE, as many of real when TIMED, and 2 * tile_batch * steps reals where dt differs from step to
+//           step; the sums at the end, a real for each series, fit
 //           into them, as a row has 6 steps at least.
 // Sums run in a fixed order: results are bitwise repeatable.
 #include "common.cuh"
@@ -94,7 +95,8 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     STORAGE* const outputs[1] = {grad_u};
     Penalty penalty = {{weight_v, weight_a, weight_j}, {}, {}, limit_weight};
     specialise(penalty, weights, limits, group > 1 ? group : joints, group > 1 ? tile.trajectory % group : tile.series % joints);
-    Times times(dt, seconds, tile.trajectory / group * dt_b, dt_h);
+    void* const room = shared_bytes + tile_batch * row * (sizeof(STORAGE) + (TIMED ? sizeof(real) : 0));  // of the step times
+    Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
     const real begin[4] = {load_or_zero(start_p, tile.series), load_or_zero(start_v, tile.series), load_or_zero(start_a, tile.series), 0};
 
     real state[3] = {0, 0, 0};  // p, v, a of the step before
@@ -105,6 +107,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
         const int n = end - h0 < steps ? (int)(end - h0) : steps;
         const int inside = h0 >= horizon ? 0 : horizon - h0 < n ? (int)(horizon - h0) : n;
         tile_read<1>(tile, inputs, h0, 0, inside, shared, 0);
+        times.stage(tile, group, dt_b, room, steps, h0, inside);
         __syncthreads();
         if (tile.active) {
             real part = 0;
@@ -119,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
 #pragma unroll
                         for (int i = 0; i < 3; ++i) now[i] = begin[i];
                     } else {
-                        times.go_to(h);
+                        times.go_to(k);
                         per_second = times.per_second;
 #pragma unroll
                         for (int i = 0; i < 3; ++i) now[i + 1] = (now[i] - state[i]) * per_second;
@@ -167,13 +170,12 @@ extern "C" __global__ void __launch_bounds__(128, 4)
         const int skip = h0 == 0 ? 4 : 0;
         if (grad_u && n > skip) tile_write<1>(tile, outputs, h0 + skip - 4, skip, n - skip, shared, 0);
         if (TIMED) {
-            for (int i = threadIdx.x; i < tile.trajectories * n; i += blockDim.x) {
-                const int trajectory = i / n, k = i - trajectory * n;
+            for_each_item(tile.trajectories, n, [&](int trajectory, int k) {
                 const INDEX h = h0 + k - 2;
-                if (h < 0 || h >= horizon) continue;
+                if (h < 0 || h >= horizon) return;
                 const INDEX b = (INDEX)blockIdx.y * batch + tile.first_trajectory + trajectory;
                 grad_dt[b * horizon + h] = sum_over_joints(by_t + trajectory * tile.row + k * tile.joints, tile.joints);
-            }
+            });
         }
         __syncthreads();
     }

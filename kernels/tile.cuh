@@ -44,20 +44,45 @@ __device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints,
     return tile;
 }
 
+// The block's threads share rows x width items, each `width` long row taken whole by neighbours: calls each(row, place in the row).
+// A thread advances by a block's width without a division at each item.
+template <typename Each>
+__device__ __forceinline__ void for_each_item(int rows, int width, Each each) {
+    if (width == 0) return;
+    const int rows_on = (int)blockDim.x / width, on = (int)blockDim.x - rows_on * width;
+    int row = (int)threadIdx.x / width, place = (int)threadIdx.x - row * width;
+    while (row < rows) {
+        each(row, place);
+        row += rows_on;
+        place += on;
+        if (place >= width) place -= width, ++row;
+    }
+}
+
 // Calls move(offset in global memory, offset in shared memory) for every W-th element of n steps from global step h on, where the
-// chunk's slot of step h is `slot`; the block's threads share the work.
+// chunk's slot of step h is `slot`. A tile that holds only some of the joints has one trajectory.
 template <int W, typename I, typename Move>
 __device__ __forceinline__ void for_each_piece(const Tile<I>& tile, I h, int slot, int n, Move move) {
     const bool whole = tile.joints == tile.all_joints;
-    const unsigned int pieces = (unsigned int)(whole ? n * tile.joints : tile.joints) / W;
-    const unsigned int count = pieces * (unsigned int)(whole ? tile.trajectories : tile.trajectories * n);
-    for (unsigned int i = threadIdx.x; i < count; i += blockDim.x) {
-        const unsigned int run = i / pieces;
-        const int offset = (int)(i - run * pieces) * W;
-        const int trajectory = whole ? (int)run : (int)run / n;
-        const int step = whole ? 0 : (int)run - trajectory * n;
-        move(((tile.first_trajectory + trajectory) * tile.horizon + h + step) * tile.all_joints + tile.first_joint + offset,
-             trajectory * tile.row + (slot + step) * tile.joints + offset);
+    const I first = (tile.first_trajectory * tile.horizon + h) * tile.all_joints + tile.first_joint;
+    const I run = whole ? tile.horizon * tile.all_joints : (I)tile.all_joints;
+    const int place = slot * tile.joints, run_place = whole ? tile.row : tile.joints;
+    const int runs = whole ? tile.trajectories : n, pieces = (whole ? n * tile.joints : tile.joints) / W;
+    if (pieces == 0) return;
+    // as `for_each_item`, with both offsets carried along
+    const int runs_on = (int)blockDim.x / pieces, on = (int)blockDim.x - runs_on * pieces;
+    const I from_on = runs_on * run + on * W, from_next = run - pieces * W;
+    const int to_on = runs_on * run_place + on * W, to_next = run_place - pieces * W;
+    int at = (int)threadIdx.x / pieces, piece = (int)threadIdx.x - at * pieces;
+    I from = first + at * run + piece * W;
+    int to = place + at * run_place + piece * W;
+    while (at < runs) {
+        move(from, to);
+        at += runs_on;
+        piece += on;
+        from += from_on;
+        to += to_on;
+        if (piece >= pieces) piece -= pieces, ++at, from += from_next, to += to_next;
     }
 }
 
@@ -134,20 +159,38 @@ __device__ __forceinline__ void tile_write(const Tile<I>& tile, S* const (&array
 }
 
 // The step times of a trajectory in seconds: dt[b / group * dt_b + h * dt_h], or `seconds` for all where dt is null. Where a trajectory
-// has one step length its reciprocal is taken once.
+// has one step length its reciprocal is taken once; else those of a chunk are staged in shared memory with their reciprocals, one for
+// all joints: 2 * tile_batch * steps reals.
 template <typename R, typename I>
 struct StepTimes {
-    const R* series;
+    const R* dt;
     I stride;
+    R* staged;             // this trajectory's pairs of t and 1 / t in shared memory
     R t, per_second;  // of the step that `go_to` was told last
 
-    __device__ __forceinline__ StepTimes(const R* dt, R seconds, I first, I dt_h)
-        : series(dt + first), stride(dt ? dt_h : 0), t(dt ? dt[first] : seconds), per_second(1 / t) {}
+    // `room` is the whole block's in shared memory, `steps` the longest chunk.
+    __device__ __forceinline__ StepTimes(const Tile<I>& tile, const R* dt, R seconds, I group, I dt_b, I dt_h, void* room, int steps)
+        : dt(dt), stride(dt ? dt_h : 0), staged((R*)room + (int)(tile.trajectory - tile.first_trajectory) * 2 * steps) {
+        t = dt && !stride ? dt[tile.trajectory / group * dt_b] : seconds;
+        per_second = 1 / t;
+    }
 
-    __device__ __forceinline__ void go_to(I h) {
+    // By all threads of a block, before it meets: the times of steps [h, h + n).
+    __device__ __forceinline__ void stage(const Tile<I>& tile, I group, I dt_b, void* room, int steps, I h, int n) const {
+        if (!stride) return;
+        for_each_item(tile.trajectories, n, [&](int trajectory, int k) {
+            const R seconds = dt[(tile.first_trajectory + trajectory) / group * dt_b + (h + k) * stride];
+            R* pair = (R*)room + 2 * (trajectory * steps + k);
+            pair[0] = seconds;
+            pair[1] = 1 / seconds;
+        });
+    }
+
+    // k: the step in the chunk that is staged.
+    __device__ __forceinline__ void go_to(int k) {
         if (stride) {
-            t = series[h * stride];
-            per_second = 1 / t;
+            t = staged[2 * k];
+            per_second = staged[2 * k + 1];
         }
     }
 };

@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, options, plan, ready, start_rows, times
+from gradlib.trajectory.tiles import THREADS, bytes_of_times, options, plan, ready, start_rows, times
 
 _NO_SOURCES = (None, None, None)
 
@@ -18,7 +18,7 @@ def forward_call(
     """The launch of ``chain_forward``; arguments as `forward`."""
     control, *given = ready(xp, (u, *start, *(sources or _NO_SOURCES)))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
-    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *given[3:], *out])
+    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *given[3:], *out], timed=bytes_of_times(dt_h, u))
     chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None)
     args = (control, *given, table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes)
     return Call("chain.cu", "chain_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
@@ -49,7 +49,7 @@ def adjoint_call(
     given = ready(xp, grads)
     by_u: Array = made[0]
     table, seconds, dt_b, dt_h = times(xp, dt, by_u)
-    tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u, *made[4:]])
+    tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u, *made[4:]], timed=bytes_of_times(dt_h, by_u))
     chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None)
     args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, dt_h, *tiles.sizes)
     return Call("chain.cu", "chain_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared)

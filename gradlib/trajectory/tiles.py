@@ -6,17 +6,19 @@ Large arrays are (series, H, joints). Arrays with time last are B * D series of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, address
+from gradlib.backend.array import Array, address, cupy, device_index
 from gradlib.cuda.signature import C_TYPES, Options
 
 THREADS = 128
 _SHARED = 16 * 1024  # bytes a block stages as a rule: as many blocks fit a multiprocessor as registers allow, and none is long in any phase
+_ALONE = 40 * 1024  # where a block has a multiprocessor to itself: a chunk the longer, fewer waits for memory one after the other
 _RUN = 128  # bytes that a block should take of a trajectory at a time, for which it may stage twice as much
+_MULTIPROCESSORS = 16  # cudaDevAttrMultiProcessorCount
 _STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
 
 
@@ -43,45 +45,65 @@ def _conflicts(row: int, joints: int, itemsize: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def tile_sizes(batch: int, horizon: int, joints: int, itemsize: int, staged: int) -> tuple[int, int, int, int]:
+def tile_sizes(
+    batch: int, horizon: int, joints: int, itemsize: int, staged: int, timed: int = 0, processors: int = 1
+) -> tuple[int, int, int, int]:
     """(tile_batch, tile_joints, steps, row) for a block of at most 128 series, where an element takes ``staged`` bytes in all areas.
 
+    A block has no more trajectories than it takes to give each of the multiprocessors (``processors``) one: a block lasts as long as its
+    chunks, one after the other, whatever its number of trajectories. ``timed``: bytes that a step of a trajectory takes for its times.
     ``row``, the elements from one trajectory to the next in shared memory, holds whole 16-byte vectors and is chosen so that a warp's
     threads meet in as few banks as can be.
     """
     unit = 16 // itemsize
     tile_joints = min(joints, THREADS)
-    tile_batch = max(1, min(batch, THREADS // tile_joints))
-    step = tile_batch * tile_joints * staged
-    steps = max(_SHARED // step, min(_RUN // (tile_joints * itemsize), 2 * _SHARED // step))
+    eight = 8 * (tile_joints * staged + timed)  # the shortest chunk of a trajectory, for which there must be room
+    tile_batch = max(1, min(batch, THREADS // tile_joints, _ALONE // eight, -(-batch // processors)))
+    step = tile_batch * (tile_joints * staged + timed)
+    room = _ALONE if -(-batch // tile_batch) * -(-joints // tile_joints) <= processors else _SHARED
+    steps = max(room // step, min(_RUN // (tile_joints * itemsize), 2 * _SHARED // step))
     steps = horizon if horizon <= steps else max(8, steps // 8 * 8)
     length = -(-steps * tile_joints // unit) * unit
     row = min((length + pad * unit for pad in range(9)), key=lambda r: (_conflicts(r, tile_joints, itemsize), r))
     return tile_batch, tile_joints, steps, row
 
 
-def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0) -> Plan:
+def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0, timed: int = 0) -> Plan:
     """Tile sizes, and whether 16 bytes can move at a time: every run of every array then starts and ends on 16 bytes.
 
     Args:
         shape: (series, H, joints). itemsize: bytes of an element; staged: of one in all areas.
         arrays: what is staged; shift: by how many steps a chunk is written later than it is read, at most 4.
+        timed: bytes of shared memory for the times of a step of a trajectory, as `bytes_of_times` says.
     """
+    processors, aligned = 1, True
     for array in arrays:
-        if array is not None and address(array) % 16:
-            return _plan(shape, itemsize, staged, shift, False)
-    return _plan(shape, itemsize, staged, shift, True)
+        if array is not None:
+            aligned = aligned and address(array) % 16 == 0
+            processors = multiprocessors(device_index(array))
+    return _plan(shape, itemsize, staged, shift, timed, processors, aligned)
+
+
+@cache
+def multiprocessors(device: int | None) -> int:
+    """How many multiprocessors a device has; 1 for host memory, where only tests run the kernels."""
+    return 1 if device is None else int(cupy().cuda.runtime.deviceGetAttribute(_MULTIPROCESSORS, device))
+
+
+def bytes_of_times(dt_h: int, array: Array) -> int:
+    """Shared memory that the times of a step and their reciprocals take, where each step has its own."""
+    return 2 * np.dtype(real_dtype(array)).itemsize if dt_h else 0
 
 
 @lru_cache(maxsize=256)
-def _plan(shape: tuple[int, ...], itemsize: int, staged: int, shift: int, aligned: bool) -> Plan:
+def _plan(shape: tuple[int, ...], itemsize: int, staged: int, shift: int, timed: int, processors: int, aligned: bool) -> Plan:
     """`plan` for arrays of which all start on 16 bytes, or some do not."""
     batch, horizon, joints = shape
-    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged)
+    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged, timed, processors)
     runs = (horizon * joints, steps * joints, shift * joints) if tile_joints == joints else (joints,)
     vector = aligned and all(run * itemsize % 16 == 0 for run in runs)
     grid = (-(-batch // tile_batch), -(-joints // tile_joints))
-    return Plan((tile_batch, tile_joints, steps, row, int(vector)), grid, staged * tile_batch * row)
+    return Plan((tile_batch, tile_joints, steps, row, int(vector)), grid, tile_batch * (staged * row + timed * steps))
 
 
 def options(array: Array, elements: int, **names: int) -> Options:

@@ -91,6 +91,36 @@ def check_asynchronous_copies(ptx: str, sizes: set[str]) -> None:
     assert found == sizes
 
 
+def loops(ptx: str, kernel: str) -> list[list[str]]:
+    """The instructions of each innermost loop of a kernel."""
+    text = re.split(r"\.entry ", ptx.partition(f".entry {kernel}(")[2])[0]
+    lines, labels = [], {}
+    for line in map(str.strip, text.splitlines()):
+        if label := re.match(r"(\$L\w+):", line):
+            labels[label[1]] = len(lines)
+        elif line.endswith(";") and not line.startswith("."):
+            lines.append(re.sub(r"^@!?%p\d+\s+", "", line))
+    ends = [(labels[m[1]], i) for i, line in enumerate(lines) if (m := re.match(r"bra(?:\.uni)?\s+(\$L\w+);", line)) and labels[m[1]] <= i]
+    return [lines[a : b + 1] for a, b in ends if not any(a <= c and d <= b and (c, d) != (a, b) for c, d in ends)]
+
+
+@pytest.mark.skipif(max(ARCHITECTURES, default=0) < 90, reason="no NVRTC for 9.0")
+@pytest.mark.parametrize("storage", ["float", "bfloat16_t"])
+def test_instructions_of_the_chain(storage):
+    """What kernels/README.md counts: of the walk over four steps, and no division but one for each step of a trajectory's times."""
+    options = (("STORAGE", storage), ("INDEX", "int"), ("ORDER", "2"), ("EXACT", "0"), ("SOURCES", "0"))
+    found = loops(nvrtc.ptx("chain.cu", options, 90), "chain_forward")
+    walks = [x for x in found if sum("st.shared" in line for line in x) == 16]
+    assert len(walks) == 2  # with times of each step, and without
+    assert max(map(len, walks)) <= (115 if storage == "float" else 150)
+    assert not [line for x in walks for line in x if re.match(r"(div|rcp)\b", line)]
+    assert sum(line.startswith("rcp") for x in found for line in x) == 1
+    moving = [x for x in found if any(re.search(r"cp\.async|[ls][dt]\.global\.(v4|[fu])", line) for line in x)]
+    assert not [line for x in moving for line in x if line.startswith(("div", "rem")) and not any(i.startswith("rcp") for i in x)]
+    if storage == "bfloat16_t":
+        assert all(sum("cvt.rn.bf16.f32" in line for line in x) == 16 for x in walks)
+
+
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
 def test_nvrtc_reports_an_error():
     with pytest.raises(CompileError, match="STORAGE"):

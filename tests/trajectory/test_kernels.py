@@ -81,6 +81,27 @@ def executor():
     return Gpu()
 
 
+@pytest.fixture
+def as_on_an_h100(monkeypatch):
+    """What decides the tiles."""
+    monkeypatch.setattr(tiles, "multiprocessors", lambda device: 132)
+
+
+@pytest.fixture(autouse=True)
+def one_multiprocessor(monkeypatch, request):
+    """Blocks of many trajectories and short chunks also for the small arrays of these tests."""
+    if "as_on_an_h100" in request.fixturenames:
+        yield
+        return
+    monkeypatch.setattr(tiles, "multiprocessors", lambda device: 1)
+    monkeypatch.setattr(tiles, "_ALONE", tiles._SHARED)
+    tiles.tile_sizes.cache_clear()
+    tiles._plan.cache_clear()
+    yield
+    tiles.tile_sizes.cache_clear()
+    tiles._plan.cache_clear()
+
+
 def storage_type(name: str) -> Any:
     return pytest.importorskip("ml_dtypes").bfloat16 if name == "bfloat16" else np.dtype(name)
 
@@ -491,18 +512,52 @@ def test_no_barrier_is_missing(rng, case):
         run_smoothness(executor, rng, "float32", "int", (20, 300, 7), True, True)
 
 
+SMALL = (20, 33, 7)
+
+
+@pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness"])
+@pytest.mark.parametrize("storage", STORAGE[:3])
+def test_small_batches_give_each_trajectory_a_block(executor, rng, as_on_an_h100, storage, case):
+    assert tiles.plan(SMALL, 4, 16, [executor.put(np.zeros(4, np.float32))]).grid == (20, 1)
+    if case == "chain":
+        run_chain(executor, rng, storage, 2, False, True, SMALL, "both")
+    elif case == "central":
+        run_central(executor, rng, storage, "int", SMALL, True, False)
+    elif case == "bspline":
+        run_bspline(executor, rng, storage, "int", (20, 4, 7), 4, False)
+    else:
+        run_smoothness(executor, rng, storage, "int", SMALL, True, True)
+
+
+def test_a_block_has_no_more_trajectories_than_there_are_multiprocessors_for(as_on_an_h100):
+    """Blocks and chunks of a float32 integration on 132 multiprocessors: what kernels/README.md says."""
+    found = {}
+    for batch in (1, 64, 256, 1024, 4096, 16384):
+        for horizon in (32, 128):
+            tile_batch, _, steps, _ = tiles.tile_sizes(batch, horizon, 7, 4, 16, processors=132)
+            found[batch, horizon] = (-(-batch // tile_batch), -(-horizon // steps))
+    assert found == {
+        (1, 32): (1, 1), (1, 128): (1, 1), (64, 32): (64, 1), (64, 128): (64, 1), (256, 32): (128, 1), (256, 128): (128, 1),
+        (1024, 32): (128, 1), (1024, 128): (128, 4), (4096, 32): (228, 4), (4096, 128): (228, 16),
+        (16384, 32): (911, 4), (16384, 128): (911, 16),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("processors", [1, 132])
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
 @pytest.mark.parametrize("areas", [1, 2, 4])
-def test_tiles_fit_and_spread_over_the_banks(itemsize, areas):
+def test_tiles_fit_and_spread_over_the_banks(itemsize, areas, processors):
     for joints in (1, 2, 6, 7, 8, 16, 31, 130, 1000):
         for batch in (1, 5, 10000):
             for horizon in (2, 12, 32, 100, 10**6):
-                tile_batch, tile_joints, steps, row = tiles.tile_sizes(batch, horizon, joints, itemsize, areas * itemsize)
+                timed = 2 * max(4, itemsize)
+                sizes = tiles.tile_sizes(batch, horizon, joints, itemsize, areas * itemsize, timed, processors)
+                tile_batch, tile_joints, steps, row = sizes
                 assert tile_batch * tile_joints <= 128
                 assert steps >= min(horizon, 8)
                 assert row >= steps * tile_joints
                 assert row * itemsize % 16 == 0
-                assert areas * tile_batch * row * itemsize <= 48 * 1024
+                assert tile_batch * (areas * row * itemsize + timed * steps) <= 48 * 1024
     assert tiles._conflicts(tiles.tile_sizes(10000, 32, 7, 4, 16)[3], 7, 4) <= 2
 
 
