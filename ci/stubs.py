@@ -351,10 +351,11 @@ def accepts_numpy_names(call: Callable[..., Any]) -> bool:
     return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(call, follow_wrapped=False).parameters.values())
 
 
-def static_names(path: Path) -> set[str]:
-    """What the classes of a module have as their own."""
+def static_names(path: Path, name: str) -> set[str]:
+    """What a class of a module has as its own."""
     found: set[str] = set()
-    for node in (part for each in ast.parse(path.read_text()).body if isinstance(each, ast.ClassDef) for part in each.body):
+    classes = (each for each in ast.parse(path.read_text()).body if isinstance(each, ast.ClassDef) and each.name == name)
+    for node in (part for each in classes for part in each.body):
         if isinstance(node, ast.FunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -367,7 +368,7 @@ def static_names(path: Path) -> set[str]:
 def methods() -> str:
     """gradlib/core/methods.pyi."""
     writer = Writer()
-    inherited = static_names(ROOT / "core" / "tensor.py")
+    inherited = static_names(ROOT / "core" / "tensor.py", "Tensor")
     lines = [HEAD, *COMMON, KINDS]
     for name, fields in PAIRS.items():
         lines.append(f"class _{name}(NamedTuple):\n" + "\n".join(f"    {field}: Tensor" for field in fields.split()) + "\n")

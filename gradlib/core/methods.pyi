@@ -124,6 +124,9 @@ class Methods:
     def __getitem__(self, key: _Index) -> Tensor:
         """``input[key]``: a view for numbers, slices, None and Ellipsis, a copy as soon as arrays or masks take part."""
 
+    def __gt__(self, other: _Operand) -> Tensor:
+        """Whether each element of input is larger than that of other."""
+
     def __iabs__(self, other: _Operand) -> Tensor:
         """``abs`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
@@ -195,6 +198,9 @@ class Methods:
 
     def __lshift__(self, other: _Operand) -> Tensor:
         """Each element's bits moved up by other places."""
+
+    def __lt__(self, other: _Operand) -> Tensor:
+        """Whether each element of input is smaller than that of other."""
 
     def __matmul__(self, other: _Operand) -> Tensor:
         """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right."""
