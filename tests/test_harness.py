@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.device import DEVICES
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -23,31 +25,31 @@ def run_pytest(folder: Path, body: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
 
 
-@pytest.mark.parametrize(
-    ("fault", "name"),
-    [
-        ("gradlib.set_grad_enabled(False)", "grad mode was True, is False"),
-        ("gradlib.set_default_dtype(gradlib.float64)", "default dtype was"),
-        ("gradlib.inference_mode().__enter__()", "inference mode was False, is True"),
-    ],
-)
 @pytest.mark.slow
-def test_leaked_mode_fails_the_test_that_leaks_it(tmp_path: Path, fault: str, name: str) -> None:
-    report = run_pytest(tmp_path, f"def test_leak():\n    {fault}\n")
-    assert name in report
-    assert "1 error" in report
-
-
-@pytest.mark.slow
-def test_next_test_starts_clean_after_a_leak(tmp_path: Path) -> None:
+def test_a_test_that_leaves_a_mode_changed_fails_and_the_next_one_starts_clean(tmp_path: Path) -> None:
     body = """
-        def test_leak():
+        def test_leaves_grad_mode():
             gradlib.set_grad_enabled(False)
 
-        def test_next():
+        def test_starts_clean():
             assert gradlib.is_grad_enabled()
+
+        def test_leaves_default_dtype():
+            gradlib.set_default_dtype(gradlib.float64)
+
+        def test_leaves_current_device(device):
+            if device == "cuda" and gradlib.cuda.device_count() > 1:
+                gradlib.cuda.set_device(1)
+
+        def test_leaves_inference_mode():
+            gradlib.inference_mode().__enter__()
         """
-    assert "2 passed, 1 error" in run_pytest(tmp_path, body)
+    report = run_pytest(tmp_path, body)
+    said = ["grad mode was True, is False", "default dtype was", "inference mode was False, is True"]
+    said += ["current device was 0, is 1"] if DEVICES > 1 else []
+    assert [words for words in said if words not in report] == []
+    assert f", {len(said)} errors in" in report
+    assert "failed" not in report.splitlines()[-1]
 
 
 def test_floating_errors_raise() -> None:

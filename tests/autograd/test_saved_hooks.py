@@ -237,13 +237,13 @@ def _gradients(case: Case, device: str, hooks: Any, rng: np.random.Generator) ->
 @pytest.mark.host  # what is saved does not depend on the device
 @pytest.mark.nonfinite
 @pytest.mark.slow
-def test_every_operation_has_the_same_derivatives_under_hooks(device: str) -> None:
+def test_every_operation_has_the_same_derivatives_under_hooks() -> None:
     differing = []
     for case in CASES:
         if not case.differentiable:
             continue
-        plain = _gradients(case, device, contextlib.nullcontext(), np.random.default_rng(3))
-        packed = _gradients(case, device, copied(), np.random.default_rng(3))
+        plain = _gradients(case, "cpu", contextlib.nullcontext(), np.random.default_rng(3))
+        packed = _gradients(case, "cpu", copied(), np.random.default_rng(3))
         for a, b in zip(plain, packed, strict=True):
             if (a is None) != (b is None) or (a is not None and not np.allclose(a, b, rtol=1e-12, atol=1e-12, equal_nan=True)):
                 differing.append(case.id)
