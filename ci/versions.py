@@ -23,6 +23,9 @@ CHOICE = ("tests/core", "tests/ops", "tests/func", "tests/autograd", "tests/back
 """Where versions of Python and NumPy differ: arithmetic, dtypes, arrays, generated code."""
 
 PACKAGES = ("pytest", "pytest-xdist", "hypothesis", "scipy", "ml_dtypes", "pyyaml", "matplotlib", "ruckig", "safetensors")
+SET_ASIDE = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONOPTIMIZE", "PYTHONDONTWRITEBYTECODE")
+"""Variables that the tests here do not run under: the processes of tests read bytecode that the first of them wrote."""
+
 ASK = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
 
 
@@ -45,10 +48,10 @@ def environment(python: str, version: str, numpy: str) -> Path:
     made, stamp = folder / "bin" / "python", folder / "ready"
     if not stamp.is_file() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([python, "-m", "venv", str(folder)], check=True)
+        subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True)
         wanted = f"numpy=={numpy}.*" if numpy else "numpy"
         options = ["-qq", "--no-compile", "--disable-pip-version-check", "--prefer-binary"]
-        command = [str(made), "-m", "pip", "install", *options, wanted, *PACKAGES]
+        command = [sys.executable, "-m", "pip", "--python", str(made), "install", *options, wanted, *PACKAGES]
         subprocess.run([*command, "--editable", str(ROOT)], check=True)
         stamp.touch()
     return made
@@ -57,9 +60,9 @@ def environment(python: str, version: str, numpy: str) -> Path:
 def run(python: Path, optimised: bool, arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """The quick tests with that Python, and what they printed."""
     options = ["-W", "ignore:assertions not in test modules:pytest.PytestConfigWarning"] if optimised else []
-    variables = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONOPTIMIZE")}
+    variables = {key: value for key, value in os.environ.items() if key not in SET_ASIDE}
     variables |= {"PYTHONOPTIMIZE": "1"} if optimised else {}  # which the processes of tests inherit
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.plan", "--quick", "-k", "not cuda", *options]
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.plan", "--quick", "--device", "cpu", "-k", "not cuda", *options]
     command += arguments or [str(ROOT / part) for part in CHOICE]
     return subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 

@@ -30,7 +30,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     folder = Path(metafunc.module.__file__ or "").parent
     host = folder == TESTS or folder.name in HOST_FOLDERS or metafunc.definition.get_closest_marker("host")
     asked = "device" in inspect.signature(metafunc.function).parameters
-    metafunc.parametrize("device", ["cpu"] if host and not asked else ["cpu", "cuda"], indirect=True)
+    devices = ["cpu"] if host and not asked else ["cpu", "cuda"]
+    wanted = metafunc.config.getoption("--device", None)  # of tests/plan.py
+    metafunc.parametrize("device", [wanted] if wanted in devices else devices, indirect=True)
 
 
 def pytest_collection_finish() -> None:

@@ -22,6 +22,7 @@ UNKNOWN = 0.02  # seconds of a test that has not run here yet
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="a choice of the tests: some of each function")
+    parser.addoption("--device", choices=("cpu", "cuda"), help="tests that run on both devices run on this one only")
 
 
 def pytest_configure(config: pytest.Config) -> None:
