@@ -62,7 +62,8 @@ def run(python: Path, optimised: bool, arguments: list[str]) -> subprocess.Compl
     options = ["-W", "ignore:assertions not in test modules:pytest.PytestConfigWarning"] if optimised else []
     variables = {key: value for key, value in os.environ.items() if key not in SET_ASIDE}
     variables |= {"PYTHONOPTIMIZE": "1"} if optimised else {}  # which the processes of tests inherit
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.plan", "--quick", "--device", "cpu", "-k", "not cuda", *options]
+    choice = ["-p", "tests.plan", "--quick", "--device", "cpu", "-k", "not cuda"]
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *choice, *options]
     command += arguments or [str(ROOT / part) for part in CHOICE]
     return subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
