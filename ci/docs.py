@@ -33,6 +33,7 @@ TREE = {
         "gradlib/docs/functions.md": "Functions of your own",
         "gradlib/docs/cuda.md": "CUDA: devices, streams, memory",
         "gradlib/docs/kernels.md": "CUDA kernels of your own",
+        "gradlib/docs/distributed.md": "Gradients across processes",
         "gradlib/docs/trajectories.md": "Trajectories",
         "gradlib/autograd/profiler/README.md": "Profiling",
         "gradlib/docs/engine.md": "How the engine works",
