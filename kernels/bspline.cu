@@ -7,7 +7,7 @@
 //           function m, derivative k by the sample number. (B, D, N) and (B, D, H) arrays are B * D trajectories of one joint, group = D.
 // Formulas  sample h lies in segment s = min(h / samples, N - DEGREE - 1) at phase h - s * samples;
 //           derivative k = sum over m of weights[phase][m][k] * points[s + m] / t^k
-// Threads   as chain.cu: one thread a series, chunks of `steps` samples staged through shared memory (tile.cuh), with the DEGREE + 1 points
+// Threads   as chain.cu, and in forward, where a chunk holds all samples, the threads that a block has to spare share the walk of a series: one thread a series, chunks of `steps` samples staged through shared memory (tile.cuh), with the DEGREE + 1 points
 //           of its segment, or their gradients, in registers.
 // Bytes     forward reads N and writes 4 H, adjoint reads 4 H and writes N, times B D elements. Only the samples are staged, 16 bytes at a
 //           time: a point moves once in 4 * samples elements, in runs of D.
@@ -44,22 +44,31 @@ extern "C" __global__ void __launch_bounds__(128, 4)
                     int tile_batch, int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const bool divided = horizon <= steps;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
     const int area = tile_batch * row;
     STORAGE* const outputs[4] = {p, v, a, j};
     const Weight* table = reinterpret_cast<const Weight*>(weights);
 
     const real rate = Times(tile, dt, seconds, group, dt_b, 0, 0, 0).per_second;
-    const STORAGE* next = points + tile.trajectory * (number - 1) * joints + tile.series;  // b * number * joints + d
+    Place place = {0, 0};
+    int begin = 0, stop = 0;
+    if (divided) {
+        part_of_walk(tile, (int)horizon, begin, stop);
+        place.segment = begin / samples < (int)(number - DEGREE) ? begin / samples : number - DEGREE - 1;
+        place.phase = begin - (int)place.segment * samples;
+    }
+    // (b * number + segment) * joints + d
+    const STORAGE* next = points + (tile.trajectory * (number - 1) + place.segment) * joints + tile.series;
     real x[DEGREE + 1];
 #pragma unroll
     for (int m = 0; m <= DEGREE; ++m, next += joints) x[m] = load(*next);
-    Place place = {0, 0};
     for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
+        if (!divided) stop = n;
         if (tile.active) {
-            STORAGE* at = shared + tile.place;
-            for (int k = 0; k < n; ++k, at += tile.joints) {
+            STORAGE* at = shared + tile.place + begin * tile.joints;
+            for (int k = begin; k < stop; ++k, at += tile.joints) {
                 real sum[4] = {0, 0, 0, 0};
 #pragma unroll
                 for (int m = 0; m <= DEGREE; ++m) {

@@ -8,7 +8,8 @@
 //               p = x_0                                   v = (x_-2 - 8 x_-1 + 8 x_1 - x_2) / 12t
 //               a = (-x_-2 + 16 x_-1 - 30 x_0 + 16 x_1 - x_2) / 12t^2      j = (-x_-2 + 2 x_-1 - 2 x_1 + x_2) / 2t^3
 // Threads   as chain.cu: one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh); the five
-//           points under the stencil stay in registers, so each element is read once.
+//           points under the stencil stay in registers, so each element is read once. Where a chunk holds the whole horizon the threads that
+//           a block has to spare share the walk of a series, each beginning with the points, or four steps, before its own.
 // Bytes     forward reads u and writes four arrays, adjoint reads four and writes one: 5 B H D elements.
 // Shared    4 * tile_batch * row elements.
 // Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
@@ -24,7 +25,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                     int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const bool divided = horizon <= steps;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
     const int area = tile_batch * row;
     const STORAGE* const inputs[1] = {u};
     STORAGE* const outputs[4] = {p, v, a, j};
@@ -45,10 +47,23 @@ extern "C" __global__ void __launch_bounds__(128, 8)
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
         tile_read<1>(tile, inputs, h0, 0, n, shared, area);
         __syncthreads();
+        int begin = 0, stop = n;
+        if (divided) {
+            part_of_walk(tile, n, begin, stop);
+            if (begin > 0) {
+#pragma unroll
+                for (int o = 0; o < 5; ++o) {  // X_i of the points before, i >= 4
+                    const int action = begin - 5 + o, last = (int)free - 1;
+                    const STORAGE* at = shared + tile.place;
+                    x[o] = action > last && goal ? load(goal[tile.series]) : load(at[(action < last ? action : last) * tile.joints]);
+                }
+            }
+            __syncthreads();  // the walks overwrite what these read
+        }
         if (tile.active) {
-            STORAGE* at = shared + tile.place;
+            STORAGE* at = shared + tile.place + begin * tile.joints;
 #pragma unroll 4
-            for (int k = 0; k < n; ++k, at += tile.joints) {
+            for (int k = begin; k < stop; ++k, at += tile.joints) {
 #pragma unroll
                 for (int o = 0; o < 4; ++o) x[o] = x[o + 1];
                 if (h0 + k < free) x[4] = load(*at);
@@ -84,7 +99,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                     int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const bool divided = horizon + 4 <= steps;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
     const int area = tile_batch * row;
     const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
     STORAGE* const outputs[1] = {grad_u};
@@ -94,19 +110,40 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     const real by_v = rate * (real(1) / 12), by_a = rate * by_v, by_j = rate * rate * rate / 2;
     real x[5] = {0, 0, 0, 0, 0};  // the gradients by X_{h-3} .. X_{h+1}
     real position = 0, velocity = 0, acceleration = 0, held = 0;
+    bool ends = false;  // whether the last step of the horizon was this thread's
     const INDEX end = horizon + 4;  // four more steps bring out the zeros of the actions that are not used
     for (INDEX h0 = 0; h0 < end; h0 += steps) {
         const int n = end - h0 < steps ? (int)(end - h0) : steps;
         const int inside = h0 >= horizon ? 0 : horizon - h0 < n ? (int)(horizon - h0) : n;
         tile_read<4>(tile, inputs, h0, 0, inside, shared, area);
         __syncthreads();
+        const auto spread_at = [&](const STORAGE* at) {
+            spread(load(at[0]), by_v * load(at[area]), by_a * load(at[2 * area]), by_j * load(at[3 * area]), x);
+        };
+        const auto shift = [&]() {
+#pragma unroll
+            for (int o = 0; o < 4; ++o) x[o] = x[o + 1];
+            x[4] = 0;
+        };
+        int begin = 0, stop = n;
+        if (divided) {
+            part_of_walk(tile, n, begin, stop);
+            if (begin > 0) {
+                for (int k = begin - 4; k < begin; ++k) {
+                    if (k < horizon) spread_at(shared + tile.place + k * tile.joints);
+                    shift();
+                }
+            }
+            __syncthreads();  // the walks overwrite what these read
+        }
         if (tile.active) {
-            STORAGE* at = shared + tile.place;
-            for (int k = 0; k < n; ++k, at += tile.joints) {
+            STORAGE* at = shared + tile.place + begin * tile.joints;
+            for (int k = begin; k < stop; ++k, at += tile.joints) {
                 const INDEX h = h0 + k;
                 real done = 0;
                 if (h < horizon) {
-                    spread(load(at[0]), by_v * load(at[area]), by_a * load(at[2 * area]), by_j * load(at[3 * area]), x);
+                    spread_at(at);
+                    ends = h == horizon - 1;
                     done = x[0];
                     if (h < 4) {
                         const real ago = (real)(int)(h - 3) * times.t;
@@ -119,9 +156,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                     }
                 }
                 store(*at, done);
-#pragma unroll
-                for (int o = 0; o < 4; ++o) x[o] = x[o + 1];
-                x[4] = 0;
+                shift();
             }
         }
         __syncthreads();
@@ -129,10 +164,10 @@ extern "C" __global__ void __launch_bounds__(128, 8)
         tile_write<1>(tile, outputs, h0 + skip - 4, skip, n - skip, shared, area);
         __syncthreads();
     }
-    if (tile.active) {
+    if (tile.active && tile.segment == 0) {
         if (grad_start_p) store(grad_start_p[tile.series], position);
         if (grad_start_v) store(grad_start_v[tile.series], velocity);
         if (grad_start_a) store(grad_start_a[tile.series], acceleration);
-        if (grad_goal) store(grad_goal[tile.series], has_goal ? held : real(0));
     }
+    if (tile.active && ends && grad_goal) store(grad_goal[tile.series], has_goal ? held : real(0));
 }

@@ -11,6 +11,8 @@
 // Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
 //               p_h = p_{h-1} + t v_h + r_h     v_h = v_{h-1} + t a_h + s_h     a_h = a_{h-1} + t j_h + q_h
 //           EXACT: the Taylor sums with the states of step h-1 and the control of step h. Step 0 is the start, j_0 = 0.
+//           Position control has no recurrence: where a chunk holds the whole horizon the threads that a block has to spare share the walk
+//           of a series, each beginning three steps before its own (four in the adjoint), after which all that it carries is known.
 // Threads   a block has `tile_batch` trajectories (grid x) and `tile_joints` joints (grid y), one thread for each series; it walks
 //           chunks of `steps` steps, staged through shared memory 16 bytes at a time where aligned (tile.cuh), with the state carried
 //           in registers.
@@ -49,7 +51,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                   int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const bool divided = ORDER == 0 && horizon <= steps;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
     const int area = tile_batch * row;
     STORAGE* const room = shared + 4 * area;  // of the step times
     Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
@@ -74,23 +77,41 @@ extern "C" __global__ void __launch_bounds__(128, 8)
             tile_read<1>(tile, control_only, h0, 0, n, shared + ORDER * area, area);
         times.stage(tile, group, dt_b, room, steps, h0, n);
         __syncthreads();
-        if (tile.active) {
-            STORAGE* at = shared + tile.place;
-#pragma unroll 4
-            for (int k = 0; k < n; ++k, at += tile.joints) {
-                const real following = load(at[ORDER * area]);
-                if (h0 + k > 0) {
-                    real source[3] = {0, 0, 0}, next[4] = {0, 0, 0, 0};
-                    if (SOURCES) {
+        // on to step k of the chunk, whose place is `at`
+        const auto advance = [&](const STORAGE* at, int k) {
+            real source[3] = {0, 0, 0}, next[4] = {0, 0, 0, 0};
+            if (SOURCES) {
 #pragma unroll
-                        for (int i = 0; i < 3; ++i) source[i] = load(at[source_area(i) * area]);
-                    }
-                    times.go_to(k);
-                    next[ORDER] = control;
-                    chain_step(state, source, times, next);
+                for (int i = 0; i < 3; ++i) source[i] = load(at[source_area(i) * area]);
+            }
+            times.go_to(k);
+            next[ORDER] = control;
+            chain_step(state, source, times, next);
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) state[i] = next[i];
+            for (int i = 0; i < 4; ++i) state[i] = next[i];
+        };
+        int begin = 0, stop = n;
+        if (ORDER == 0 && divided) {
+            part_of_walk(tile, n, begin, stop);
+            if (begin > 0 && begin < stop) {
+                const STORAGE* at = shared + tile.place + (begin - 5) * tile.joints;
+                state[0] = load(at[0]);  // p of step begin - 4
+                control = load(at[tile.joints]);
+                at += 2 * tile.joints;
+                for (int k = begin - 3; k < begin; ++k, at += tile.joints) {
+                    const real following = load(at[0]);
+                    advance(at, k);
+                    control = following;
                 }
+            }
+            __syncthreads();  // the walks overwrite what these read
+        }
+        if (tile.active) {
+            STORAGE* at = shared + tile.place + begin * tile.joints;
+#pragma unroll 4
+            for (int k = begin; k < stop; ++k, at += tile.joints) {
+                const real following = load(at[ORDER * area]);
+                if (h0 + k > 0) advance(at, k);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) store(at[i * area], state[i]);
                 control = following;
@@ -150,7 +171,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                   INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const bool divided = ORDER == 0 && horizon <= steps;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
     const int area = tile_batch * row;
     STORAGE* const room = shared + 4 * area;  // of the step times
     Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
@@ -169,17 +191,30 @@ extern "C" __global__ void __launch_bounds__(128, 8)
         tile_read<4>(tile, inputs, h0, 0, n, shared, area);
         times.stage(tile, group, dt_b, room, steps, h0, n);
         __syncthreads();
-        if (tile.active) {
-            STORAGE* at = shared + tile.place + (n - 1) * tile.joints;
-#pragma unroll 2
-            for (int k = n - 1; k >= 0; --k, at -= tile.joints) {
-                const bool first = h0 + k == 0;
-                real grad[4];
+        // the totals at step k of the chunk
+        const auto totals = [&](int k, bool first) {
+            const STORAGE* at = shared + tile.place + k * tile.joints;
+            real grad[4];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) grad[i] = load(at[i * area]);
-                Carried now = {{0, 0, 0, 0}, {0, 0, 0, 0}, 0};
-                times.go_to(k);
-                chain_step_adjoint(grad, after, first, times, now);
+            for (int i = 0; i < 4; ++i) grad[i] = load(at[i * area]);
+            Carried now = {{0, 0, 0, 0}, {0, 0, 0, 0}, 0};
+            times.go_to(k);
+            chain_step_adjoint(grad, after, first, times, now);
+            return now;
+        };
+        int begin = 0, stop = n;
+        if (ORDER == 0 && divided) {
+            part_of_walk(tile, n, begin, stop);
+            if (begin < stop)
+                for (int k = stop + 3 < n ? stop + 3 : n - 1; k >= stop; --k) after = totals(k, false);
+            __syncthreads();  // the walks overwrite what these read
+        }
+        if (tile.active) {
+            STORAGE* at = shared + tile.place + (stop - 1) * tile.joints;
+#pragma unroll 2
+            for (int k = stop - 1; k >= begin; --k, at -= tile.joints) {
+                const bool first = h0 + k == 0;
+                const Carried now = totals(k, first);
                 store(at[ORDER * area], after.bar[ORDER]);  // u_h drives step h + 1; after the last step nothing
                 if (SOURCES) {
 #pragma unroll
@@ -196,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
             tile_write<1>(tile, control_only, h0, 0, n, shared + ORDER * area, area);
         __syncthreads();
     }
-    if (tile.active) {
+    if (tile.active && tile.segment == 0) {
         if (grad_start_p) store(grad_start_p[tile.series], after.bar[0]);
         if (grad_start_v) store(grad_start_v[tile.series], after.bar[1]);
         if (grad_start_a) store(grad_start_a[tile.series], after.bar[2]);

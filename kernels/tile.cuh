@@ -17,12 +17,14 @@ struct Tile {
     bool vector;
     // this thread's series; a thread that has none stands at the block's first, to read but not to write
     bool active;
+    int segment, segments;  // which part of the walk over a chunk is this thread's, and how many there are
     I trajectory, series;  // b and b * D + d
     int place;             // of its first step in shared memory
 };
 
 template <typename I>
-__device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints, int tile_batch, int tile_joints, int row, int vector) {
+__device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints, int tile_batch, int tile_joints, int row, int vector,
+                                                 bool divided = false) {
     Tile<I> tile;
     tile.first_trajectory = (I)blockIdx.x * tile_batch;
     tile.horizon = horizon;
@@ -34,14 +36,25 @@ __device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints,
     tile.joints = joints_left < tile_joints ? joints_left : tile_joints;
     tile.row = row;
     tile.vector = vector != 0;
-    tile.active = (int)threadIdx.x < tile.trajectories * tile.joints;
-    const int thread = tile.active ? (int)threadIdx.x : 0;
+    const int series = tile.trajectories * tile.joints;
+    tile.segments = divided ? (int)blockDim.x / series : 1;
+    tile.active = (int)threadIdx.x < series * tile.segments;
+    tile.segment = tile.active ? (int)threadIdx.x / series : 0;
+    const int thread = tile.active ? (int)threadIdx.x - tile.segment * series : 0;
     const int trajectory = thread / tile.joints;
     const int joint = thread - trajectory * tile.joints;
     tile.trajectory = tile.first_trajectory + trajectory;
     tile.series = tile.trajectory * joints + tile.first_joint + joint;
     tile.place = trajectory * row + joint;
     return tile;
+}
+
+// The steps [first, last) of n that are this thread's: 8 at least, so that what a walk needs from before lies in one other segment.
+template <typename I>
+__device__ __forceinline__ void part_of_walk(const Tile<I>& tile, int n, int& first, int& last) {
+    const int even = (n + tile.segments - 1) / tile.segments, each = even < 8 ? 8 : even;
+    first = tile.segment * each < n ? tile.segment * each : n;
+    last = first + each < n ? first + each : n;
 }
 
 // The block's threads share rows x width items, each `width` long row taken whole by neighbours: calls each(row, place in the row).

@@ -494,10 +494,16 @@ def test_smoothness_with_time_last(executor, rng, timed):
 
 
 @pytest.mark.skipif(shim.COMPILER is None, reason="no g++")
-@pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "cost", "rows"])
+@pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "cost", "rows", "shared walks"])
 def test_no_barrier_is_missing(rng, case):
-    """Under the thread sanitizer, with several blocks and chunks; the last chunk is short, so that its elements change threads."""
+    """Under the thread sanitizer, with several blocks and chunks; the last chunk is short, so that its elements change threads.
+    And where threads share a walk, which must not overwrite what others begin with."""
     executor = Shim()
+    if case == "shared walks":
+        run_chain(executor, rng, "float32", 0, False, True, (2, 40, 3), "both")
+        run_central(executor, rng, "float32", "int", (2, 40, 3), True, False)
+        run_bspline(executor, rng, "float32", "int", (2, 5, 3), 3, False)
+        return
     if case == "chain":
         run_chain(executor, rng, "float32", 3, True, True, (20, 44, 7), "both")
     elif case == "central":
@@ -513,6 +519,43 @@ def test_no_barrier_is_missing(rng, case):
 
 
 SMALL = (20, 33, 7)
+DIVIDED = (2, 61, 3)  # 42 threads a series on an H100, of which 8 have steps
+
+
+@pytest.mark.parametrize("case", ["position", "position with sources", "central", "central with a goal", "bspline"])
+def test_threads_that_share_a_walk_give_the_bits_of_one(executor, rng, as_on_an_h100, case):
+    """A block of as many threads as there are series has none to share with."""
+    results: list[Any] = []
+    state = rng.bit_generator.state
+    for _ in range(2):
+        rng.bit_generator.state = state
+        kept = KeepsResults(executor, DIVIDED[2] if results else None)
+        if case.startswith("position"):
+            run_chain(kept, rng, "float32", 0, False, "sources" in case, DIVIDED, "both")
+        elif case.startswith("central"):
+            run_central(kept, rng, "float32", "int", DIVIDED, "goal" in case, False)
+        else:
+            run_bspline(kept, rng, "float32", "int", (2, 7, 3), 5, False)
+        results.append(kept.results)
+    assert len(results[0]) == len(results[1]) > 4
+    for shared, alone in zip(*results, strict=True):
+        np.testing.assert_array_equal(shared, alone)
+
+
+class KeepsResults:
+    """An executor that keeps what it hands back, and launches blocks of so many threads."""
+
+    def __init__(self, inner: Any, threads: int | None) -> None:
+        self.inner, self.xp, self.put, self.threads = inner, inner.xp, inner.put, threads
+        self.results: list[Any] = []
+
+    def host(self, array: Any) -> Any:
+        self.results.append(self.inner.host(array))
+        return self.results[-1]
+
+    def run(self, call: Any) -> None:
+        assert call.grid == (2, 1)
+        self.inner.run(call if self.threads is None else replace(call, block=self.threads))
 
 
 @pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness"])
