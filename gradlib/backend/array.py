@@ -154,7 +154,8 @@ def pinned_copy(array: Array) -> Array:
     let_go()
     with array.device:
         host = cupyx.empty_pinned(array.shape, array.dtype)
-        library.ascontiguousarray(array).get(out=host, blocking=False)
+        ready = array if array.flags.c_contiguous else library.ascontiguousarray(array)  # which would give one dimension to none
+        ready.get(out=host, blocking=False)
         # Whoever drops the result does not drop its memory: CuPy would hand that to the next one while the copy is still to come.
         _under_way.append((library.cuda.get_current_stream().record(), host))
     return host

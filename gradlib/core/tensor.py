@@ -686,7 +686,7 @@ class Tensor(Methods):
             for hook in self._node._meta.gradient_hooks.values():
                 warnings.warn(f"backward hook {hook!r} on tensor will not be serialized.", UserWarning, stacklevel=2)
         order = tuple(int(axis) for axis in np.argsort([-abs(step) for step in self._array.strides], kind="stable"))
-        stored = np.ascontiguousarray(arrays.move(self._array, None).transpose(order))
+        stored = np.asarray(arrays.move(self._array, None).transpose(order), order="C")  # ascontiguousarray gives one dimension to none
         cls = Tensor if type(self) is InferenceTensor else type(self)
         return _unpickle, (cls, stored, order, str(self.device), self.requires_grad), vars(self) or None
 

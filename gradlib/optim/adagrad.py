@@ -25,6 +25,7 @@ class Adagrad(Optimizer):
         initial_accumulator_value: s at the start.
         eps: as above.
         maximize: climb instead.
+        foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
     Raises: ValueError for a negative option.
     Source: torch.optim.Adagrad; J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
     Example:
@@ -44,13 +45,14 @@ class Adagrad(Optimizer):
         weight_decay: float = 0.0,
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,
+        foreach: bool | None = None,
         *,
         maximize: bool = False,
     ) -> None:
         start = initial_accumulator_value
         check_options(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=start, eps=eps)
         defaults = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": start}
-        super().__init__(params, {**defaults, "maximize": maximize})
+        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)

@@ -39,6 +39,7 @@ class Adam(Optimizer):
         weight_decay: how much of each parameter is added to its gradient.
         amsgrad: divide by the largest s so far.
         maximize: climb instead.
+        foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient (AdamW).
     Raises: ValueError for an option out of its range.
@@ -61,13 +62,22 @@ class Adam(Optimizer):
         weight_decay: float = 0.0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+        }
         defaults["capturable"] = capturable
         super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay})
 
@@ -98,7 +108,7 @@ class AdamW(Adam):
 
     Args:
         params: Tensors, or groups of them.
-        lr, betas, eps, amsgrad, maximize, capturable: as in `Adam`.
+        lr, betas, eps, amsgrad, maximize, capturable, foreach: as in `Adam`.
         weight_decay: as above.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.AdamW; I. Loshchilov and F. Hutter, Decoupled weight decay regularization, ICLR 2019.
@@ -120,9 +130,19 @@ class AdamW(Adam):
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
     ) -> None:
         super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, capturable=capturable, decoupled_weight_decay=True
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            capturable=capturable,
+            foreach=foreach,
+            decoupled_weight_decay=True,
         )

@@ -25,6 +25,7 @@ class Adamax(Optimizer):
         eps: as above.
         weight_decay: as above.
         maximize: climb instead.
+        foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.Adamax; D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
@@ -44,6 +45,7 @@ class Adamax(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        foreach: bool | None = None,
         *,
         maximize: bool = False,
         capturable: bool = False,
@@ -51,7 +53,16 @@ class Adamax(Optimizer):
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
         super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable}
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+            },
         )
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:

@@ -27,6 +27,7 @@ class ASGD(Optimizer):
         t0: the step at which averaging starts.
         weight_decay: as above.
         maximize: climb instead.
+        foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for a negative lr or weight_decay.
     Source: torch.optim.ASGD; B. Polyak and A. Juditsky, Acceleration of stochastic approximation by averaging, SIAM J. Control 30 (1992).
@@ -47,6 +48,7 @@ class ASGD(Optimizer):
         alpha: float = 0.75,
         t0: float = 1e6,
         weight_decay: float = 0.0,
+        foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
     ) -> None:
@@ -58,6 +60,7 @@ class ASGD(Optimizer):
             "t0": t0,
             "weight_decay": weight_decay,
             "maximize": maximize,
+            "foreach": foreach,
             "capturable": capturable,
         }
         super().__init__(params, defaults)

@@ -29,6 +29,7 @@ class NAdam(Optimizer):
         momentum_decay: as above.
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient.
         maximize: climb instead.
+        foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.NAdam; T. Dozat, Incorporating Nesterov momentum into Adam, ICLR 2016 workshop.
@@ -51,6 +52,7 @@ class NAdam(Optimizer):
         momentum_decay: float = 4e-3,
         decoupled_weight_decay: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
     ) -> None:
@@ -58,7 +60,14 @@ class NAdam(Optimizer):
         check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay}
         super().__init__(
-            params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "capturable": capturable}
+            params,
+            {
+                **defaults,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+            },
         )
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:

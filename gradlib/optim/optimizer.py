@@ -18,6 +18,7 @@ from gradlib.core.modes import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite
+from gradlib.optim import foreach
 from gradlib.optim.capturable import factor, rate
 
 Closure = Callable[[], Any]
@@ -42,6 +43,7 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
+        self._joined: dict[int, list[foreach.Joined]] = {}
         self._pre_hooks: dict[int, Callable[..., Any]] = {}
         self._post_hooks: dict[int, Callable[..., Any]] = {}
         self.has_stepped = False  # a scheduler that steps first warns
@@ -163,6 +165,9 @@ class Optimizer:
         for number, entry in saved["state"].items():
             self.state[values[number]] = {name: _fitted(item, values[number], cast=name != "step") for name, item in entry.items()}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_joined": {}}  # views into joined states do not stay views in a copy
+
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
@@ -181,10 +186,13 @@ class Optimizer:
         self._check_capture()
         with no_grad():
             for group in self.param_groups:
-                for value in group["params"]:
-                    if value.grad is not None:
-                        with on_device_of(value._array):
-                            self._update(value, value.grad._array, group)
+                values = [value for value in group["params"] if value.grad is not None]
+                if foreach.wanted(group, values):
+                    foreach.step(self._joined, self._update, self.state, group, values)
+                    continue
+                for value in values:
+                    with on_device_of(value._array):
+                        self._update(value, value.grad._array, group)
         return loss
 
     def _check_capture(self) -> None:

@@ -29,6 +29,7 @@ class RAdam(Optimizer):
         weight_decay: as above.
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient.
         maximize: climb instead.
+        foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.RAdam; L. Liu et al., On the variance of the adaptive learning rate and beyond, ICLR 2020.
@@ -50,12 +51,21 @@ class RAdam(Optimizer):
         weight_decay: float = 0.0,
         decoupled_weight_decay: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable}
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
         super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:

@@ -25,6 +25,7 @@ class Rprop(Optimizer):
         etas: (factor to shrink by, factor to grow by).
         step_sizes: (shortest, longest step).
         maximize: climb instead.
+        foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
     Raises: ValueError for a negative lr, or etas that do not shrink and grow.
     Source: torch.optim.Rprop; M. Riedmiller and H. Braun, A direct adaptive method for faster backpropagation learning, ICNN 1993.
@@ -44,6 +45,7 @@ class Rprop(Optimizer):
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
     ) -> None:
@@ -51,7 +53,16 @@ class Rprop(Optimizer):
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(
-            params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize, "weight_decay": 0, "capturable": capturable}
+            params,
+            {
+                "lr": lr,
+                "etas": etas,
+                "step_sizes": step_sizes,
+                "maximize": maximize,
+                "foreach": foreach,
+                "weight_decay": 0,
+                "capturable": capturable,
+            },
         )
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:

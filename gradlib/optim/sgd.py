@@ -27,6 +27,7 @@ class SGD(Optimizer):
         weight_decay: how much of each parameter is added to its gradient.
         nesterov: look one step of momentum ahead.
         maximize: climb instead.
+        foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
     Raises: ValueError for a negative option, or Nesterov without momentum or with dampening.
     Source: torch.optim.SGD.
     Example:
@@ -47,13 +48,14 @@ class SGD(Optimizer):
         weight_decay: float = 0.0,
         nesterov: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
         check_options(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov}
-        super().__init__(params, {**defaults, "maximize": maximize})
+        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach})
 
     _always_capturable = True
 

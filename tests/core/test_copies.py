@@ -53,6 +53,21 @@ def test_a_copy_keeps_them(copied: Callable[[Any], Any]) -> None:
     assert (made.groups is p.groups) == (copied is copy.copy)
 
 
+@pytest.mark.parametrize("copied", COPIES)
+@pytest.mark.parametrize("shape", [(), (0,), (1, 1), (2, 0, 3)])
+def test_shapes_of_one_element_or_none_stay(copied: Callable[[Any], Any], shape: tuple[int, ...]) -> None:
+    x = gradlib.full(shape, 2.0)
+    assert copied(x).shape == shape
+    assert copied(x).tolist() == x.tolist()
+
+
+def test_a_number_is_copied_to_the_host_without_waiting() -> None:
+    x = gradlib.tensor(2.5).to("cpu", non_blocking=True)
+    gradlib.cuda.synchronize()
+    assert x.shape == ()
+    assert x.item() == 2.5
+
+
 @pytest.mark.parametrize("copied", [copy.copy, pickled])
 def test_what_an_operation_made_is_copied_as_a_leaf(copied: Callable[[Any], Any]) -> None:
     x = gradlib.tensor([1.0, 2.0], requires_grad=True)

@@ -436,10 +436,7 @@ def test_functions_write_their_result_into_out(name: str) -> None:
     expected = call(*args, **named)
     single = not isinstance(expected, tuple)
     parts = results(expected)
-    for made in (
-        [gradlib.zeros(each.shape, dtype=each.dtype) for each in parts],
-        [gradlib.zeros(0, dtype=each.dtype) for each in parts],
-    ):
+    for made in ([gradlib.zeros(each.shape, dtype=each.dtype) for each in parts], [gradlib.zeros(0, dtype=each.dtype) for each in parts]):
         gradlib.manual_seed(0)
         returned = call(*args, **named, out=taking(made, single))
         assert all(a is b for a, b in zip(results(returned), made, strict=True))

@@ -1,0 +1,149 @@
+"""Parameters stepped as one: the same bits as one after the other, and a state that stays each parameter's own."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib import optim
+from gradlib.optim import foreach
+from tests.values import host
+
+OPTIONS = [
+    ("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("Adam", {"amsgrad": True}), ("AdamW", {}),
+    ("RMSprop", {"momentum": 0.5, "centered": True}), ("Adagrad", {"lr_decay": 0.1}), ("Adadelta", {}), ("Adamax", {"maximize": True}),
+    ("NAdam", {}), ("RAdam", {"decoupled_weight_decay": True}), ("Rprop", {}), ("ASGD", {"t0": 2.0}),
+]  # fmt: skip
+SHAPES = [
+    ((3, 4), "float32"), ((), "float32"), ((5,), "float64"), ((2, 1), "float32"), ((0, 2), "float32"), ((2, 3), "complex64"),
+    ((4,), "float64"), ((1, 2), "complex64"),
+]  # fmt: skip
+
+
+def drawn(seed):
+    rng = np.random.default_rng(seed)
+    made = [(rng.normal(size=shape) + 1j * rng.normal(size=shape), dtype) for shape, dtype in SHAPES]
+    return [(z if dtype == "complex64" else z.real).astype(dtype) for z, dtype in made]
+
+
+def parameters():
+    made = [gradlib.tensor(values, requires_grad=True) for values in drawn(0)]
+    made[0] = made[0].detach().t().requires_grad_()  # not contiguous
+    return made
+
+
+def stepped(name, options, steps, between=None, **more):
+    values = parameters()
+    optimizer = getattr(optim, name)(values, **options, **more)
+    for step in range(steps):
+        for value, g in zip(values, drawn(step + 1), strict=True):
+            value.grad = gradlib.tensor(g.T if value is values[0] else g)
+        optimizer.step()
+        if between is not None:
+            optimizer = between(optimizer, step) or optimizer
+    return values, optimizer
+
+
+def same(found, want):
+    for a, b in zip(found[0], want[0], strict=True):
+        np.testing.assert_array_equal(host(a.detach()), host(b.detach()))
+        assert a.stride() == b.stride()
+        states = found[1].state[a], want[1].state[b]
+        assert states[0].keys() == states[1].keys()
+        for name in states[0]:
+            first, second = (host(each[name]) if isinstance(each[name], gradlib.Tensor) else each[name] for each in states)
+            assert np.shape(first) == np.shape(second)
+            np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS)
+def test_all_as_one_gives_the_bits_of_one_after_the_other(name, options):
+    found, want = stepped(name, options, 4), stepped(name, options, 4, foreach=False)
+    assert found[1]._joined
+    assert not want[1]._joined
+    same(found, want)
+
+
+def put_into_a_state(optimizer, step):
+    if step == 1:
+        value = optimizer.param_groups[0]["params"][3]
+        optimizer.state[value]["exp_avg"] = gradlib.ones_like(value)
+        optimizer.state[optimizer.param_groups[0]["params"][4]]["exp_avg_sq"].zero_()
+        optimizer.state[optimizer.param_groups[0]["params"][1]]["exp_avg"].mul_(2)
+
+
+def loaded(optimizer, step):
+    if step == 1:
+        optimizer.load_state_dict(pickle.loads(pickle.dumps(optimizer.state_dict())))
+
+
+def counted_apart(optimizer, step):
+    if step == 1:
+        optimizer.state[optimizer.param_groups[0]["params"][0]]["step"] = 7
+
+
+def in_other_memory(optimizer, step):
+    value = optimizer.param_groups[0]["params"][2]
+    value.data = value.data.clone()
+    optimizer.param_groups[0]["lr"] *= 0.5
+
+
+@pytest.mark.parametrize("between", [put_into_a_state, loaded, counted_apart, in_other_memory])
+def test_a_state_may_be_changed_between_steps(between):
+    same(stepped("Adam", {}, 4, between), stepped("Adam", {}, 4, between, foreach=False))
+
+
+def test_parameters_without_a_gradient_are_passed_over():
+    def walk(**more):
+        values = parameters()
+        optimizer = optim.Adam(values, **more)
+        for step in range(5):
+            for i, (value, g) in enumerate(zip(values, drawn(step), strict=True)):
+                value.grad = None if (i + step) % 3 == 0 else gradlib.tensor(g.T if i == 0 else g)
+            optimizer.step()
+        return values, optimizer
+
+    same(walk(), walk(foreach=False))
+
+
+def test_a_copy_of_an_optimiser_is_independent():
+    values = [gradlib.ones(3, requires_grad=True) for _ in range(4)]
+    optimizer = optim.Adam(values, lr=0.1)
+    for value in values:
+        value.grad = gradlib.ones(3)
+    optimizer.step()
+    for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        theirs = other.param_groups[0]["params"]
+        for value in theirs:
+            value.grad = gradlib.full((3,), -1.0)
+        other.step()
+        assert other.state[theirs[0]]["step"] == 2
+        assert optimizer.state[values[0]]["step"] == 1
+        assert optimizer.state[values[0]]["exp_avg"].tolist() == pytest.approx([0.1] * 3)
+        assert other.state[theirs[0]]["exp_avg"].tolist() == pytest.approx([-0.01] * 3)
+
+
+def test_a_write_counts_for_each_parameter():
+    values = [gradlib.ones(3, requires_grad=True) for _ in range(4)]
+    squares = [value * value for value in values]
+    for value in values:
+        value.grad = gradlib.ones(3)
+    optim.SGD(values, lr=0.1, foreach=True).step()
+    for value, square in zip(values, squares, strict=True):
+        assert value._version == 1
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            square.sum().backward()
+
+
+def test_large_parameters_are_joined_only_where_it_is_asked_for():
+    values = [gradlib.zeros(foreach.SMALL + 1, requires_grad=True) for _ in range(2)]
+    group = {"foreach": None, "params": values}
+    assert not foreach.wanted(group, values)
+    assert foreach.wanted({**group, "foreach": True}, values)
+    assert not foreach.wanted({**group, "foreach": True}, values[:1])
+    assert not foreach.wanted({**group, "foreach": True}, [values[0], values[0]])
+    assert not foreach.wanted({"params": values}, values), "a rule that does not say so may look beyond elements"
