@@ -34,8 +34,9 @@ def product(a: Array, c: Array) -> Array:
         left, right = (a[None] if a.ndim == 1 else a), (c[:, None] if c.ndim == 1 else c)
         stack = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         out = library.empty((*stack, left.shape[-2], right.shape[-1]), a.dtype)
-        flat = [_stacked(library, x, stack) for x in (left, right)]
-        launch(product_call(*flat, out.reshape(-1, *out.shape[-2:]) if out.size else out.reshape(0, *out.shape[-2:])))
+        if out.size:
+            one = out.reshape(-1, *out.shape[-2:])
+            launch(product_call(_stacked(library, left, stack), _stacked(library, right, stack), one))
         if a.ndim == 1:
             out = out[..., 0, :]
         return out[..., 0] if c.ndim == 1 else out

@@ -19,9 +19,9 @@ import numpy as np
 from gradlib.backend.array import Array, Namespace, namespace
 
 Evaluate = Callable[[Array, Array], tuple[Array, Array]]
-_HISTORY = 8
+HISTORY = 8
 _DECREASE = 1e-4
-_LOOK = 4  # evaluations after which it is seen which problems have stopped
+LOOK = 4  # evaluations after which it is seen which problems have stopped
 
 
 def minimise(evaluate: Evaluate, x: Array, most: int, tolerance: float, progress: Callable[[float], None] = lambda fraction: None) -> Array:
@@ -33,40 +33,61 @@ def minimise(evaluate: Evaluate, x: Array, most: int, tolerance: float, progress
         progress: called with the fraction done.
     Returns: (B, n).
     """
-    xp = namespace(x)
     result, rows = x.copy(), np.arange(len(x))
-    loss, gradient = evaluate(x, rows)
-    direction = -gradient
-    length = 1 / xp.maximum(xp.abs(gradient).sum(axis=1), 1)
-    memory = _Memory(xp, x)
-    before = loss
+    search = Search(evaluate, x)
+    before = search.loss
     for count in range(1, most):
-        slope = _dot(direction, gradient)
-        trial = x + length[:, None] * direction
-        new, its_gradient = evaluate(trial, rows)
-        fell = new <= loss + _DECREASE * length * slope  # never for NaN
-        memory.take(xp.where(fell[:, None], trial - x, 0), xp.where(fell[:, None], its_gradient - gradient, 0))
-        length = xp.where(fell, 1, length * _shorter(xp, loss, new, length * slope))
-        x, gradient = xp.where(fell[:, None], trial, x), xp.where(fell[:, None], its_gradient, gradient)
-        loss = xp.where(fell, new, loss)
-        direction = xp.where(fell[:, None], memory.direction(gradient), direction)
-        if count % _LOOK == 0:
-            going = np.flatnonzero(_on_host(before - loss > tolerance))
+        search.advance(evaluate, rows)
+        if count % LOOK == 0:
+            going = np.flatnonzero(on_host(before - search.loss > tolerance))
             progress(count / most)
-            before = loss
+            before = search.loss
             if len(going) < len(rows):
-                result[rows] = x
+                result[rows] = search.x
                 if not len(going):
                     return result
-                rows, x, gradient, loss, direction, length, before = (
-                    each[going] for each in (rows, x, gradient, loss, direction, length, before)
-                )
-                memory.keep(going)
-    result[rows] = x
+                rows, before = rows[going], before[going]
+                search.keep(going)
+    result[rows] = search.x
     return result
 
 
-class _Memory:
+class Search:
+    """Where each problem stands, its next step, and its memory.
+
+    Args:
+        evaluate: as `minimise`; x: (B, n) where to begin.
+    """
+
+    def __init__(self, evaluate: Evaluate, x: Array) -> None:
+        self.xp = xp = namespace(x)
+        self.x = x
+        self.loss, self.gradient = evaluate(x, np.arange(len(x)))
+        self.direction = -self.gradient
+        self.length = 1 / xp.maximum(xp.abs(self.gradient).sum(axis=1), 1)
+        self.memory = Memory(xp, x)
+
+    def advance(self, evaluate: Evaluate, rows: np.ndarray) -> None:
+        """One evaluation: a step for those whose loss fell enough, a shorter one for the others. The host decides nothing."""
+        xp, x, loss, length = self.xp, self.x, self.loss, self.length
+        slope = _dot(self.direction, self.gradient)
+        trial = x + length[:, None] * self.direction
+        new, its_gradient = evaluate(trial, rows)
+        fell = new <= loss + _DECREASE * length * slope  # never for NaN
+        self.memory.take(xp.where(fell[:, None], trial - x, 0), xp.where(fell[:, None], its_gradient - self.gradient, 0))
+        self.length = xp.where(fell, 1, length * _shorter(xp, loss, new, length * slope))
+        self.x, self.gradient = xp.where(fell[:, None], trial, x), xp.where(fell[:, None], its_gradient, self.gradient)
+        self.loss = xp.where(fell, new, loss)
+        self.direction = xp.where(fell[:, None], self.memory.direction(self.gradient), self.direction)
+
+    def keep(self, rows: Array) -> None:
+        """Forget the problems but these."""
+        for name in ("x", "gradient", "loss", "direction", "length"):
+            setattr(self, name, getattr(self, name)[rows])
+        self.memory.keep(rows)
+
+
+class Memory:
     """The last steps of each problem and the changes of its gradient along them."""
 
     def __init__(self, xp: Namespace, x: Array) -> None:
@@ -79,7 +100,7 @@ class _Memory:
         curvature, size = _dot(step, change), _dot(change, change)
         usable = curvature > 1e-10 * size
         inverse = self.xp.where(usable, 1 / self.xp.where(usable, curvature, 1), 0)
-        self.pairs = [*self.pairs[1 - _HISTORY :], (step, change, inverse)]
+        self.pairs = [*self.pairs[1 - HISTORY :], (step, change, inverse)]
         self.scale = self.xp.where(usable, curvature / self.xp.where(usable, size, 1), self.scale)
 
     def direction(self, gradient: Array) -> Array:
@@ -112,5 +133,5 @@ def _dot(a: Array, b: Array) -> Array:
     return np.einsum("bn,bn->b", a, b) if isinstance(a, np.ndarray) else (a * b).sum(axis=1)
 
 
-def _on_host(array: Array) -> np.ndarray:
+def on_host(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()

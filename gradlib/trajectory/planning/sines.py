@@ -1,7 +1,8 @@
 """The sums of sines that the planner searches, as a differentiable operation.
 
 On the host its cost grows like H log H. On a device, and for short horizons on the host, it is a product with a matrix, which needs no
-cuFFT beside CuPy: it grows like H^2, but is one product for each problem, and the matrix is made once for each H.
+cuFFT beside CuPy: it grows like H^2, but is one product for each problem, and the matrix is made once for each H. The device's product is
+gradlib's own kernel: its sums have one order, whatever the batch, and a CUDA graph can capture it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import numpy as np
 
 from gradlib.backend.array import Array, Namespace, device_index, move
+from gradlib.backend.capture import kernels
 from gradlib.core.op import op
 
 _SHORT = 96  # sines up to which the matrix is the quicker on the host
@@ -27,8 +29,10 @@ def sine_transform(xp: Namespace, input: Array) -> Array:
     Source: the discrete sine transform of the first kind, as the Fourier transform of the sequence continued as an odd one.
     """
     size = input.shape[1]
-    if xp is not np or (size <= _SHORT and size * size * input.shape[2] <= _ALONE):
-        return xp.matmul(_matrix(size, input.dtype, device_index(input)), input)
+    if xp is not np:
+        return kernels.product(sine_matrix(size, input.dtype, device_index(input)), input)
+    if size <= _SHORT and size * size * input.shape[2] <= _ALONE:
+        return np.matmul(sine_matrix(size, input.dtype, None), input)
     odd = xp.zeros((len(input), 2 * size + 2, input.shape[2]), input.dtype)
     odd[:, 1 : size + 1] = input
     odd[:, size + 2 :] = -input[:, ::-1]
@@ -37,7 +41,7 @@ def sine_transform(xp: Namespace, input: Array) -> Array:
 
 
 @functools.lru_cache(maxsize=2)
-def _matrix(size: int, dtype: np.dtype, device: int | None) -> Array:
+def sine_matrix(size: int, dtype: np.dtype, device: int | None) -> Array:
     """The same as a matrix (M, M) on a device. Two are kept: that of a stage of the planner, and that of the next."""
     k = np.arange(1, size + 1)
     return move((np.sin(np.pi * k[:, None] * k / (size + 1)) * math.sqrt(2 / (size + 1))).astype(dtype), device)

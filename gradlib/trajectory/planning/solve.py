@@ -21,10 +21,11 @@ up to 1.3; scaled sines as here 1.016 at once, of which the discretisation itsel
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, device_index, is_cupy
 from gradlib.core.modes import no_grad
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.create import zeros_like
@@ -34,9 +35,12 @@ from gradlib.ops.nn import pad
 from gradlib.trajectory.chain import step_position, step_velocity
 from gradlib.trajectory.planning import lbfgs, motion
 from gradlib.trajectory.planning.check import Trajectories
+from gradlib.trajectory.planning.lbfgs_graph import GraphedSearch
 from gradlib.trajectory.planning.powers import even_power
 from gradlib.trajectory.planning.robot import Robot
-from gradlib.trajectory.planning.sines import sine_transform
+from gradlib.trajectory.planning.sines import sine_matrix, sine_transform
+
+Graphs = dict[tuple[Any, ...], GraphedSearch]
 
 SHARPNESS = ((5, 4, 3), (7, 6, 5), (9, 8, 7))
 """Of each stage the doublings of the powers of velocity, acceleration and jerk."""
@@ -66,11 +70,12 @@ def plan(
     dtype = np.dtype(dtype)
     size = max(1, ELEMENTS // (horizon * len(robot.joints)))
     moving = np.flatnonzero((start.astype(dtype) != goal.astype(dtype)).any(axis=1))
+    graphs: Graphs = {}
     batches = [moving[low : low + size] for low in range(0, len(moving), size)]
     rests = np.zeros((len(start), horizon, start.shape[1]), dtype)
     made = Trajectories(rests + start.astype(dtype)[:, None], rests, rests.copy(), rests.copy(), np.zeros(len(start), dtype))
     for i, rows in enumerate(batches):
-        batch = _Batch(start[rows], goal[rows], robot, horizon, dtype, device)
+        batch = _Batch(start[rows], goal[rows], robot, horizon, dtype, device, graphs)
         profile = batch.optimise(lambda fraction, done=i: progress((done + fraction) / len(batches)))  # type: ignore[misc]
         path = motion.positions(profile, start[rows], goal[rows], robot).astype(dtype)
         part = _integrate(path, batch.needed, robot, device)
@@ -109,10 +114,14 @@ class _Batch:
 
     Args:
         start, goal: (B, D); robot, horizon, dtype, device: as `plan`.
+        graphs: the searches that were captured so far, for batches to come.
     """
 
-    def __init__(self, start: np.ndarray, goal: np.ndarray, robot: Robot, horizon: int, dtype: np.dtype, device: str) -> None:
+    def __init__(
+        self, start: np.ndarray, goal: np.ndarray, robot: Robot, horizon: int, dtype: np.dtype, device: str, graphs: Graphs | None = None
+    ) -> None:
         self.robot, self.horizon, self.dtype, self.device = robot, horizon, dtype, device
+        self.graphs: Graphs = {} if graphs is None else graphs
         self.start, self.distance = start, goal - start
         self.limits = [self.tensor(1 / limit) for limit in robot.rates()]
         self.profile = np.broadcast_to(motion.smooth_start(horizon)[None, :, None], (len(start), horizon, start.shape[1]))
@@ -124,7 +133,7 @@ class _Batch:
     def optimise(self, progress: Callable[[float], None]) -> np.ndarray:
         """The best profile (B, H, D) found for each problem, float64."""
         if self.horizon >= LONG:  # then few iterations are left to do, however long it is
-            coarse = _Batch(self.start, self.start + self.distance, self.robot, self.horizon // 4, self.dtype, self.device)
+            coarse = _Batch(self.start, self.start + self.distance, self.robot, self.horizon // 4, self.dtype, self.device, self.graphs)
             self.profile = motion.finer(coarse.optimise(lambda fraction: progress(0.1 * fraction)), self.horizon)
             self.needed = motion.needed_step(self.profile, self.distance, self.robot)
         evaluations = 40 + min(self.horizon, LONG) // 8
@@ -136,13 +145,24 @@ class _Batch:
         """L-BFGS on the smooth maximum, from the best profiles so far; problems that came out better keep the result."""
         objective = _Objective(self, sharpness)
         begin = objective.coefficients()
-        found = lbfgs.minimise(objective, begin.reshape(len(begin), -1), evaluations, _TOLERANCE, progress)
+        found = self.searched(objective, begin.reshape(len(begin), -1), evaluations, progress)
         with no_grad():
             profile = objective.velocities(wrap(found.reshape(begin.shape)), objective.scales).cpu().numpy().astype(np.float64)
         needed = motion.needed_step(profile, self.distance, self.robot)
         better = needed < self.needed
         self.profile = np.where(better[:, None, None], profile, self.profile)
         self.needed = np.where(better, needed, self.needed)
+
+
+    def searched(self, objective: _Objective, x: Array, evaluations: int, progress: Callable[[float], None]) -> Array:
+        """The lowest points (B, M D) found from these: on a GPU by a CUDA graph, which batches of one shape share."""
+        if not is_cupy(x):
+            return lbfgs.minimise(objective, x, evaluations, _TOLERANCE, progress)
+        key = (x.shape, self.horizon, objective.sharpness)
+        if key not in self.graphs:
+            matrix = sine_matrix(self.horizon - 3, self.dtype, device_index(x))
+            self.graphs[key] = GraphedSearch(objective, x, _TOLERANCE, kept=matrix)
+        return self.graphs[key].minimise(objective, x, evaluations, progress)
 
 
 class _Objective:
@@ -169,6 +189,12 @@ class _Objective:
     def coefficients(self) -> Array:
         """Where to begin, (B, M, D)."""
         return self.batch.tensor(self.start)._array
+
+    def adopt(self, other: _Objective) -> None:
+        """Stand for the problems of another one of the same shape, in the memory of these: a graph reads it there."""
+        with no_grad():
+            for own, new in zip(self.constants, other.constants, strict=True):
+                own.copy_(new)
 
     def __call__(self, x: Array, rows: np.ndarray) -> tuple[Array, Array]:
         """Loss (b,) and gradient (b, M D) at the points x (b, M D) of some of the problems."""
