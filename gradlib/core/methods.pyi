@@ -1157,6 +1157,9 @@ class Methods:
     def nextafter(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """The next number that the dtype has, from one towards another; itself where they are equal."""
 
+    def nextafter_(self, other: _Operand) -> Tensor:
+        """``nextafter`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
+
     @overload
     def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor:
         """The positions of the elements that are not zero."""

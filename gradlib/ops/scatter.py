@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace, on_device_of
 from gradlib.backend.scatter import extreme_at as extreme_into, multiply_at as multiply_into
+from gradlib.core.batched import Batched
+from gradlib.core.modes import thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import div
@@ -157,9 +159,35 @@ def _among_factors(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
     zero = src == 0
     zeros_met = pick(index_add_op(zeros_like(input), ones_like(src) * zero, indices), indices)
     alone = zero & (zeros_met == 1)
+    if isinstance(src, Tensor):
+        src = _once(src, zero & (zeros_met > 1))
     product = multiply_at(input, where(alone, ones_like(src), src), indices)
     others = pick(g * out, indices) / where(zero, ones_like(src), src)
     return where(alone, pick(g * product, indices), others)
+
+
+def _once(src: Tensor, several: Any) -> Tensor:
+    """The same, differentiated no further where several zeros met: the derivative is zero there, but not its own by another of them."""
+    has_tangent = any(level.tangent(src) is not None for level in thread_state.interpreters)
+    if not (src.requires_grad or has_tangent):
+        return src
+    while type(several) is Batched:
+        several = several.value
+    if not raw(several).any():
+        return src
+    if has_tangent:
+        _refuse_slope(src)
+    src = clone(src)
+    if src.requires_grad:
+        src.register_hook(_refuse_slope)
+    return src
+
+
+def _refuse_slope(g: Any) -> NoReturn:
+    raise RuntimeError(
+        "Double backward is unsupported for src when >1 zeros in src are scattered to the same position in self. Multiply them with prod() "
+        "along a dimension, whose derivatives exist."
+    )
 
 
 @op(

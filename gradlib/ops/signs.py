@@ -50,7 +50,7 @@ def copysign(xp: Namespace, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("nextafter", "f"),
+    "elementwise", promote=takes("nextafter", "f"), inplace=True,
     input=lambda g, input, other: g * (input != other),
     other=lambda g: zeros_like(g),
 )  # fmt: skip

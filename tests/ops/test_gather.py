@@ -260,6 +260,23 @@ def test_zeros_among_factors(include_self: bool) -> None:
     assert x.grad.tolist() == ([0.0, 0.0, 12.0] if include_self else [0.0, 0.0, 0.0])
 
 
+def test_two_zeros_among_factors_have_a_first_derivative_only() -> None:
+    """In both modes; the second one, by two elements of src, is refused, as in torch."""
+    x = gradlib.tensor([3.0], dtype=gradlib.float64, requires_grad=True)
+    for zeros in ([0.0, 0.0], [0.0, 2.0, 0.0]):
+        src = gradlib.tensor(zeros, dtype=gradlib.float64, requires_grad=True)
+        places = gradlib.zeros(len(zeros), dtype=gradlib.int64)
+
+        def met(x: gradlib.Tensor, src: gradlib.Tensor, places: gradlib.Tensor = places) -> gradlib.Tensor:
+            return x.scatter_reduce(0, places, src, "prod")
+
+        assert gradlib.autograd.gradcheck(met, (x, src), check_forward_ad=True, check_batched_grad=False)
+        with pytest.raises(RuntimeError, match="Double backward is unsupported for src when >1 zeros"):
+            gradlib.autograd.gradgradcheck(met, (x, src))
+    src = gradlib.tensor([0.0, 2.0], dtype=gradlib.float64, requires_grad=True)
+    assert gradlib.autograd.gradgradcheck(lambda x, src: x.scatter_reduce(0, gradlib.tensor([0, 0]), src, "prod"), (x, src))
+
+
 def test_integer_means_round_down() -> None:
     x = gradlib.tensor([4, -4])
     src = gradlib.tensor([3, -3])
