@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array
+from gradlib.backend.array import Array, Namespace
 
 _SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 FEW = 500
@@ -52,6 +52,28 @@ def flat_places(target: Array, index: tuple[Any, ...]) -> Array | None:
         first = np.arange(0, target.size, step).reshape(*shape[:lead], *(1,) * places.ndim)
         places = first + places
     return places if places.size >= FEW else None
+
+
+def taken(xp: Namespace, array: Array, index: Array, dim: int) -> Array:
+    """``take_along_axis`` at less cost; in row-major order where array is.
+
+    Args:
+        index: integers from 0, of array's rank, and of its size but along ``dim``.
+    """
+    if xp is not np:
+        return xp.take_along_axis(array, index, axis=dim)
+    if array.ndim == 1:
+        return array[index]
+    if array.ndim == 2:
+        rows, columns = index.shape
+        grid: tuple[Array, ...] = (np.arange(rows)[:, None], index) if dim in (1, -1) else (index, np.arange(columns))
+    else:
+        dim %= array.ndim
+        grid = tuple(
+            index if d == dim else np.arange(n).reshape((n,) + (1,) * (array.ndim - 1 - d)) for d, n in enumerate(index.shape)
+        )
+    places = flat_places(array, grid)
+    return array[grid] if places is None else array.reshape(-1).take(places)
 
 
 def _size(array: Array) -> int:

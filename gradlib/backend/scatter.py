@@ -35,11 +35,16 @@ def _add_on_host(target: Array, index: tuple[Any, ...], values: Any) -> None:
             for place, row in zip(first.tolist(), rows, strict=True):
                 target[place] += row
             return
-    places = flat_places(target, index) if target.ndim > 1 else None
-    if places is not None:  # NumPy has a short path for one index into one dimension, several times faster
+    _at(np.add, target, index, values)
+
+
+def _at(ufunc: Any, target: Array, index: Any, values: Any) -> None:
+    """``ufunc.at``, which has a short path for one index into one dimension, several times faster."""
+    places = flat_places(target, index if isinstance(index, tuple) else (index,)) if target.ndim > 1 else None
+    if places is not None:
         target, index = target.reshape(-1), (places.reshape(-1),)
         values = values if getattr(values, "size", 1) == 1 else np.broadcast_to(values, places.shape).reshape(-1)
-    np.add.at(target, index, values)
+    ufunc.at(target, index, values)
 
 
 _LONG = 256
@@ -65,7 +70,7 @@ def _add_on_device(target: Array, index: Any, values: Array) -> None:
 def multiply_at(target: Array, index: Any, values: Array) -> None:
     """``target[index] *= values`` in place, where repeated indices all count."""
     if isinstance(target, np.ndarray):
-        np.multiply.at(target, index, values)
+        _at(np.multiply, target, index, values)
     else:
         fold_at(cupy().multiply, target, index, values)
 
@@ -74,7 +79,7 @@ def extreme_at(target: Array, index: Any, values: Array, largest: bool) -> None:
     """The elements of target at index become the largest (smallest) of themselves and all the values that come there; NaN wins."""
     ufunc = getattr(namespace(target), "maximum" if largest else "minimum")
     if isinstance(target, np.ndarray):
-        ufunc.at(target, index, values)
+        _at(ufunc, target, index, values)
     else:
         fold_at(ufunc, target, index, values)
 

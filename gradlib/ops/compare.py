@@ -11,8 +11,9 @@ import numpy as np
 from gradlib.backend.array import is_array
 from gradlib.backend.dtype import promote
 from gradlib.core.inplace import inplace_form
+from gradlib.core.modes import global_state
 from gradlib.core.op import CompiledOp, composite, inplace_name, op, publish
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import zeros_like
 from gradlib.ops.dtype_rules import takes
@@ -383,4 +384,20 @@ def equal(input: Any, other: Any) -> bool:
         >>> gradlib.equal(gradlib.tensor([1, 2]), gradlib.tensor([1, 2]))
         True
     """
-    return bool(tuple(input.shape) == tuple(other.shape) and eq(input, other).all())
+    if tuple(input.shape) != tuple(other.shape):
+        return False
+    a, b = raw(input), raw(other)
+    if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and not global_state.active:
+        return _all_equal(a, b)
+    return bool(eq(input, other).all())
+
+
+def _all_equal(a: Any, b: Any) -> bool:
+    """Whether all elements are equal, asked of some at a time so that an early difference ends it early."""
+    if a.size <= _SOME or not (a.flags.c_contiguous and b.flags.c_contiguous):
+        return bool((a == b).all())
+    a, b = a.reshape(-1), b.reshape(-1)
+    return all((a[at : at + _SOME] == b[at : at + _SOME]).all() for at in range(0, a.size, _SOME))
+
+
+_SOME = 4096

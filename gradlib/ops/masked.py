@@ -66,6 +66,8 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
 
 def _together(input: Any, mask: Any) -> tuple[Any, Any]:
     """Input and mask, broadcast to their common shape."""
+    if tuple(input.shape) == tuple(mask.shape):
+        return input, mask
     try:
         shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     except ValueError:
@@ -107,12 +109,15 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
     input, mask = _together(input, _mask("masked_scatter", mask))
     array = raw(mask)
-    if type(array) is np.ndarray and array.sum() > np.size(raw(source)):
+    if type(array) is np.ndarray and np.count_nonzero(array) > np.size(raw(source)):
         raise RuntimeError(f"masked_scatter: source has {np.size(raw(source))} elements, fewer than the mask's {int(array.sum())} True")
     if 0 in source.shape:
         return masked_fill(input, mask, 0)
-    places = clamp_min(cumsum(mask.reshape((-1,)), 0) - 1, 0).reshape(mask.shape)
-    return where(mask, pick(source.reshape((-1,)), [places]), input)
+    if type(array) is np.ndarray:
+        places = np.maximum(array.cumsum() - 1, 0).reshape(array.shape)
+    else:
+        places = clamp_min(cumsum(mask.reshape((-1,)), 0) - 1, 0).reshape(mask.shape)
+    return where(mask, pick(source if source.ndim == 1 else source.reshape((-1,)), [places]), input)
 
 
 @composite(inplace=True)
@@ -134,6 +139,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     places = vector("index_fill", dim, index, RuntimeError)
     size = input.shape[dim] if input.ndim else 1
     inside("index_fill", index, size, IndexError, negative=True)
-    with on_device_of(raw(index)):
-        mask = index_put_op(namespace(raw(index)).zeros(size, bool), True, places[-1:])
+    array = raw(places[-1])
+    if type(array) is np.ndarray:
+        mask = np.zeros(size, bool)
+        mask[array] = True
+    else:
+        with on_device_of(array):
+            mask = index_put_op(namespace(array).zeros(size, bool), True, places[-1:])
     return masked_fill(input, mask.reshape((-1, *(1,) * (input.ndim - dim - 1)) if input.ndim else ()), value)

@@ -6,6 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 from gradlib.backend.array import Namespace, is_array, row_major
+from gradlib.backend.places import taken
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
@@ -98,8 +99,8 @@ def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> An
     dim = wrap_dim(dim, input.ndim)
     if not input.ndim:
         return input.copy(), xp.zeros((), "int64")
-    indices = xp.expand_dims(getattr(input, f"arg{name}")(axis=dim), dim)
-    values = xp.take_along_axis(input, indices, axis=dim)
+    indices = (input.argmax if name == "max" else input.argmin)(axis=dim, keepdims=True)
+    values = taken(xp, input, indices, dim)
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 

@@ -315,7 +315,14 @@ def _threes(values: list[Any]) -> list[Any]:
 )  # fmt: skip
 def cross_op(xp: Any, input: Any, other: Any, dim: int) -> Any:
     """The cross product along ``dim``, which has size 3."""
-    return xp.cross(input, other, axis=dim)
+    if xp is not np or input.shape != other.shape:
+        return xp.cross(input, other, axis=dim)
+    made, before = np.empty(input.shape, input.dtype), (slice(None),) * dim
+    for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
+        part = made[(*before, k, ...)]
+        np.multiply(input[(*before, i)], other[(*before, j)], part)
+        part -= input[(*before, j)] * other[(*before, i)]
+    return made
 
 
 @composite

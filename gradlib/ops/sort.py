@@ -13,6 +13,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, is_array, row_major
+from gradlib.backend.places import taken
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
@@ -43,8 +44,9 @@ def _order(xp: Namespace, input: Array, dim: int, descending: bool) -> Array:
     """The indices that sort along ``dim``; equal elements keep their order, also descending."""
     input = _comparable(input)
     if not descending:
-        return xp.argsort(input, axis=dim, kind="stable")
-    return xp.flip(input.shape[dim] - 1 - xp.argsort(xp.flip(input, dim), axis=dim, kind="stable"), dim)
+        return input.argsort(axis=dim, kind="stable")
+    backwards = (slice(None),) * (dim % input.ndim) + (slice(None, None, -1),)
+    return (input.shape[dim] - 1 - input[backwards].argsort(axis=dim, kind="stable"))[backwards]
 
 
 def _unsorted(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
@@ -63,7 +65,7 @@ def sort_op(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) 
     if not input.ndim:
         return input.copy(), xp.zeros((), dtypes.int64)
     indices = _order(xp, input, dim, descending)
-    return xp.take_along_axis(input, indices, axis=dim), indices
+    return taken(xp, input, indices, dim), xp.ascontiguousarray(indices)
 
 
 @composite
@@ -115,16 +117,19 @@ def topk_op(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = Tr
         raise RuntimeError(f"topk: selected index k out of range: k = {k} of {list(input.shape)} along dim {dim}")
     if not input.ndim:
         return input.copy(), xp.zeros((), dtypes.int64)
-    lines = xp.moveaxis(input, dim, -1)
+    last = dim == input.ndim - 1
+    lines = input if last else xp.moveaxis(input, dim, -1)
     size = lines.shape[-1]
     if xp is np and 0 < k < size // 4:  # CuPy's argpartition sorts everything, and makes the host wait
         chosen = xp.argpartition(_comparable(lines), size - k if largest else k - 1, axis=-1)
         chosen = xp.sort(chosen[..., size - k :] if largest else chosen[..., :k], axis=-1)
-        order = _order(xp, xp.take_along_axis(lines, chosen, axis=-1), -1, largest)
-        indices = xp.take_along_axis(chosen, order, axis=-1)
+        order = _order(xp, taken(xp, lines, chosen, -1), -1, largest)
+        indices = taken(xp, chosen, order, -1)
     else:
         indices = _order(xp, lines, -1, largest)[..., :k]
-    values = xp.take_along_axis(lines, indices, axis=-1)
+    values = taken(xp, lines, indices, -1)
+    if last:
+        return row_major(values), xp.ascontiguousarray(indices)
     return row_major(xp.moveaxis(values, -1, dim)), row_major(xp.moveaxis(indices, -1, dim))
 
 
@@ -157,13 +162,28 @@ def _replaced(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[
 
 def _kth(xp: Namespace, input: Array, place: Any, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The element at ``place`` of each sorted line (a number, or for each line one), with its index."""
-    order = _order(xp, input, dim, False)
-    if isinstance(place, int):
-        place = xp.full(kept(input.shape, dim), place)
-    indices = xp.take_along_axis(order, place, axis=dim)
-    values = xp.take_along_axis(input, indices, axis=dim)
+    single = isinstance(place, int)
+    indices = _kth_alone(xp, input, place, dim) if single else None
+    if indices is None:
+        order = _order(xp, input, dim, False)
+        indices = order[(slice(None),) * dim + (slice(place, place + 1),)].copy() if single else taken(xp, order, place, dim)
+    values = taken(xp, input, indices, dim)
     found = (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
     return row_major(found[0]), row_major(found[1])
+
+
+def _kth_alone(xp: Namespace, input: Array, place: int, dim: int) -> Array | None:
+    """The index of the element at a place of each sorted line, without sorting; None where it is NaN or has an equal."""
+    if xp is not np or input.size < _LARGE or input.dtype.char not in "fd":
+        return None
+    part = (slice(None),) * dim + (slice(place, place + 1),)
+    same = input == np.partition(input, place, axis=dim)[part]
+    if np.count_nonzero(same) != input.size // input.shape[dim] or not same.any(axis=dim).all():
+        return None
+    return same.argmax(axis=dim, keepdims=True)
+
+
+_LARGE = 1000
 
 
 def _along_one(name: str, input: Array, dim: int) -> int:
@@ -214,6 +234,8 @@ def median_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any
     if input.dtype.kind in "iu":
         return _kth(xp, input, middle, dim, keepdim)
     missing = xp.add.reduce(input != input, axis=dim, keepdims=True)  # NaN sorts last: the first one stands where the numbers end
+    if xp is np and not missing.any():
+        return _kth(xp, input, middle, dim, keepdim)
     return _kth(xp, input, xp.where(missing > 0, input.shape[dim] - missing, middle), dim, keepdim)
 
 
@@ -247,6 +269,8 @@ def median_all(xp: Namespace, input: Any) -> Any:
     _ordered("median", input, bool_too=False)
     if not input.size:
         return xp.full((), xp.nan, input.dtype)
+    if xp is np and input.dtype.kind == "f" and input.size and not np.isnan(input).any():
+        return np.asarray(np.partition(input.reshape(-1), (input.size - 1) // 2)[(input.size - 1) // 2])
     line = xp.sort(_comparable(input).reshape(-1))
     middle = line[(line.size - 1) // 2]
     return (middle if input.dtype.kind in "iu" else xp.where(line[-1] == line[-1], middle, line[-1])).astype(input.dtype, copy=False)

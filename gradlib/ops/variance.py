@@ -23,12 +23,15 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {dtype}; convert it, as with .float()")
     if xp is not np or dtype.kind == "c" or dtype.itemsize > 4:
         return _mean_square(xp, input, dim, correction, keepdim)
+    if input.size <= _SMALL:  # one way for all numbers, without a question
+        return _mean_square(np, input.astype(dtypes.float64), dim, correction, keepdim)
     with np.errstate(over="ignore"):
         made = _mean_square(np, input, dim, correction, keepdim)
     inside = ((made > _SMALLEST) & (made < math.inf)).all()
     return made if inside else _mean_square(np, input.astype(dtypes.float64), dim, correction, keepdim)
 
 
+_SMALL = 2048
 _SMALLEST = 1e-30  # of the variances in float32 beside which squares that vanished count for nothing
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from gradlib.backend.mask import masked
+from gradlib.backend.mask import chosen, extreme, masked
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -24,3 +26,30 @@ def test_masked_takes_what_broadcasts_and_other_layouts():
     array = np.arange(10_000.0).reshape(100, 100)
     for mask, given in ((array[0] > 50, array), ((array > 50).T, array), (array.T > 50, array.T), (array > 50, np.asfortranarray(array))):
         np.testing.assert_array_equal(masked(np, mask, given), np.where(mask, given, 0))
+
+
+def numbers(dtype: str) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 100_001)).astype(dtype)
+    a[::7], a[1::9], b[::5] = np.nan, -0.0, np.inf
+    return rng.random(a.size) < 0.5, a, b
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("pair", ["a b", "a 0", "0 b", "-0.0 b", "a 2.5", "nan b"])
+def test_large_arrays_are_chosen_from_as_where_does(dtype: str, pair: str) -> None:
+    mask, a, b = numbers(dtype)
+    input, other = ({"a": a, "b": b}.get(word, word) for word in pair.split())
+    input, other = (x if isinstance(x, np.ndarray) else float(x) for x in (input, other))
+    made = chosen(np, mask, input, other)
+    assert made.dtype == dtype
+    assert made.tobytes() == np.where(mask, input, other).tobytes()
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("number", [0, -0.0, 0.3, float("nan"), float("inf")])
+@pytest.mark.parametrize("ufunc", [np.maximum, np.minimum])
+def test_extremes_of_large_arrays_and_a_number_are_those_of_numpy(ufunc: Any, number: float) -> None:
+    _, a, _ = numbers("float32")
+    assert extreme(ufunc, a, number).tobytes() == ufunc(a, number).tobytes()

@@ -1,0 +1,48 @@
+"""Places in row-major memory name the elements that the index names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradlib.backend.places import flat_places, taken
+
+CUBE = np.arange(7 * 30 * 20).reshape(7, 30, 20)
+RNG = np.random.default_rng(0)
+
+
+def drawn(size: int, *shape: int) -> Any:
+    return RNG.integers(-size, size, shape)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (drawn(7, 600), drawn(30, 600), drawn(20, 600)),
+        (drawn(7, 50, 1), drawn(30, 40)),
+        (drawn(7, 30).astype(np.int32),),
+        (slice(None), drawn(30, 5)),
+        (slice(None), drawn(30, 25, 1), drawn(20, 6)),
+    ],
+)
+def test_places_are_those_that_numpy_takes(index: tuple[Any, ...]) -> None:
+    places = flat_places(CUBE, index)
+    assert places is not None
+    np.testing.assert_array_equal(CUBE.reshape(-1)[places], CUBE[index])
+
+
+def test_what_numpy_refuses_or_reads_otherwise_is_left_to_it() -> None:
+    outside = ((drawn(7, 600), np.full(600, 30)), (np.full(600, -8),))
+    for index in (*outside, (CUBE[:, :, 0] > 3,), (drawn(7, 600), slice(None), drawn(20, 600))):
+        assert flat_places(CUBE, index) is None
+    assert flat_places(CUBE.transpose(), (drawn(7, 600),)) is None
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_taken_is_take_along_axis(dim: int) -> None:
+    shape = [7, 30, 20]
+    shape[dim] = 11
+    index = RNG.integers(0, CUBE.shape[dim], shape)
+    np.testing.assert_array_equal(taken(np, CUBE, index, dim), np.take_along_axis(CUBE, index, dim))
