@@ -26,11 +26,11 @@ from gradlib import cli
 ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = (
-    "gradlib.array_api", "gradlib.fft", "gradlib.linalg", "gradlib.nn.functional", "gradlib.nn.utils", "gradlib.autograd",
-    "gradlib.autograd.forward_ad", "gradlib.cuda", "gradlib.cuda.nvtx",
-    "gradlib.distributed", "gradlib.distributed.nn.functional", "gradlib.distributed.optim",
-    "gradlib.autograd.functional", "gradlib.autograd.graph", "gradlib.autograd.profiler", "gradlib.func",
-    "gradlib.interop", "gradlib.interop.hips", "gradlib.optim", "gradlib.optim.lr_scheduler", "gradlib.optim.swa_utils",
+    "gradlib.linalg", "gradlib.fft", "gradlib.nn.functional", "gradlib.nn.utils", "gradlib.array_api",
+    "gradlib.autograd", "gradlib.autograd.forward_ad", "gradlib.autograd.function", "gradlib.autograd.functional", "gradlib.autograd.graph",
+    "gradlib.autograd.profiler", "gradlib.func", "gradlib.cuda", "gradlib.cuda.nvtx", "gradlib.distributed",
+    "gradlib.distributed.nn.functional", "gradlib.distributed.optim", "gradlib.interop", "gradlib.interop.hips", "gradlib.optim",
+    "gradlib.optim.lr_scheduler", "gradlib.optim.swa_utils",
     "gradlib.trajectory", "gradlib.utils", "gradlib.utils.checkpoint", "gradlib.testing.hostcuda",
 )  # fmt: skip
 """Modules with a page each, beside ``gradlib`` and ``gradlib.Tensor``."""

@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gradlib"
 LAYERS = (
-    ("backend", "files", "testing"),
-    ("core",),
+    ("backend", "files"),
+    ("core", "testing"),
     ("ops",),
     ("fft", "func", "linalg", "nn", "return_types"),
     ("numpy",),

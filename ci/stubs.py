@@ -424,12 +424,13 @@ def tidy(text: str) -> str:
 def imports_of_the_face() -> str:
     """The statements of gradlib/__init__.py that import by name; dtypes as what they are."""
     lines = []
-    for node in ast.parse((ROOT / "__init__.py").read_text()).body:
+    body = ast.parse((ROOT / "__init__.py").read_text()).body
+    for node in [inner for outer in body for inner in (outer.body if isinstance(outer, ast.With) else [outer])]:
         if isinstance(node, ast.ImportFrom) and node.module != "__future__" and node.names[0].name != "*":
-            if node.module == "gradlib.backend.names":
-                continue
             for alias in node.names:
                 shown = alias.asname or alias.name
+                if shown.startswith("_"):
+                    continue
                 if node.module == "gradlib.backend.dtype" and isinstance(getattr(gradlib, shown, None), np.dtype):
                     lines.append(f"{shown}: np.dtype[Any]")
                 elif not (inspect.isfunction(getattr(gradlib, shown)) and from_ops(getattr(gradlib, shown))):

@@ -25,7 +25,7 @@ class FunctionMeta(type):
 
     _backward_cls: type[BackwardCFunction]
     _ctx_base: type[BackwardCFunction]
-    _root: FunctionMeta  # Function itself, whose methods only say what is missing
+    _root: FunctionMeta  # Function itself, whose methods only raise
 
     def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
         cls._backward_cls = type(f"{name}Backward", (cls._ctx_base,), {"_forward_cls": cls, "__module__": cls.__module__})
@@ -93,7 +93,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any, **_: Any) -> Any:  # so declared, type checkers take any arguments in a user's own
+    def backward(ctx: Any, *grad_outputs: Any, **_: Any) -> Any:  # subclasses may have any parameters
         """The gradient for each argument of forward from the gradient of each output; ``vjp`` is the same under another name."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
@@ -143,10 +143,10 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @classmethod
     def _call(cls, args: tuple[Any, ...], separate: bool) -> tuple[Any, FunctionNode]:
-        """The call below every level of forward mode, then each level's tangents, innermost call first."""
+        """Make the call outside every level of forward mode, then compute the tangents of each level, the innermost call's first."""
         if global_state.active and thread_state.interpreters and isinstance(thread_state.interpreters[-1], VmapLevel):
             recorded = thread_state.grad_enabled and any(isinstance(a, Tensor) and a._node is not None for a in args)
-            if recorded or thread_state.transforming or has_rule(cls):  # else, among the rows of many cotangents, forward sees rows
+            if recorded or thread_state.transforming or has_rule(cls):  # otherwise forward is given the rows themselves
                 return call_on_rows(cls, thread_state.interpreters[-1], args)
         if global_state.active and thread_state.interpreters and isinstance(thread_state.interpreters[-1], ForwardLevel):
             level = thread_state.interpreters[-1]
@@ -184,7 +184,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @classmethod
     def _refuse_capture(cls) -> None:
-        """Refuse to be captured in a CUDA graph where the class says that it cannot be traced; Function itself says it of none."""
+        """Raise within the capture of a CUDA graph when a subclass sets ``is_traceable`` to False; the default does not count."""
         said = any("is_traceable" in vars(each) for each in cls.__mro__[: cls.__mro__.index(Function)])
         if said and not cls.is_traceable:
             raise RuntimeError(

@@ -409,7 +409,7 @@ _CLEARED: tuple[Any, ...] = (object(),)
 
 
 def _reduces(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
-    """Whether a gradient of the one shape sums up to the other, the input having been broadcast."""
+    """Whether a gradient of the first shape can be summed to the second: whether the input was broadcast to it."""
     extra = len(have) - len(want)
     return extra >= 0 and all(w in (1, h) for h, w in zip(have[extra:], want, strict=True))
 
@@ -419,7 +419,7 @@ def _place(layout: Layout) -> str:
 
 
 class DelayedError(Node):
-    """Stands for a derivative that does not exist: the error comes when a walk reaches it."""
+    """The node of a derivative that does not exist: it raises when backward reaches it."""
 
     __slots__ = ("message",)
     single = False

@@ -1,4 +1,4 @@
-"""Custom Functions inside vmap: by a ``vmap`` of their own, or one made from what they are for a single row."""
+"""Custom Functions inside vmap: by their own ``vmap``, or by one that is generated from forward and backward."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class VmapInfo(NamedTuple):
 
 
 def call_on_rows(cls: Any, found: VmapLevel, args: tuple[Any, ...]) -> tuple[Any, Any]:
-    """A Function's result for all rows at once, and what stands for its node.
+    """The result of a Function for all rows at once.
 
-    Raises: RuntimeError when the Function says nothing of vmap, or twice.
+    Raises: RuntimeError when the Function defines neither ``vmap`` nor ``generate_vmap_rule``, or both.
     """
     level = cast(Level, found)  # what `vmap` enters
     if not any(isinstance(v, Tensor) and is_batched_at(level, v) for v in flatten(args)[0]):
@@ -46,7 +46,7 @@ def call_on_rows(cls: Any, found: VmapLevel, args: tuple[Any, ...]) -> tuple[Any
 
 
 def has_rule(cls: Any) -> bool:
-    """Whether a Function says what it is on batches."""
+    """Whether a Function defines what it computes on batches: ``vmap`` or ``generate_vmap_rule``."""
     return bool(cls.generate_vmap_rule) or cls.vmap is not cls._root.vmap
 
 

@@ -134,7 +134,7 @@ class saved_tensors_hooks:
         self._saving().__exit__()
 
     def _saving(self) -> saving:
-        """Made anew, as it holds no state: one that was kept would, with a hook that is a method, hold this object in a cycle."""
+        """Made at each use: kept as an attribute it would be part of a reference cycle when a hook is a method of this object."""
         return saving(self.pack_hook, self.unpack_hook)
 
 
@@ -316,7 +316,7 @@ class _AllowMutationOnSavedContext(saved_tensors_hooks):
                 self.cloned.add(kept)
 
     def clear(self) -> None:
-        """Let go of everything; the graphs recorded here cannot be walked any more."""
+        """Free all copies; backward through a graph recorded here fails from now on."""
         for _, several in self.kept.values():
             for kept in several:
                 kept.tensor = None

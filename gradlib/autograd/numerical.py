@@ -1,4 +1,4 @@
-"""Derivatives by central differences and by backward, laid out alike so that ``gradcheck`` can compare them.
+"""Derivatives by central differences and by backward, in one layout, so that ``gradcheck`` can compare them.
 
 Everything is seen as real: a complex input has two directions per element (real and imaginary), a complex output two parts. The entry for
 output element k and input element i is the gradient of that part of the output in torch's convention: the derivative along the real

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -28,13 +30,15 @@ class NoSuchName(AttributeError):
         return AttributeError, (str(self),)  # a pickled error need not find the module again
 
 
-def suggest_names(module: ModuleType) -> None:
-    """Let a module answer a name that it lacks with the nearest one; what it finds normally costs no more than before."""
+def suggest_names(package: str) -> None:
+    """Let a package, and what is loaded of it, answer a name that it lacks with the nearest; what is found costs no more than before."""
+    for name, module in list(sys.modules.items()):
+        if (name == package or name.startswith(f"{package}.")) and isinstance(module, ModuleType) and "__getattr__" not in vars(module):
+            setattr(module, "__getattr__", partial(_refuse, module))  # noqa: B010  (PEP 562; an assignment is an error to type checkers)
 
-    def __getattr__(name: str) -> Any:
-        raise no_such_name(module, name)
 
-    setattr(module, "__getattr__", __getattr__)  # noqa: B010  (PEP 562; an assignment is an error to type checkers)
+def _refuse(module: ModuleType, name: str) -> Any:
+    raise no_such_name(module, name)
 
 
 def no_such_name(module: ModuleType, name: str) -> NoSuchName:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from gradlib import __version__, files
+from gradlib.backend.names import suggest_names
 from gradlib.cli import bench, info, profile, trajopt
 
 COMMANDS = (trajopt, profile, info, bench)
@@ -65,3 +66,6 @@ def interrupted(before: int = 0) -> str:
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)
+
+
+suggest_names(__name__)

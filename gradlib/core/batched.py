@@ -75,7 +75,7 @@ class Batched(Tensor):
         return self
 
     def again(self, value: Tensor) -> Batched:
-        """Another physical tensor as a row of the same level."""
+        """A row of the same level around another physical tensor."""
         return Batched(self.level, value)
 
     @property

@@ -96,7 +96,7 @@ def written_when_called(name: str, file: str, head: str, call: str, write: Calla
         function.__code__ = next(part for part in _compiled(file, write()).co_consts if isinstance(part, CodeType))
         return function
 
-    linecache.cache[file] = (lambda: write() + "\n",)  # for who looks before anyone calls
+    linecache.cache[file] = (lambda: write() + "\n",)  # for tools that show the source before the first call
     function.__globals__["_written"] = written
     return function
 
@@ -112,7 +112,7 @@ def compile_composite(function: Callable[..., Any], label: str | None) -> Callab
     """The public form of a function of operations: it takes NumPy's ``axis`` and ``keepdims`` too, and observers see it by its label."""
     name, parameters = function.__name__, inspect.signature(function).parameters
     names = {f"_default_{p.name}": p.default for p in parameters.values()}
-    names |= {"_function": function, "seen": seen, "call_into": call_into, "_default_out": None}
+    names |= {"_function": function, "run_observed": run_observed, "call_into": call_into, "_default_out": None}
     into = with_out(inspect.signature(function)) if name in TAKE_OUT else inspect.signature(function)
     head, call = _listed(into.parameters)
     if "dim" in parameters:
@@ -138,7 +138,7 @@ def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], 
     if name in TAKE_OUT:
         lines += ["    if out is not None:", f"        return call_into(_function, out, {call})"]
     if label is not None:
-        lines += ["    if global_state.active:", f"        return seen({label!r}, _function, {call})"]
+        lines += ["    if global_state.active:", f"        return run_observed({label!r}, _function, {call})"]
     return "\n".join([f"def {name}({head}):", *lines, f"    return _function({call})"])
 
 
@@ -158,14 +158,14 @@ def _listed(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, str]:
     return ", ".join(head), ", ".join(call)
 
 
-def seen(label: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Run a function of operations before whoever observes this thread."""
-    seen_by = modes.thread_state.observer
+def run_observed(label: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Run a composite under the observer of this thread, if it has one."""
+    observer = modes.thread_state.observer
     given = (*args, *named.values())
     flat = (x for value in given for x in (value if isinstance(value, (list, tuple)) else (value,)))
-    if seen_by is None or label in OPERATIONS or not any(isinstance(x, Tensor) for x in flat):
+    if observer is None or label in OPERATIONS or not any(isinstance(x, Tensor) for x in flat):
         return function(*args, **named)
-    return seen_by.composed(label, given, functools.partial(function, *args, **named))
+    return observer.composed(label, given, functools.partial(function, *args, **named))
 
 
 OPERATIONS: set[str] = set()
@@ -179,7 +179,7 @@ COMPOSED: set[str] = set()
 
 @dataclass(frozen=True)
 class Variant:
-    """Whom a text of the fast path serves, and what it says differently from the others.
+    """One of the variants of the fast path's text: which calls it serves, and the expressions in which it differs.
 
     Attributes:
         name: tells its file from those of the operation's other texts.
@@ -287,7 +287,7 @@ def direct_function(op: Op) -> str | None:
     marks = [object() for _ in op.params]
     try:
         name, args, kwargs = op.value(Spy(), *marks)
-    except Exception:  # it does more than that, in whatever way the spy does not bear
+    except Exception:  # it does more than hand on its arguments
         return None
     return name if list(args) == marks and not kwargs and hasattr(np, name) else None
 
@@ -327,7 +327,7 @@ def _signature(op: Op) -> tuple[str, str]:
 
 
 def _paths(op: Op, variant: Variant) -> list[str]:
-    """What stands before the last line, which hands over what none of it serves: Tensors, and raw arrays alone."""
+    """The fast paths for Tensors and for raw arrays alone; the last line, which is not here, hands over every other call."""
     if not op.tensors:
         return []
     fast, on_raw = _fast_path(op, variant), _raw_path(op, variant)
@@ -335,25 +335,28 @@ def _paths(op: Op, variant: Variant) -> list[str]:
 
 
 def _is_loose(op: Op) -> bool:
-    """Whether it need not be the first of the tensors that is a Tensor: that is a list, shares one's rule, or alone has no derivative."""
+    """Whether the fast path also serves calls in which the first tensor argument is no Tensor.
+
+    It is then a list, one of several with a joint rule, or the only one without a derivative.
+    """
     return op.tensors[0] == op.sequence or bool(op.joint) or (bool(op.rules) and op.tensors[0] not in op.rules)
 
 
-def _asks(op: Op) -> bool:
-    """Whether its own function must be asked how operands meet, also where they are floats of one dtype."""
+def _promotes_itself(op: Op) -> bool:
+    """Whether the operation's own promotion function must run, also for floats of one dtype."""
     if not callable(op.promote):
         return False
     return op.sequence is not None or len(op.outputs) > 1 or (bool(op.rules) and set(op.tensors) != set(op.rules))
 
 
 def _may_be_complex(op: Op) -> bool:
-    """Whether complex operands need nothing else than real ones."""
+    """Whether the fast path serves complex operands as it does real ones."""
     return op.complex == "explicit" or not op.rules
 
 
 def _is_dtype_known(op: Op) -> bool:
-    """Whether the result has the dtype in which operands meet; of complex operands it may be real."""
-    return bool(op.promote) and bool(op.rules) and not _asks(op) and not _may_be_complex(op)
+    """Whether the result has the common dtype of the operands; of complex operands it may be real."""
+    return bool(op.promote) and bool(op.rules) and not _promotes_itself(op) and not _may_be_complex(op)
 
 
 def _fast_path(op: Op, variant: Variant) -> list[str]:
@@ -376,7 +379,7 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
             body += _read(op, place, variant)
     if loose:
         body += ["if not _some:", f"    {variant.leave(op)}"]
-    body += [*_met(op, variant), *_run(op, variant, made), *_returned(op)]
+    body += [*_promoted(op, variant), *_run(op, variant, made), *_returned(op)]
     indent = " " * (8 if loose else 12)
     return [*lines, *(indent + line for line in body)]
 
@@ -397,7 +400,7 @@ def _entered(op: Op, variant: Variant) -> list[str]:
         f"        _dtype = a_{first}.dtype",
         f"        if {real}{plain}:",
         *([f"            n_{first} = {first}._node"] if op.rules else []),
-        *(unlike if op.promote and not _asks(op) else []),
+        *(unlike if op.promote and not _promotes_itself(op) else []),
     ]
 
 
@@ -430,7 +433,7 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
 def _read_list(op: Op, variant: Variant) -> list[str]:
     """The operands of a list: Tensors, raw arrays, and None where nothing brings them to one dtype."""
     name = op.sequence
-    by_first = op.tensors[0] == name and op.promote and not _asks(op)
+    by_first = op.tensors[0] == name and op.promote and not _promotes_itself(op)
     return [
         f"if type({name}) is not list and type({name}) is not tuple{f' or not {name}' if by_first else ''}:",
         f"    {variant.leave(op)}",
@@ -459,16 +462,16 @@ def _checked_array(op: Op, array: str, variant: Variant, plain: bool = False) ->
     """The class and dtype of the array in an operand. ``plain``: its class is known."""
     leave = f"    {variant.leave(op)}"
     elsewhere = [] if plain else [f"if not ({variant.plain(array)}):", leave]
-    if op.promote and not _asks(op):
-        inner = [] if variant is ON_DEVICE else [f"    {line}" for line in elsewhere]  # on the host another class has another fault
+    if op.promote and not _promotes_itself(op):
+        inner = [] if variant is ON_DEVICE else [f"    {line}" for line in elsewhere]  # elsewhere the slow path refuses it
         return [*(elsewhere if variant is ON_DEVICE else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
     if op.promote or _may_be_complex(op):
         return elsewhere
     return [*elsewhere, f'if {array}.dtype.kind == "c":', leave]
 
 
-def _met(op: Op, variant: Variant) -> list[str]:
-    """Operands that are not floats of one dtype are brought to the one in which they meet."""
+def _promoted(op: Op, variant: Variant) -> list[str]:
+    """Operands that are not floats of one dtype are converted to their common dtype."""
     if not op.promote:
         return []
     names = ", ".join(f"*a_{name}" if name == op.sequence else f"a_{name}" for name in op.tensors)
@@ -476,7 +479,7 @@ def _met(op: Op, variant: Variant) -> list[str]:
         lines = [f"[{names}] = _meet([{names}])"]
     else:
         lines = [f"_met = meet(op, [{names}])", "if _met is None:", f"    {variant.leave(op)}", f"[{names}] = _met"]
-    if _asks(op):
+    if _promotes_itself(op):
         return lines
     first = f"a_{op.tensors[0]}[0]" if op.tensors[0] == op.sequence else f"a_{op.tensors[0]}"
     return ["if _dtype is None:", *(f"    {line}" for line in lines), *([f"    _dtype = {first}.dtype"] if _is_dtype_known(op) else [])]
@@ -518,7 +521,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         f"        _node.dtype = {'_dtype' if known else 'out.dtype'}",
         "        _node._meta = None",
         *(_keep_stream("    ", "out") if variant is ON_DEVICE else ()),
-        *([] if op.promote and not _asks(op) and "dtype" not in op.params else _unless_integer(op)),
+        *([] if op.promote and not _promotes_itself(op) and "dtype" not in op.params else _unless_integer(op)),
         "except Exception:",
         "    pass",
         "else:",
@@ -546,7 +549,7 @@ def _keep_stream(indent: str, array: str) -> list[str]:
 
 
 def _unless_integer(op: Op) -> list[str]:
-    another = "out.dtype is not _dtype and " if not _is_loose(op) and not _asks(op) else ""
+    another = "out.dtype is not _dtype and " if not _is_loose(op) and not _promotes_itself(op) else ""
     if len(op.tensors) > 1:  # of which another may have the gradient, as the source of a copy into integers
         another = "out.dtype is not F32 and out.dtype is not F64 and "
     return [f"        if {another}not is_differentiable(out.dtype):", "            _node = None"]
@@ -658,7 +661,7 @@ def lasting(node: type[Node]) -> type[Node]:
 
 
 def _subclass(node: type[Node], name: str, **changed: Any) -> type[Node]:
-    """A node class like another, under a name of its own or changed in some way."""
+    """A subclass of a node class, with another name or other attributes."""
     return type(name, (node,), {"__slots__": (), "__module__": node.__module__, "__doc__": node.__doc__, **changed})
 
 

@@ -74,6 +74,7 @@ def _walk_arrays(
     elsewhere = may_leave_host()
     try:
         while True:
+            # The next node, and the gradient that reached it.
             if following is not None:
                 node, g = following, waiting
                 following = waiting = None
@@ -84,6 +85,7 @@ def _walk_arrays(
                     return node
             else:
                 return None
+            # What is not an operation: hooks and captures, nodes that need not run, one of several outputs, a leaf.
             if node._meta is not None or needed is not None:
                 runs = needed is None or needed[node]
                 g = _before(node, g, captures, runs, recorded=False)
@@ -93,19 +95,21 @@ def _walk_arrays(
                     _to_parent(node, g, pending, heap)
                     continue
             if type(node) is AccumulateGrad:
-                grads = d = None  # so that nothing but this frame holds g
-                unshared = sys.getrefcount(g) <= _UNSHARED  # asked before g is an argument of anything
+                grads = d = None  # drop other references, so that only this frame holds g
+                unshared = sys.getrefcount(g) <= _UNSHARED  # asked before a call, whose arguments would count
                 if global_state.active or node._meta is not None:
                     _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
                 else:
                     node.accumulate(g, unshared)
                 continue
+            # Run its rules.
             grads = run_hooked(hooks, node, g, node.run) if hooks or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
             if not keep and node.frees:
                 node.saved = None
             grads = grads if type(grads) is tuple else (grads,)  # quicker than asking the node
             if node._meta is not None and node._meta.post_hooks:
                 grads = _after(node, grads, g)
+            # Hand each gradient on to the node that made the input.
             for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
                 if target is None or d is None or (needed is not None and target not in needed):
                     if node.takes_none and target is not None and (needed is None or target in needed):

@@ -35,7 +35,7 @@ def slice_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 class Places:
-    """The indices that say for physical tensors what some indices say for rows.
+    """Indices into physical tensors that correspond to given indices into rows.
 
     Attributes:
         indices: for the physical tensor, whose first dimension is the batch.
@@ -64,11 +64,11 @@ class Places:
         self.order = (0, *others[:first], *block, *others[first:])
 
     def rows(self, made: Any) -> Any:
-        """What indexing gave, with its dimensions as rows have them."""
+        """The result of indexing with its dimensions in the order of a row's result, the batch in front."""
         return made if self.order == tuple(range(len(self.order))) else run("permute", made, self.order)
 
     def arranged(self, level: Level, values: Any) -> Any:
-        """Values for what is indexed, with their dimensions as indexing has them."""
+        """Values to be written, with their dimensions in the order of the physical tensor's result; the inverse of `rows`."""
         if self.order == tuple(range(len(self.order))):
             return pad_to_rank(level, values, self.rank)
         values = physical(level, values)
@@ -115,7 +115,7 @@ def index(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _of_one(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
-    """Places of their own for each row in one tensor: the batch is one more dimension of the places."""
+    """Each row has its own indices into a tensor that is the same for all: the batch is one more dimension of the indices."""
     given = _without_masks(level, indices)
     at = [d for d, i in enumerate(given) if i is not None]
     count = max(given[d].ndim for d in at)
@@ -134,7 +134,7 @@ def index_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _held(level: Level, value: Any) -> Any:
-    """A row at this level, made one where it is the same for all."""
+    """A value as a row of this level, expanded where it is the same for all."""
     return value if level.holds(value) else level.logical(physical(level, value))
 
 
@@ -152,7 +152,7 @@ def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: bool, into: bool) -> Any:
-    """One value where a mask of each row's own holds."""
+    """One value written where the mask of each row is True."""
     if ndim(values):
         dynamic("assignment of several values to x[mask]")
     rank = input.ndim

@@ -1,4 +1,4 @@
-"""Batching rules of what runs over dimensions: a dimension of a row is the next one of the physical tensor."""
+"""Batching rules of reductions and scans: dimension d of a row is dimension d + 1 of the physical tensor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _of_number(op: Op, args: tuple[Any, ...], x: Any) -> Any:
-    """A row of no dimensions has a dimension 0 to reduce."""
+    """A 0-d row has a dimension 0 to reduce, as in torch."""
     changed = {"keepdim": False} if "keepdim" in op.params else {}
     return perform(op, replace_arguments(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
 
@@ -61,7 +61,7 @@ def _flat(x: Any) -> Any:
     "kthvalue", "median", "max", "min", "fft_r2c", "fft_c2r", "fft_inner",
 )  # fmt: skip
 def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """What runs along one dimension; a row of no dimensions counts as having one."""
+    """Operations along one dimension; a 0-d row counts as 1-d."""
     given = named(op, args)
     x, rank = given["input"].value, given["input"].ndim
     dim = wrap_dim(given["dim"], rank)
@@ -75,7 +75,7 @@ def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("fft_c2c")
 def over_some(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """What runs over the dimensions it is given, which are counted from the front."""
+    """Operations over given dimensions, which are counted from the front."""
     given = named(op, args)
     return perform(op, replace_arguments(op, args, input=given["input"].value, dim=tuple(d + 1 for d in given["dim"])))
 

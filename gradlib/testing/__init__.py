@@ -1,1 +1,1 @@
-"""Tools for testing programs that run on CuPy; nothing here imports the rest of gradlib."""
+"""Tools for testing programs that run on CuPy; of the rest of gradlib they import only what is in `backend`."""

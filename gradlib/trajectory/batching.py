@@ -17,7 +17,7 @@ _MAPS = ("trajectory_chain", "trajectory_central", "trajectory_bspline")
 
 
 def _parted(level: Level, value: Any) -> tuple[Tensor, tuple[int, ...], int]:
-    """The whole value, the shape of a row, and how many rows it has: 1 when it is the same for all."""
+    """The physical array of a value, the shape of one row, and the number of rows: 1 when it is the same for all."""
     if level.holds(value):
         return value.value, tuple(value.value.shape[1:]), level.size
     tensor = value if isinstance(value, Tensor) else as_tensor(value)
@@ -73,19 +73,19 @@ def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     given["dt"] = folded_times(level, given["dt"], batch)
     given["options"] = options._replace(shape=(level.size * batch, *rest))
     if "wanted" in given:
-        given["wanted"] = wanted_of(given["dt"], parts)  # of the whole values: recording may be on beneath the level alone
+        given["wanted"] = wanted_of(given["dt"], parts)  # asked of the physical tensors, which may require a gradient where the rows do not
     return unfolded(level, dispatch(op, tuple(given.values())))
 
 
 def _shifted(level: Level, index: Any, rows: int) -> Tensor:
-    """Row numbers into rows tables of ``rows`` rows, one behind the other."""
+    """Row numbers for the concatenation of all tables, of ``rows`` rows each."""
     tensor, _, _ = _parted(level, index)
     whole = tensor.detach().expand((level.size, tensor.shape[-1]))
     return (whole + rows * as_tensor(range(level.size), device=tensor.device)[:, None]).reshape(-1)
 
 
 def folded_rows(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Rows chosen by index, or the transpose: one table of all rows' tables."""
+    """Rows chosen by index, or the transpose, in the concatenation of the tables of all rows."""
     table, index = args[:2]
     _, shape, _ = _parted(level, table)
     number = shape[0] if op.name == "trajectory_rows" else args[2]

@@ -87,19 +87,19 @@ class Steps:
 
     @cached_property
     def t(self) -> Array:
-        return self._spread(self.dt)
+        return self._per_element(self.dt)
 
     @cached_property
     def rate(self) -> Array:
-        return self._spread(1 / self.dt)
+        return self._per_element(1 / self.dt)
 
     @cached_property
-    def _room(self) -> Array:
-        """As much memory as a flat array takes, for what is between."""
+    def _scratch(self) -> Array:
+        """Scratch memory of the size of a flat array."""
         return np.empty(self.size, self.dt.dtype)
 
-    def _spread(self, dt: Array) -> Array:
-        """dt for each element of the block."""
+    def _per_element(self, dt: Array) -> Array:
+        """The step time of each element of the block."""
         full = np.empty((self.rows, self.horizon * self.m), dt.dtype)
         full[...] = dt if dt.shape[1] == 1 else np.repeat(dt, self.m, axis=1)
         return full.reshape(-1)
@@ -109,7 +109,7 @@ class Steps:
         return flat.reshape(self.rows, -1)[:, : self.m]
 
     def difference(self, x: Array, source: Array | None, out: Array) -> None:
-        """``out_h = (x_h - x_{h-1} - source_h) / t_h`` but at step 0, where it is what it may."""
+        """``out_h = (x_h - x_{h-1} - source_h) / t_h`` for h >= 1. Step 0 is left undefined: the caller writes it."""
         tail = out[self.m :]
         np.subtract(x[self.m :], x[: -self.m], out=tail)
         if source is not None:
@@ -138,8 +138,8 @@ class Steps:
             return
         k = 1
         while 4 * k <= min(self.horizon, _RECORD // self.m):
-            self._add_neighbours(x, self._room, k * self.m, backward)
-            self._add_neighbours(self._room, x, 2 * k * self.m, backward)
+            self._add_neighbours(x, self._scratch, k * self.m, backward)
+            self._add_neighbours(self._scratch, x, 2 * k * self.m, backward)
             k *= 4
         self._recur(x.reshape(self.rows, -1), k * self.m, backward)
 
@@ -157,7 +157,7 @@ class Steps:
         if backward:
             whole, rest, known = slice(left, width), slice(left), slice(n, n + left)
         records = x[:, whole].reshape(self.rows, -1, n)
-        ordered = self._room[: records.size]
+        ordered = self._scratch[: records.size]
         to_time_order(records, ordered)
         for before, now in pairwise(ordered.reshape(-1, self.rows * n)[:: -1 if backward else 1]):
             now += before
@@ -177,7 +177,7 @@ class BlockSteps:
     def __init__(self, dt: Any, dtype: np.dtype) -> None:
         self.dt = np.array(dt, dtype=dtype, ndmin=2)
         if self.dt.shape[1] > 1:
-            self.dt[:, 0] = 1  # whatever was there does no harm
+            self.dt[:, 0] = 1  # not used: any positive number avoids warnings of the division
         self.shared: dict[tuple[int, int, int], Steps] = {}
 
     def of(self, low: int, shape: tuple[int, int, int]) -> Steps:

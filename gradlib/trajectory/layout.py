@@ -1,4 +1,4 @@
-"""Where the numbers of a call lie: step times, start rows, and arrays with time last as series of one joint."""
+"""The memory layout of a call's arguments: step times, start rows, and arrays with time last as series of one joint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def times_table(xp: Any, dt: Any) -> Array:
 
 
 def launch_times(xp: Any, dt: Any) -> Any:
-    """dt for a launch: as `times_table`, but a number stays one, which needs no place on the device."""
+    """dt for a launch: as `times_table`, but a number stays a number, which is passed by value."""
     return dt if isinstance(dt, float) else times_table(xp, dt)
 
 

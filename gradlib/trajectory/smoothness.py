@@ -122,7 +122,7 @@ def _bounds(name: str, limits: Any, u: Any, sizes: Sizes, check: bool) -> Array:
 
 
 def _in_order(name: str, part: str, low: float | Array, high: float | Array, check: bool) -> None:
-    """Raises: ValueError for limits that nothing keeps: NaN, a lower one above its upper one, or infinite on the wrong side."""
+    """Raises: ValueError for limits that cannot be met: NaN, a lower above its upper limit, or infinite on the wrong side."""
     if not check and any(is_array(x) and type(x) is not np.ndarray for x in (low, high)):
         return  # on a device, for whose values the host would wait
     lower, upper = (np.asarray(move(x, None) if is_array(x) else x) for x in (low, high))
@@ -158,7 +158,7 @@ def _row(row: Array | float, options: SmoothnessOptions, dtype: Any) -> Array | 
 
 
 def _excess(x: Any, bounds: Array, k: int, options: SmoothnessOptions) -> Any:
-    """What of x lies beyond its limits, signed; zero within."""
+    """By how much x exceeds its limits: positive above, negative below, zero within."""
     lower, upper = (_row(row, options, x.dtype) for row in bounds[2 * k : 2 * k + 2])
     return x - x.clip(lower, upper)
 

@@ -30,6 +30,11 @@ pytestmark = pytest.mark.host
         ("gradlib.autograd", "gradchek", "gradcheck"),
         ("gradlib.optim", "Adm", "Adam"),
         ("gradlib.trajectory", "step_positon", "step_position"),
+        ("gradlib.core.engine", "wlak", "walk"),
+        ("gradlib.ops.linalg", "prodcts", "products"),
+        ("gradlib.cli", "mian", "main"),
+        ("gradlib.cli.info", "add_parsr", "add_parser"),
+        ("gradlib.testing.hostcuda", "activat", "activate"),
     ],
 )
 def test_a_module_suggests_the_nearest_name(module: str, name: str, meant: str) -> None:

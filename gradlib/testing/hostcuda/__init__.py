@@ -14,6 +14,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from gradlib.backend.names import suggest_names
+
 from . import libraries, loader
 from .loader import Unavailable, reason_against
 
@@ -128,3 +130,6 @@ def refused_waits() -> Iterator[None]:
         yield
     finally:
         loader.driver().hostcuda_refuse_waits(0)
+
+
+suggest_names(__name__)
