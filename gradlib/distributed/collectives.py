@@ -67,7 +67,8 @@ def reduce(
 
     Args:
         tensor: of the same shape and dtype on every rank.
-        dst: the rank that gets the result, by its number in the world; ``group_dst``: by that in the group.
+        dst: the rank that gets the result, by its number in the world.
+        group_dst: the same, by its number in the group.
         op, group, async_op: as in ``all_reduce``.
     Returns: as ``all_reduce``.
     Raises: as ``all_reduce``; ValueError for a rank that is not in the group.
@@ -94,7 +95,8 @@ def broadcast(
 
     Args:
         tensor: what is sent on ``src``, else what it is written into; of the same shape and dtype on every rank.
-        src: the sending rank by its number in the world; ``group_src``: by that in the group.
+        src: the sending rank, by its number in the world.
+        group_src: the same, by its number in the group.
         group, async_op: as in ``all_reduce``.
     Returns: as ``all_reduce``.
     Raises: as ``all_reduce``; ValueError for a rank that is not in the group.
@@ -420,7 +422,8 @@ def gather(
     Args:
         tensor: of the same shape and dtype on every rank.
         gather_list: on the rank that receives, one tensor for each rank, of ``tensor``'s shape and dtype; None on the others.
-        dst: the receiving rank by its number in the world, ``group_dst`` by that in the group; 0 without both.
+        dst: the receiving rank, by its number in the world; 0 without ``group_dst``.
+        group_dst: the same, by its number in the group.
         group, async_op: as in ``all_reduce``.
     Returns: as ``all_reduce``.
     Raises: as ``all_reduce``; ValueError for a list that is missing, or given on another rank.
@@ -466,7 +469,8 @@ def scatter(
     Args:
         tensor: what this rank's is written into; of the same shape and dtype on every rank.
         scatter_list: on the rank that sends, one tensor for each rank, of ``tensor``'s shape and dtype; None on the others.
-        src: the sending rank by its number in the world, ``group_src`` by that in the group; 0 without both.
+        src: the sending rank, by its number in the world; 0 without ``group_src``.
+        group_src: the same, by its number in the group.
         group, async_op: as in ``all_reduce``.
     Returns: as ``all_reduce``.
     Raises: as ``all_reduce``; ValueError for a list that is missing, or given on another rank.

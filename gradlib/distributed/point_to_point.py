@@ -182,7 +182,8 @@ def isend(
 
     Args:
         tensor: what is sent.
-        dst: the receiving rank by its number in the world; ``group_dst``: by that in the group.
+        dst: the receiving rank, by its number in the world.
+        group_dst: the same, by its number in the group.
         group: None for all ranks.
         tag: a number that the receiver gives too.
     Returns: a handle.
@@ -207,7 +208,8 @@ def irecv(
 
     Args:
         tensor: what is written, of the shape and dtype that is sent.
-        src: the sending rank by its number in the world, ``group_src`` by that in the group; None for whichever sends first.
+        src: the sending rank, by its number in the world; None without ``group_src`` for whichever sends first.
+        group_src: the same, by its number in the group.
         group: None for all ranks.
         tag: a number that the sender gives too.
     Returns: a handle, whose ``wait`` raises DistBackendError for a message of another dtype or shape.
