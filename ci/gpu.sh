@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: the whole suite with CuPy on that in place of hostcuda, compute-sanitizer over the kernel tests where it is
 # there, and every benchmark; writes benchmarks/results/<gpu>-<date>.json and fails when anything failed. Uses the python of the active
-# environment, with CuPy for its CUDA installed: pip install -e '.[cuda12,test]' or '.[cuda13,test]'.
+# environment, with CuPy for its CUDA installed: pip install -e '.[cuda12,test]' or '.[cuda13,test]'; with two GPUs and NCCL (pip install
+# nvidia-nccl-cu12) the collectives between them are tested too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -75,10 +75,10 @@ class Nccl:
     def joined(cls, mpi: Mpi, array: Array, waiting: Waiting) -> Nccl:
         """The communicator of a group: the first rank's identifier reaches the others by MPI."""
         nccl = _binding()
-        identifier = np.array(nccl.get_unique_id(), np.int64)  # the first rank's counts
+        identifier = np.frombuffer(nccl.get_unique_id(), np.uint8).copy()  # the first rank's counts
         mpi.broadcast(identifier, 0, waiting)
         with on_device_of(array):
-            return cls(nccl.NcclCommunicator(mpi.size, tuple(identifier.tolist()), mpi.rank), mpi.size, mpi.rank)
+            return cls(nccl.NcclCommunicator(mpi.size, identifier.tobytes(), mpi.rank), mpi.size, mpi.rank)
 
     def work(self, tensors: list[Tensor]) -> Work:
         """The handle of what was given last to the current stream."""
@@ -89,13 +89,13 @@ class Nccl:
         self._nccl.abort() if broken else self._nccl.destroy()
 
     def all_reduce(self, buffer: Array, op: ReduceOp, waiting: Waiting) -> None:
-        self._nccl.allReduce(*_flat(buffer), *_count(buffer), _op(op), _stream())
+        self._nccl.allReduce(*_flat(buffer), *_count(buffer), _op(op, buffer.dtype), _stream())
 
     def reduce(self, buffer: Array, root: int, op: ReduceOp, waiting: Waiting) -> None:
-        self._nccl.reduce(*_flat(buffer), *_count(buffer), _op(op), root, _stream())
+        self._nccl.reduce(*_flat(buffer), *_count(buffer), _op(op, buffer.dtype), root, _stream())
 
     def reduce_scatter(self, output: Array, input: Array, op: ReduceOp, waiting: Waiting) -> None:
-        self._nccl.reduceScatter(input.data.ptr, output.data.ptr, *_count(output), _op(op), _stream())
+        self._nccl.reduceScatter(input.data.ptr, output.data.ptr, *_count(output), _op(op, output.dtype), _stream())
 
     def broadcast(self, buffer: Array, root: int, waiting: Waiting) -> None:
         self._nccl.broadcast(*_flat(buffer), *_moved(buffer), root, _stream())
@@ -176,8 +176,10 @@ def _number(dtype: np.dtype) -> int:
         raise RuntimeError(f"Unconvertible NCCL type {dtype}: convert the tensor to a wider one first") from None
 
 
-def _op(op: ReduceOp) -> int:
-    """NCCL's number for an operation."""
+def _op(op: ReduceOp, dtype: np.dtype) -> int:
+    """NCCL's number for an operation. Bools are bytes of 0 and 1, whose sum is their maximum and whose product is their minimum."""
+    if dtype == np.bool_:
+        op = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}.get(op, op)
     numbers = {ReduceOp.SUM: 0, ReduceOp.PRODUCT: 1, ReduceOp.MAX: 2, ReduceOp.MIN: 3, ReduceOp.AVG: 4}
     if op not in numbers:
         raise ValueError(f"Cannot use {op} with NCCL: it has SUM, AVG, PRODUCT, MIN and MAX")

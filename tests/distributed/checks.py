@@ -583,17 +583,13 @@ def check_a_divided_optimiser_does_what_the_whole_one_does_and_continues_from_it
     compare()
 
 
-def checks() -> dict[str, Callable[[], None]]:
-    return {name: value for name, value in globals().items() if name.startswith("check_")}
-
-
-def main(folder: Path) -> None:
+def main(folder: Path, checks: dict[str, Callable[[], None]], backend: str) -> None:
     np.seterr(all="raise", under="ignore")
     warnings.simplefilter("error")
     report: dict[str, str | None] = {}
     rank = -1
-    for name, check in checks().items():
-        dist.init_process_group("mpi", timeout=TIMEOUT)
+    for name, check in checks.items():
+        dist.init_process_group(backend, timeout=TIMEOUT)
         rank = dist.get_rank()
         try:
             check()
@@ -605,4 +601,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), {name: value for name, value in globals().items() if name.startswith("check_")}, "mpi")

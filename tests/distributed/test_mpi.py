@@ -12,26 +12,37 @@ from pathlib import Path
 
 import pytest
 
+import gradlib
+from gradlib.testing.hostcuda import loader
+
 HERE = Path(__file__).parent
-CHECKS = [each.name for each in ast.parse((HERE / "checks.py").read_text(encoding="utf-8")).body if isinstance(each, ast.FunctionDef)]
-CHECKS = [name for name in CHECKS if name.startswith("check_")]
+
+
+def _checks(name: str) -> list[str]:
+    """The names of the checks in a file, which is not imported: that would begin MPI here."""
+    body = ast.parse((HERE / name).read_text(encoding="utf-8")).body
+    return [each.name for each in body if isinstance(each, ast.FunctionDef) and each.name.startswith("check_")]
+
+
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 
 pytestmark = [pytest.mark.host, pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec: pip install mpi4py mpich")]
 
 
-@pytest.fixture(scope="session")
-def reports(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> list[dict[str, str | None]]:
-    """What each rank reports of each check; xdist's workers share one run."""
+Reports = list[dict[str, str | None]]
+
+
+def _reports(tmp_path_factory: pytest.TempPathFactory, worker_id: str, name: str) -> Reports:
+    """What each rank reports of each check of a file; xdist's workers share one run."""
     import fcntl  # where mpiexec is, so is this
 
     base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "mpi"
+    folder = (base if worker_id == "master" else base.parent) / name
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "log").exists():
-            command = [str(MPIEXEC), "-n", "2", sys.executable, str(HERE / "checks.py"), str(folder)]
+            command = [str(MPIEXEC), "-n", "2", sys.executable, str(HERE / name), str(folder)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
             (folder / "log").write_text(f"{done.returncode}\n{done.stdout}\n{done.stderr}", encoding="utf-8")
     log = (folder / "log").read_text(encoding="utf-8")
@@ -40,9 +51,27 @@ def reports(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> list[di
     return [json.loads((folder / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
 
 
-@pytest.mark.parametrize("name", CHECKS)
-def test_two_ranks(name: str, reports: list[dict[str, str | None]]) -> None:
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Reports:
+    return _reports(tmp_path_factory, worker_id, "checks.py")
+
+
+@pytest.fixture(scope="session")
+def cuda_reports(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Reports:
+    if loader.has_gpu() and (gradlib.cuda.device_count() < 2 or not gradlib.distributed.is_nccl_available()):
+        pytest.skip("NCCL wants a GPU for each rank: two of them, and pip install nvidia-nccl-cu12")
+    return _reports(tmp_path_factory, worker_id, "checks_cuda.py")
+
+
+@pytest.mark.parametrize("name", _checks("checks.py"))
+def test_two_ranks(name: str, reports: Reports) -> None:
     assert [report[name] for report in reports] == [None, None], "\n".join(str(report[name]) for report in reports)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", _checks("checks_cuda.py"))
+def test_two_ranks_with_cuda_tensors(name: str, cuda_reports: Reports) -> None:
+    assert [report[name] for report in cuda_reports] == [None, None], "\n".join(str(report[name]) for report in cuda_reports)
 
 
 @pytest.mark.parametrize(

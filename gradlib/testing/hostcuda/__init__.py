@@ -32,11 +32,12 @@ class Hazard(Exception):
     """What a GPU would do without a word and get wrong: a race, a use after free, a write out of bounds, threads that part at a barrier."""
 
 
-def activate(*, peers: bool = False) -> None:
+def activate(*, peers: bool = False, nccl: bool = False) -> None:
     """Put the driver beneath CuPy, which must not have been imported yet.
 
     Args:
         peers: whether the two devices can reach each other's memory; without, CuPy refuses arrays of another device.
+        nccl: whether NCCL is there too, between processes of this machine.
 
     Raises:
         Unavailable: no Linux on x86-64, no g++, no CuPy wheel, CuPy imported already, or a real GPU; the text says which.
@@ -46,6 +47,8 @@ def activate(*, peers: bool = False) -> None:
         loader.load()
         libraries.replace_algorithms()
     loader.driver().hostcuda_set_peers(peers)
+    if nccl:
+        libraries.load_nccl()
 
 
 def is_active() -> bool:

@@ -112,6 +112,11 @@ def take_lapack(library: ctypes.CDLL) -> None:
             take(name.encode(), pointer_of(capsule, name_of(capsule)))
 
 
+def load_nccl() -> None:
+    """Put NCCL beneath CuPy, whose module for it finds the library by its name."""
+    ctypes.CDLL(str(build.shared_object("libnccl.so.2", ("nccl.cpp",), ("-lrt",))), mode=ctypes.RTLD_GLOBAL)
+
+
 def replace_algorithms() -> None:
     """Let CuPy's sorts, reductions, scans and histograms of Thrust and CUB run here; call it once CuPy is imported."""
     ours = ctypes.CDLL(str(build.shared_object("libhostcuda_thrust.so", ("thrust.cpp",))))
