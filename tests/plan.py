@@ -17,7 +17,7 @@ import pytest
 KEPT = "gradlib/seconds"  # in pytest's cache
 MOST = 8  # parametrisations of one test function in a quick run
 EVERY = 4  # functions of a file, of which one runs on "cuda" too in a quick run
-UNKNOWN = 0.02  # seconds of a test that has not run here yet
+UNKNOWN = 0.03  # seconds of a test that has not run here yet
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

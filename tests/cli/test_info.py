@@ -213,7 +213,7 @@ def test_kernel_that_does_not_compile(info, tmp_path):
 
     That NVRTC compiles all of them is shown by tests/cuda/test_compile.py.
     """
-    shutil.copytree(ROOT / "gradlib", tmp_path / "gradlib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "gradlib", tmp_path / "gradlib")
     kernels = tmp_path / "kernels"
     kernels.mkdir()
     for name in ("rows.cu", "common.cuh"):
@@ -247,7 +247,7 @@ def test_kernel_that_does_not_compile(info, tmp_path):
 @pytest.mark.usefixtures("needs_nvrtc")
 @pytest.mark.slow
 def test_kernels_that_are_not_there(info, tmp_path):
-    shutil.copytree(ROOT / "gradlib", tmp_path / "gradlib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "gradlib", tmp_path / "gradlib")
     status, out, _ = info("--json", path=[tmp_path])
     found = json.loads(out)
     assert (status, found["broken"]) == (1, ["kernels"])

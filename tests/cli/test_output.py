@@ -116,7 +116,7 @@ def test_a_folder_without_permission(tmp_path, monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("columns", [1, 2, 20, 40])
+@pytest.mark.parametrize("columns", [1, 9])
 @pytest.mark.slow
 def test_the_picture_is_a_png_for_any_number_of_joints(tmp_path, columns):
     joints = [Joint(f"j{i}", "prismatic" if i % 3 else "continuous", -5.0, 5.0, 5.0, 5.0, 5.0) for i in range(columns)]
@@ -180,15 +180,15 @@ def test_many_joints_are_drawn_below_each_other_and_small_jerks_at_their_own_sca
 
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
-    joints = [Joint(f"a_long_name_of_the_joint_number_{i}", "revolute", -5.0, 5.0, 5.0, 5.0, 5e6 if i else 5.0) for i in range(20)]
-    plot.write_png(tmp_path / "x", moves(d=20), SOLVED, assemble("many", joints))
+    joints = [Joint(f"a_long_name_of_the_joint_number_{i}", "revolute", -5.0, 5.0, 5.0, 5.0, 5e6 if i else 5.0) for i in range(40)]
+    plot.write_png(tmp_path / "x", moves(d=40), SOLVED, assemble("many", joints))
     (figure,) = drawn
-    assert len(figure.axes) == 80
-    assert len({round(axes.get_position().x0, 6) for axes in figure.axes}) == 7  # three blocks of up to seven
+    assert len(figure.axes) == 4 * plot.JOINTS == 128
+    assert len({round(axes.get_position().x0, 6) for axes in figure.axes}) == 8  # four blocks of eight
     assert all(len(axes.get_title()) <= plot.NAME for axes in figure.axes)
     jerks = [axes for i, axes in enumerate(figure.axes) if i % 4 == 3]
     assert "of ±5e+06" in jerks[1].texts[0].get_text()
-    largest = np.abs(moves(d=20).jerk[SOLVED][:, :, 1]).max()
+    largest = np.abs(moves(d=40).jerk[SOLVED][:, :, 1]).max()
     assert largest <= jerks[1].get_ylim()[1] < 2 * largest
 
 
