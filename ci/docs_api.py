@@ -38,6 +38,7 @@ MODULES = (
 PARTS = {
     "gradlib.cuda": {
         "Devices": ("devices",), "Streams and events": ("streams",), "Memory": ("memory",), "Random numbers": ("random",),
+        "Graphs": ("graphs", "graph_pools", "graphed_callables", "graph_cache"),
         "Kernels of your own": ("user_kernel", "expressions", "source"),
     },
     "gradlib.trajectory": {

@@ -29,7 +29,7 @@ if command -v compute-sanitizer > /dev/null; then
     sanitizer=passed
     for tool in memcheck racecheck; do
         compute-sanitizer --tool "$tool" --error-exitcode 9 \
-            python -m pytest -q -m cuda tests/trajectory/test_kernels.py tests/cuda/test_kernel.py \
+            python -m pytest -q -m cuda tests/trajectory/test_kernels.py tests/cuda/test_kernel.py tests/cuda/test_graphs_of_kernels.py \
             || { sanitizer="$tool failed"; failed=1; }
     done
 fi

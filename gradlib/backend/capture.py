@@ -47,3 +47,24 @@ class Kernels:
 
 capturing = Capturing()
 kernels = Kernels()
+
+
+def begin() -> Capture:
+    """The calling thread captures from now on."""
+    capturing.capture = made = Capture()
+    return made
+
+
+def end() -> None:
+    """The calling thread captures no more."""
+    capturing.capture = None
+
+
+def offer_draw(draw: Draw) -> None:
+    """Say what draws random numbers on a GPU."""
+    kernels.draw = draw
+
+
+def offer_product(product: Any) -> None:
+    """Say what multiplies CuPy arrays where cuBLAS cannot."""
+    kernels.product = product

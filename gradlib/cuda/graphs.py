@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from gradlib.backend.array import cupy
-from gradlib.backend.capture import Capture, capturing
+from gradlib.backend.capture import Capture, begin, capturing, end
 from gradlib.cuda.devices import current_device, index_of, synchronize
 from gradlib.cuda.driver import node_count, relaxed
 from gradlib.cuda.graph_errors import refusal
@@ -84,7 +84,7 @@ class CUDAGraph:
             here.cupy_stream.begin_capture(_MODES[capture_error_mode])
             self._under_way = here, entered.pop_all()
         self._pool, self._device = memory, here.device_index
-        capturing.capture = self._capture = Capture()
+        self._capture = begin()
 
     def capture_end(self) -> None:
         """End the capture on the current stream. From now on the graph can be replayed.
@@ -110,7 +110,7 @@ class CUDAGraph:
 
     def _leave(self, entered: contextlib.ExitStack) -> None:
         self._under_way = None
-        capturing.capture = None
+        end()
         entered.close()
 
     def instantiate(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.capture import kernels
+from gradlib.backend.capture import offer_draw
 from gradlib.cuda.launch import Call, launch
 from gradlib.cuda.signature import STORAGE
 
@@ -47,4 +47,4 @@ def place_of(seed: int, number: int, at: Array) -> None:
     at[1:].fill(_signed(number))
 
 
-kernels.draw = draw
+offer_draw(draw)

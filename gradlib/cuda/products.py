@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy, on_device_of
-from gradlib.backend.capture import kernels
+from gradlib.backend.capture import offer_product
 from gradlib.cuda.launch import Call, launch
 from gradlib.cuda.signature import STORAGE
 
@@ -50,4 +50,4 @@ def _stacked(library: Any, x: Array, stack: tuple[int, ...]) -> Array:
     return whole if whole.ndim == 3 or 0 in whole.shape else whole.reshape(-1, *x.shape[-2:])
 
 
-kernels.product = product
+offer_product(product)
