@@ -1,0 +1,347 @@
+"""Executes the PTX that NVRTC makes of a kernel: what a GPU would be given, contracted multiply-adds and asynchronous copies included.
+
+Each instruction runs for all threads of a block that stand at it, as NumPy arrays with a mask; of the threads that may go on, those that
+are furthest behind do, so that they meet again where paths join. A barrier lets go when every thread that has not ended waits at it.
+Every access is checked: it is aligned, within one of the launch's arrays or the block's shared memory, and in shared memory reads only
+what was written; what `cp.async` fetches counts as written once its thread has awaited it. Warps do not run apart from one another, so a
+missing barrier is not seen here (tests/shim sees it). A float64 multiply-add rounds twice.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.dtype import bfloat16
+from gradlib.cuda import nvrtc
+from gradlib.cuda.launch import Call, checked_args
+
+_NUMPY = {
+    "s16": np.int16, "u16": np.uint16, "b16": np.uint16, "s32": np.int32, "u32": np.uint32, "b32": np.uint32, "s64": np.int64,
+    "u64": np.uint64, "b64": np.uint64, "f32": np.float32, "f64": np.float64, "pred": np.bool_, "f16": np.float16,
+}  # fmt: skip
+_REGISTERS = {"p": np.bool_, "rs": np.uint16, "r": np.uint32, "rd": np.uint64, "f": np.float32, "fd": np.float64}
+_COMPARE = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+_SHARED = 1024  # where shared memory begins in its window
+_STEPS = 2_000_000
+
+
+class Memory:
+    """Bytes with addresses, of which some exist and some are written."""
+
+    def __init__(self, size: int, base: int) -> None:
+        self.bytes = np.full(size, 0xA5, np.uint8)
+        self.exists, self.written = np.zeros(size, bool), np.zeros(size, bool)
+        self.base = base
+
+    def places(self, address: np.ndarray, width: int) -> np.ndarray:
+        """Of each byte of accesses of so many bytes."""
+        start = address.astype(np.int64) - self.base
+        assert not (address % np.uint64(width)).any(), "an access is not aligned"
+        places = start[:, None] + np.arange(width)
+        assert ((places >= 0) & (places < len(self.bytes))).all(), "an access is outside memory"
+        assert self.exists[places].all(), "an access is outside what was allocated"
+        return places
+
+    def load(self, address: np.ndarray, dtype: Any, count: int) -> list[np.ndarray]:
+        size = np.dtype(dtype).itemsize
+        places = self.places(address, size * count)
+        assert self.written[places].all(), "what is read was not written"
+        values = np.ascontiguousarray(self.bytes[places]).view(dtype).reshape(len(address), count)
+        return [np.ascontiguousarray(values[:, i]) for i in range(count)]
+
+    def store(self, address: np.ndarray, values: Sequence[np.ndarray]) -> None:
+        size = values[0].dtype.itemsize
+        places = self.places(address, size * len(values))
+        self.bytes[places] = np.stack(values, axis=1).view(np.uint8).reshape(places.shape)
+        self.written[places] = True
+
+
+@cache
+def program(source: str, options: Any, kernel: str) -> tuple[list[str], dict[str, int]]:
+    """A kernel's instructions and where its labels stand among them."""
+    text = nvrtc.ptx(source, options, 90).partition(f".entry {kernel}(")[2]
+    body = re.split(r"\n\}", text[text.index("{") :])[0]
+    lines: list[str] = []
+    labels: dict[str, int] = {}
+    for line in map(str.strip, body.splitlines()):
+        if found := re.match(r"(\$L\w+):", line):
+            labels[found[1]] = len(lines)
+        elif line.endswith(";") and not line.startswith("."):
+            lines.append(line[:-1])
+    return lines, labels
+
+
+class Block:
+    """The threads of one block.
+
+    Args:
+        lines, labels: the program. memory: global memory. params: the launch's numbers and addresses, each as an array of one element.
+        special: the values of %tid.x and its like. shared: bytes of dynamic shared memory.
+    """
+
+    def __init__(
+        self, lines: list[str], labels: dict[str, int], memory: Memory, params: list[np.ndarray], special: dict[str, Any], shared: int
+    ) -> None:
+        self.lines, self.labels, self.memory, self.params = lines, labels, memory, params
+        self.threads = len(special["%tid.x"])
+        self.special = {name: np.broadcast_to(np.asarray(x, np.uint32), self.threads).copy() for name, x in special.items()}
+        self.shared = Memory(shared, _SHARED)
+        self.shared.exists[:] = True
+        self.registers: dict[str, np.ndarray] = {}
+        self.copies: list[tuple[int, int, bytes]] = []  # thread, place in shared memory, what comes there
+        self.counted: Counter[str] = Counter()
+
+    # ---- operands
+
+    def value(self, text: str, kind: str) -> np.ndarray:
+        """An operand as values of a type, for every thread."""
+        dtype = _NUMPY[kind]
+        if text in self.special:
+            return self.special[text].view(dtype)
+        if text.startswith("%"):
+            held = self.registers.get(text)
+            if held is None:
+                held = self.registers[text] = np.zeros(self.threads, _REGISTERS[re.match(r"%([a-z]+)", text)[1]])  # type: ignore[index]
+            size = np.dtype(dtype).itemsize
+            if size < held.itemsize:  # the low part, as a store of it takes it
+                held = held.astype(f"u{size}")
+            return held if held.dtype == dtype else held.view(dtype)
+        if text.startswith("0f"):
+            return np.full(self.threads, int(text[2:], 16), np.uint32).view(dtype)
+        if text.startswith("0d"):
+            return np.full(self.threads, int(text[2:], 16), np.uint64).view(dtype)
+        if text == "shared_bytes":
+            return np.full(self.threads, _SHARED, dtype)
+        bits = np.dtype(dtype).itemsize * 8
+        return np.full(self.threads, int(text, 0) & ((1 << bits) - 1), f"u{bits // 8}").view(dtype)
+
+    def put(self, text: str, value: np.ndarray, mask: np.ndarray) -> None:
+        kind = _REGISTERS[re.match(r"%([a-z]+)", text)[1]]  # type: ignore[index]
+        if text not in self.registers:
+            self.registers[text] = np.zeros(self.threads, kind)
+        if value.itemsize < np.dtype(kind).itemsize:  # a load extends what it reads
+            value = value.astype(kind)
+        held = value if value.dtype == kind else np.ascontiguousarray(value).view(kind)
+        self.registers[text] = np.where(mask, held, self.registers[text])
+
+    def address(self, text: str, mask: np.ndarray) -> np.ndarray:
+        """``[%rd1+4]`` for the threads of the mask."""
+        name, _, offset = text.strip("[]").partition("+")
+        base = self.value(name, "u32" if name.startswith("%r") and not name.startswith("%rd") else "u64").astype(np.uint64)
+        return (base + np.uint64(int(offset or 0) & (2**64 - 1)))[mask]
+
+    # ---- the walk
+
+    def run(self) -> None:
+        place, ended, waits = np.zeros(self.threads, int), np.zeros(self.threads, bool), np.zeros(self.threads, bool)
+        targets = set(self.labels.values())
+        for _ in range(_STEPS):
+            able = ~ended & ~waits
+            if not able.any():
+                if ended.all():
+                    assert not self.copies, "copies were not awaited"
+                    return
+                waits[:] = False
+                place[~ended] += 1
+                continue
+            at = int(place[able].min())
+            mask = able & (place == at)
+            while True:
+                line = self.lines[at]
+                guard = None
+                if line.startswith("@"):
+                    name, line = line[1:].split(maxsplit=1)
+                    guard = self.value(name.lstrip("!"), "pred") ^ name.startswith("!")
+                word, _, rest = line.replace("\t", " ").partition(" ")
+                parts = word.split(".")
+                self.counted[parts[0]] += int(mask.sum())
+                if parts[0] == "bra":
+                    taken = mask if guard is None else mask & guard
+                    place[mask] = at + 1
+                    place[taken] = self.labels[rest.strip()]
+                    break
+                if parts[0] == "ret":
+                    ended |= mask if guard is None else mask & guard
+                    place[mask & ~ended] = at + 1
+                    break
+                if parts[0] == "bar":
+                    waits |= mask
+                    place[mask] = at
+                    break
+                self.execute(parts, _operands(rest), mask if guard is None else mask & guard)
+                at += 1
+                if at in targets:
+                    place[mask] = at
+                    break
+        raise AssertionError("the kernel does not end")
+
+    def execute(self, parts: list[str], operands: list[str], mask: np.ndarray) -> None:
+        name = parts[0]
+        if name in ("ld", "st"):
+            self.move(parts, operands, mask)
+        elif name == "cp":
+            self.copy(parts, operands, mask)
+        else:
+            with np.errstate(all="ignore"):
+                made = _ARITHMETIC[name](self, parts, operands[1:])
+            self.put(operands[0], np.ascontiguousarray(made), mask)
+
+    def move(self, parts: list[str], operands: list[str], mask: np.ndarray) -> None:
+        """ld and st of parameters, global and shared memory, also of two or four at a time."""
+        space, kind = parts[1], parts[-1]
+        if space == "param":
+            number = int(operands[1].strip("[]").rpartition("_")[2])
+            self.put(operands[0], np.repeat(self.params[number].view(_NUMPY[kind]), self.threads), mask)
+            return
+        if not mask.any():
+            return
+        memory = self.shared if space == "shared" else self.memory
+        loads = parts[0] == "ld"
+        registers = operands[0 if loads else 1].strip("{}").replace(" ", "").split(",")
+        address = self.address(operands[1 if loads else 0], mask)
+        if not loads:
+            memory.store(address, [np.ascontiguousarray(self.value(r, kind)[mask]) for r in registers])
+            return
+        for register, values in zip(registers, memory.load(address, _NUMPY[kind], len(registers)), strict=True):
+            full: np.ndarray = np.zeros(self.threads, _NUMPY[kind])
+            full[mask] = values
+            self.put(register, full, mask)
+
+    def copy(self, parts: list[str], operands: list[str], mask: np.ndarray) -> None:
+        """cp.async: the bytes are on their way until their thread awaits them."""
+        threads = np.flatnonzero(mask)
+        if parts[2] == "wait_all":
+            for _, place, data in [c for c in self.copies if mask[c[0]]]:
+                self.shared.bytes[place : place + len(data)] = np.frombuffer(data, np.uint8)
+                self.shared.written[place : place + len(data)] = True
+            self.copies = [c for c in self.copies if not mask[c[0]]]
+            return
+        size = int(operands[2])
+        places = self.shared.places(self.address(operands[0], mask), size)[:, 0]
+        sources = self.memory.places(self.address(operands[1], mask), size)
+        assert self.memory.written[sources].all(), "what is copied was not written"
+        for thread, place, source in zip(threads, places, sources, strict=True):
+            self.shared.written[place : place + size] = False
+            self.copies.append((int(thread), int(place), self.memory.bytes[source].tobytes()))
+
+
+def _operands(text: str) -> list[str]:
+    return [x.strip() for x in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", text)]
+
+
+def _flushed(x: np.ndarray, parts: list[str]) -> np.ndarray:
+    """Without numbers below the normal ones, where the instruction says .ftz."""
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x) if "ftz" in parts else x
+
+
+def _by(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An instruction whose operands and result have one type."""
+
+    def run(block: Block, parts: list[str], operands: list[str]) -> Any:
+        kind = parts[-1]
+        values: list[Any] = [_flushed(block.value(x, kind), parts) for x in operands]
+        return _flushed(np.asarray(function(*values), _NUMPY[kind]), parts)
+
+    return run
+
+
+def _multiplied(block: Block, parts: list[str], operands: list[str]) -> Any:
+    """mul and mad: the low half, or with .wide the whole; of floats the product."""
+    kind = parts[-1]
+    values: list[np.ndarray]
+    if "wide" in parts:
+        wide = "s64" if kind == "s32" else "u64"
+        values = [block.value(x, kind).astype(_NUMPY[wide]) for x in operands[:2]]
+        rest = [block.value(x, wide) for x in operands[2:]]
+    else:
+        values = [_flushed(block.value(x, kind), parts) for x in operands[:2]]
+        rest = [block.value(x, kind) for x in operands[2:]]
+    made = values[0] * values[1]
+    return _flushed(made + rest[0] if rest else made, parts)
+
+
+def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
+    """A product of float32 is exact in float64."""
+    return a.astype(np.float64) * b + c
+
+
+def _quotient(a: np.ndarray, b: np.ndarray) -> Any:
+    b = np.where(b == 0, 1, b).astype(a.dtype)
+    found = np.abs(a) // np.abs(b)
+    return np.where((a < 0) != (b < 0), -found, found) if a.dtype.kind == "i" else a // b
+
+
+def _shifted_left(block: Block, parts: list[str], operands: list[str]) -> Any:
+    x, by = block.value(operands[0], parts[-1]), block.value(operands[1], "u32")
+    return np.where(by < x.itemsize * 8, x << by.astype(x.dtype), 0).astype(x.dtype)
+
+
+def _shifted_right(block: Block, parts: list[str], operands: list[str]) -> Any:
+    x, by = block.value(operands[0], parts[-1]), block.value(operands[1], "u32")
+    return x >> np.minimum(by, x.itemsize * 8 - 1).astype(x.dtype)
+
+
+def _compared(block: Block, parts: list[str], operands: list[str]) -> Any:
+    return _COMPARE[parts[1]](*(_flushed(block.value(x, parts[-1]), parts) for x in operands[:2]))
+
+
+def _selected(block: Block, parts: list[str], operands: list[str]) -> Any:
+    return np.where(block.value(operands[2], "pred"), block.value(operands[0], parts[-1]), block.value(operands[1], parts[-1]))
+
+
+def _converted(block: Block, parts: list[str], operands: list[str]) -> Any:
+    to, come = parts[-2], parts[-1]
+    x = block.value(operands[0], come)
+    if to == "bf16":
+        return x.astype(bfloat16()).view(np.uint16)
+    made: np.ndarray = x.astype(_NUMPY[to])
+    return made.view(np.uint16) if to == "f16" else made
+
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": _by(operator.add), "sub": _by(operator.sub), "mul": _multiplied, "mad": _multiplied, "fma": _by(_fused),
+    "neg": _by(operator.neg),
+    "min": _by(np.minimum), "max": _by(np.maximum), "div": _by(_quotient), "rem": _by(lambda a, b: a - _quotient(a, b) * b),
+    "rcp": _by(lambda x: 1 / x), "sqrt": _by(np.sqrt), "mov": _by(lambda x: x), "cvta": _by(lambda x: x), "and": _by(operator.and_),
+    "or": _by(operator.or_), "xor": _by(operator.xor), "not": _by(np.invert), "shl": _shifted_left, "shr": _shifted_right,
+    "setp": _compared, "selp": _selected, "cvt": _converted,
+}  # fmt: skip
+
+
+def execute(call: Call) -> Counter[str]:
+    """Run a launch on NumPy arrays, in place. Returns how often a thread ran each instruction."""
+    assert isinstance(call.source, str)
+    assert isinstance(call.block, int)
+    lines, labels = program(call.source, call.options, call.kernel)
+    args = checked_args(call)
+    arrays = {i: x for i, x in enumerate(args) if isinstance(x, np.ndarray) and x.ndim}
+    places, end = {}, 4096
+    for i, x in arrays.items():
+        places[i], end = end, end + -(-x.nbytes // 256) * 256 + 256
+    memory = Memory(end, 0)
+    for i, x in arrays.items():
+        part = slice(places[i], places[i] + x.nbytes)
+        memory.exists[part] = memory.written[part] = True
+        memory.bytes[part] = np.frombuffer(x.tobytes(), np.uint8)
+    params = [np.array([places[i]], np.uint64) if i in arrays else np.asarray(x).reshape(1) for i, x in enumerate(args)]
+    counted: Counter[str] = Counter()
+    for place in np.ndindex(call.grid):
+        special = {"%tid.x": np.arange(call.block), "%ntid.x": call.block} | {
+            f"%{name}.{axis}": value
+            for name, values in (("ctaid", place), ("nctaid", call.grid))
+            for axis, value in zip("xy", values, strict=True)
+        }
+        block = Block(lines, labels, memory, params, special, call.shared)
+        block.run()
+        counted += block.counted
+    for i, x in arrays.items():
+        if x.flags.writeable:
+            x[...] = np.frombuffer(memory.bytes[places[i] : places[i] + x.nbytes].tobytes(), x.dtype).reshape(x.shape)
+    return counted

@@ -1,0 +1,126 @@
+"""What NVRTC makes of the kernels for compute capability 9.0, executed instruction by instruction, against the NumPy forms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradlib.cuda import nvrtc
+from gradlib.trajectory import chain_device, tiles
+from gradlib.trajectory.kernel_options import VARIANTS
+from tests.cuda import ptx
+from tests.trajectory import oracle
+from tests.trajectory.test_kernels import run_bspline, run_central, run_chain, run_cost, run_smoothness, storage_type, test_rows as rows
+
+
+def has_nvrtc() -> bool:
+    try:
+        return 90 in nvrtc.architectures()
+    except Exception:  # no CuPy, or no NVRTC beside it
+        return False
+
+
+pytestmark = [pytest.mark.host, pytest.mark.skipif(not has_nvrtc(), reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")]
+
+
+COUNTED = [
+    ("float32", (16, 64, 8), False, (49.5, 0.29, 0.02)),
+    ("float32", (16, 64, 8), True, (57, 0.54, 0.15)),
+    ("bfloat16", (16, 64, 8), False, (45.5, 0.17, 0.02)),
+    ("float32", (18, 30, 7), False, (103, 0.35, 0.04)),
+]
+"""Storage, shape, whether each step has its time; the most instructions, divisions and reciprocals for an element."""
+
+
+class Interpreter:
+    """Runs launches as PTX."""
+
+    xp = np
+
+    def __init__(self) -> None:
+        self.counted: Counter[str] = Counter()
+
+    def put(self, array: Any) -> Any:
+        return array
+
+    host = put
+
+    def run(self, call: Any) -> None:
+        assert call.options in VARIANTS[call.source]
+        self.counted += ptx.execute(call)
+
+
+@pytest.mark.parametrize(
+    ("order", "exact", "storage"),
+    [*((order, exact, "float32") for order, exact in oracle.CHAINS), (2, False, "float64"), (2, False, "float16"), (1, False, "bfloat16")],
+)
+def test_chain(rng, order, exact, storage):
+    """Whole vectors in float32 and float64, single elements in the others; step times of their own."""
+    shape = (2, 12, 4) if storage in ("float32", "float64") else (2, 11, 3)
+    run_chain(Interpreter(), rng, storage, order, exact, True, shape, "both")
+
+
+def test_chunks(rng):
+    run_chain(Interpreter(), rng, "float32", 2, False, False, (2, 75, 7), "number")
+
+
+@pytest.mark.parametrize("storage", ["float32", "bfloat16"])
+def test_walks_that_threads_share(rng, monkeypatch, storage):
+    monkeypatch.setattr(tiles, "multiprocessors", lambda device: 132)
+    run_chain(Interpreter(), rng, storage, 0, False, False, (1, 30, 3), "both")
+    run_central(Interpreter(), rng, storage, "int", (1, 30, 3), True, False)
+    run_bspline(Interpreter(), rng, storage, "int", (1, 4, 3), 3, False)
+
+
+@pytest.mark.parametrize("case", ["smoothness", "cost", "rows", "long indices"])
+def test_others(rng, case):
+    if case == "smoothness":
+        run_smoothness(Interpreter(), rng, "float32", "int", (2, 9, 3), True, True)
+    elif case == "cost":
+        run_cost(Interpreter(), rng, "float32", "int", (2, 9, 3), False, timed=True)
+    elif case == "rows":
+        rows(Interpreter(), rng, "float32", "int", 5, 40, 7)
+    else:
+        run_central(Interpreter(), rng, "float32", "long long", (2, 9, 3), False, False)
+
+
+@pytest.mark.parametrize(("storage", "shape", "timed", "most"), COUNTED)
+def test_instructions_of_an_element(rng, storage, shape, timed, most):
+    """Of acceleration control, in all, divisions and reciprocals: what kernels/README.md says."""
+    runner, u = Interpreter(), rng.standard_normal(shape).astype(storage_type(storage))
+    dt = rng.uniform(0.5, 1, shape[:2]) if timed else 0.1
+    runner.run(chain_device.forward_call(np, u, (None, None, None), dt, 2, False, None, [np.empty_like(u) for _ in range(4)], 1))
+    found = runner.counted.total(), runner.counted["div"], runner.counted["rcp"]
+    assert all(n / u.size <= limit for n, limit in zip(found, most, strict=True)), [n / u.size for n in found]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (("cp.async.wait_all", "bar.sync 0"), "was not written"),
+        (("st.global.v4.u32 \t[", "st.global.v4.u32 \t[4+"), "aligned|outside"),
+        (("add.ftz.f32", "sub.ftz.f32"), "Not equal"),
+    ],
+)
+def test_planted_faults_are_seen(rng, monkeypatch, change, text):
+    """A copy that nobody awaits, a store beside its place, another operation."""
+    inner = nvrtc.ptx
+
+    def wrong(*args: Any) -> str:
+        made = inner(*args)
+        assert change[0] in made
+        if "4+" in change[1]:
+            return "\n".join(f"{line[: line.index(']')]}+4{line[line.index(']') :]}" if line.strip().startswith(change[0]) else line
+                             for line in made.splitlines())  # fmt: skip
+        return made.replace(*change)
+
+    monkeypatch.setattr(nvrtc, "ptx", wrong)
+    ptx.program.cache_clear()
+    try:
+        with pytest.raises(AssertionError, match=text):
+            run_chain(Interpreter(), rng, "float32", 2, False, True, (2, 12, 4), "both")
+    finally:
+        ptx.program.cache_clear()
