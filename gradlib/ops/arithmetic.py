@@ -340,7 +340,7 @@ _on_the_way.fits = True  # type: ignore[attr-defined]
 
 @op(
     "elementwise", promote=_on_the_way, numbers_in_single=True, inplace=True,
-    input=lambda g, weight: g - g * weight,
+    input=lambda g, weight: g * (1 - weight),
     end=lambda g, weight: g * weight,
     weight=lambda g, input, end: g * (end - input),
 )  # fmt: skip

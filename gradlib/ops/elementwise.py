@@ -445,7 +445,7 @@ def cosh(xp: Any, input: Any) -> Any:
     return xp.cosh(input)
 
 
-@op("elementwise", promote="float", inplace=True, input=lambda g, out: g - g * (out * out))
+@op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (1 - out * out))
 def tanh(xp: Any, input: Any) -> Any:
     """Hyperbolic tangent of each element.
 

@@ -592,3 +592,13 @@ def test_a_number_that_half_types_do_not_hold_becomes_infinite_where_torch_lets_
     with np.errstate(over="ignore"):
         assert gradlib.where(x > 1, x, -1e9).tolist() == [-math.inf, 2]
         assert gradlib.lerp(x, x, 7e4).tolist() == [1, 2]
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("infinite", [math.inf, -math.inf])
+def test_infinite_cotangents_and_tangents_stay_infinite(infinite: float) -> None:
+    for call in (gradlib.tanh, lambda x: gradlib.lerp(x, gradlib.tensor(1.0), 0.25)):
+        x = gradlib.tensor(0.5, requires_grad=True)
+        call(x).backward(gradlib.tensor(infinite))
+        assert x.grad.item() == infinite
+        assert gradlib.func.jvp(call, (x.detach(),), (gradlib.tensor(infinite),))[1].item() == infinite
