@@ -21,8 +21,8 @@ Waiting = Callable[..., None]
 
 _ON_ONE_MACHINE = {"UCX_TLS": "sm,self", "FI_TCP_IFACE": "lo", "OMPI_MCA_btl": "self,sm"}
 _SIZES = (("MPI_LOCALNRANKS", "PMI_SIZE"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"))  # what mpiexec tells each rank
-_QUICK = 100  # polls before the first pause
-_SHORTEST, _LONGEST = 2e-5, 1e-3  # seconds of a pause
+_QUICK = 1e-3  # seconds before the first pause: ranks that both pause would keep each other waiting
+_SHARE, _LONGEST = 0.1, 5e-3  # a pause as a share of what was waited so far, and in seconds
 
 
 def library() -> Any:
@@ -48,15 +48,14 @@ def library() -> Any:
 
 def poll(is_over: Callable[[], bool], watch: Callable[[], None]) -> None:
     """Return once something is over. Asks again and again, first at once, then with longer pauses, and calls ``watch`` in each of these."""
-    for _ in range(_QUICK):
-        if is_over():
-            return
-        time.sleep(0)  # whoever shares the core goes on
-    pause = _SHORTEST
+    begin = time.perf_counter()
     while not is_over():
-        watch()
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST)
+        waited = time.perf_counter() - begin
+        if waited < _QUICK:
+            time.sleep(0)  # whoever shares the core goes on
+        else:
+            watch()
+            time.sleep(min(waited * _SHARE, _LONGEST))
 
 
 class Mpi:
