@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -169,7 +168,7 @@ def made_folder(path: Path) -> Iterator[None]:
 
 def _temporary(folder: Path) -> Path:
     """A new empty file in a folder, of a name that nobody can have foreseen. It is gone when `discard` or `abandon` has run."""
-    path = folder / f".gradlib-{secrets.token_hex(8)}.tmp"
+    path = folder / f".gradlib-{os.urandom(8).hex()}.tmp"
     _unfinished[path] = Path.unlink
     try:
         path.touch(exist_ok=False)

@@ -7,7 +7,7 @@ the number of draws before, so that the whole state is two integers, and a captu
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import threading
 import weakref
 from typing import Any, TypeVar
@@ -42,6 +42,11 @@ _made: weakref.WeakSet[RandomStream] = weakref.WeakSet()
 kept_at_fork(_Locks())
 
 
+def system_seed() -> int:
+    """A seed of 63 bits from the operating system; the module ``secrets``, which has the same, loads a dozen others."""
+    return int.from_bytes(os.urandom(8), "little") >> 1
+
+
 class RandomStream:
     """A stream of random numbers on one device.
 
@@ -66,7 +71,7 @@ class RandomStream:
 
     def seed(self) -> int:
         """Start a stream from a seed that the operating system gives, and return that seed."""
-        self.manual_seed(secrets.randbits(63))
+        self.manual_seed(system_seed())
         return self._seed
 
     def initial_seed(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import secrets
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.device import device as Device, resolve
-from gradlib.backend.random import RandomStream, as_seed
+from gradlib.backend.random import RandomStream, as_seed, system_seed
 from gradlib.backend.thread import carried, kept_at_fork
 from gradlib.core.batched import VmapLevel
 from gradlib.core.modes import global_state, thread_state
@@ -54,7 +53,7 @@ class Generator(RandomStream):
 
 _lock = kept_at_fork(threading.Lock())
 _defaults: dict[int | None, Generator] = {}
-_first_seed = secrets.randbits(63)
+_first_seed = system_seed()
 
 
 def default_generator(index: int | None) -> Generator:
@@ -104,7 +103,7 @@ def seed() -> int:
         >>> gradlib.seed() == gradlib.initial_seed()
         True
     """
-    drawn = secrets.randbits(63)
+    drawn = system_seed()
     manual_seed(drawn)
     return drawn
 

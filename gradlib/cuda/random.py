@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
-from gradlib.backend.random import as_seed
+from gradlib.backend.random import as_seed, system_seed
 from gradlib.core.random import default_generator
 from gradlib.core.tensor import Tensor
 from gradlib.cuda.devices import current_device, device_count, index_of, is_available
@@ -46,7 +45,7 @@ def seed() -> None:
     Example:
         >>> gradlib.cuda.seed()
     """
-    manual_seed(secrets.randbits(63))
+    manual_seed(system_seed())
 
 
 def seed_all() -> None:
@@ -56,7 +55,7 @@ def seed_all() -> None:
     Example:
         >>> gradlib.cuda.seed_all()
     """
-    manual_seed_all(secrets.randbits(63))
+    manual_seed_all(system_seed())
 
 
 def initial_seed() -> int:

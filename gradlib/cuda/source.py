@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -61,10 +60,16 @@ def numbered_source(source: str | Source) -> str:
     return f'#line {line} "{path}"\n{text_of(source)}'
 
 
+def _digest(text: str) -> str:
+    import hashlib  # loaded when the first kernel is
+
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 @cache
 def sources_digest() -> str:
     """What changes when any source or header does."""
-    return hashlib.sha256("\0".join(name + "\0" + read_source(name) for name in kernel_files()).encode()).hexdigest()[:16]
+    return _digest("\0".join(name + "\0" + read_source(name) for name in kernel_files()))
 
 
 @dataclass(frozen=True)
@@ -129,4 +134,4 @@ def headers_digest(source: Source) -> str:
                 if path.is_file() and path not in found:
                     found[path] = path.read_text(encoding="utf-8", errors="replace")
                     waiting.append((path.parent, found[path]))
-    return hashlib.sha256("\0".join(found[path] for path in sorted(found)).encode()).hexdigest()[:16]
+    return _digest("\0".join(found[path] for path in sorted(found)))

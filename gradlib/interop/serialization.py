@@ -8,7 +8,6 @@ JSON value: a number, text, true, false or null for itself, and otherwise an obj
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
 import os
@@ -256,9 +255,15 @@ def _stored(array: np.ndarray, complex128: bool) -> np.ndarray:
     return array.view(np.uint16) if dtypes.is_bfloat16(array.dtype) else array
 
 
+def _sha256(data: bytes = b"") -> Any:
+    import hashlib  # loaded with the first file
+
+    return hashlib.sha256(data)
+
+
 def _digest(arrays: Arrays, described: str) -> str:
     """SHA-256 of names, dtypes, shapes, bytes and description."""
-    digest = hashlib.sha256(described.encode())
+    digest = _sha256(described.encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"\0{name}\0{array.dtype.name}\0{array.shape}\0".encode())
@@ -308,7 +313,7 @@ def _write_npz(file: IO[bytes], arrays: Arrays, described: str) -> None:
         archive.comment = _COMMENT + b"0" * 64
     size = file.seek(-64, os.SEEK_END)
     file.seek(0)
-    digest = hashlib.sha256()  # of the whole file before it
+    digest = _sha256()  # of the whole file before it
     for begin in range(0, size, 1 << 24):
         digest.update(file.read(min(1 << 24, size - begin)))
     file.seek(size)
@@ -322,7 +327,7 @@ def _read_npz(data: bytes, name: Any) -> tuple[Arrays, str | None]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
             own = archive.comment or f"{_DESCRIPTION}.json" in names
-            if own and archive.comment != _COMMENT + hashlib.sha256(data[:-64]).hexdigest().encode():
+            if own and archive.comment != _COMMENT + _sha256(data[:-64]).hexdigest().encode():
                 raise _changed(name)
             arrays = {}
             for member in names:
