@@ -250,7 +250,8 @@ def _is_same_view(a: Array, b: Array) -> bool:
 def largest(array: Array, axis: int, keepdims: bool = True) -> Array:
     """The largest elements along a dimension, NaN where there is one; at less cost than the array's method."""
     if type(array) is np.ndarray:
-        return np.maximum.reduce(array, axis=axis, keepdims=keepdims)
+        reduce: Any = np.maximum.reduce  # of which the overloads ask for a literal
+        return reduce(array, axis=axis, keepdims=keepdims)
     return array.max(axis, keepdims=keepdims)
 
 

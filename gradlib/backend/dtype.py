@@ -360,8 +360,9 @@ _NUMBERS = (np.generic, int, float, complex)
 def in_single(values: list[Any]) -> list[Any]:
     """Arrays and numbers in float32."""
     made: list[Any] = []
+    single: Any = np.float32
     for value in values:
-        made.append(np.float32(value) if isinstance(value, _NUMBERS) or value is None else value.astype(float32))
+        made.append(single(value) if isinstance(value, _NUMBERS) or value is None else value.astype(float32))
     return made
 
 

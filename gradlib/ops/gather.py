@@ -42,7 +42,7 @@ def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> A
     return places
 
 
-_UNSIGNED = {dtypes.int64: np.dtype(np.uint64), dtypes.int32: np.dtype(np.uint32)}
+_UNSIGNED: dict[Any, Any] = {dtypes.int64: np.dtype(np.uint64), dtypes.int32: np.dtype(np.uint32)}
 
 
 def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeError, negative: bool = False) -> int | None:

@@ -317,7 +317,8 @@ def cross_op(xp: Any, input: Any, other: Any, dim: int) -> Any:
     """The cross product along ``dim``, which has size 3."""
     if xp is not np or input.shape != other.shape:
         return xp.cross(input, other, axis=dim)
-    made, before = np.empty(input.shape, input.dtype), (slice(None),) * dim
+    made: Any = np.empty(input.shape, input.dtype)
+    before = (slice(None),) * dim
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         part = made[(*before, k, ...)]
         np.multiply(input[(*before, i)], other[(*before, j)], part)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.cli.bench.timing import Run
+from gradlib.cli.bench.timing import Run as Run
 
 NAMES = ("gradlib", "torch", "jax", "autograd", "mygrad", "numpy", "cupy")
 _MODULES = {"jax": "jax.numpy", "autograd": "autograd.numpy"}
