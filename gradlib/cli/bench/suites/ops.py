@@ -11,6 +11,7 @@ import numpy as np
 
 from gradlib.cli.bench.case import Case
 from gradlib.cli.bench.peers import Peer, Run
+from gradlib.cli.bench.suites.forms import FORMS
 
 SIZES = {10: "10", 10_000: "1e4", 1_000_000: "1e6"}
 Rng = np.random.Generator
@@ -401,6 +402,8 @@ _QUICK = {"sin", "mul", "relu", "where", "sum", "softmax", "reshape", "slice", "
 def cases(device: str, quick: bool) -> Iterator[Case]:
     """Forward of all, with backward where there is a derivative."""
     for entry in rows():
+        if entry.array is None:
+            entry = replace(entry, array=FORMS.get(entry.name))
         if not quick:
             yield from of(entry, device, entry.sizes, ("float32", "float64"))
         elif entry.name in _QUICK:
