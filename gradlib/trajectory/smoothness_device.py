@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, bytes_of_times, options, plan, ready, real_dtype, start_rows, times
+from gradlib.trajectory.tiles import THREADS, options, plan, ready, real_dtype, start_rows, times
 
 
 def cost_and_gradient_call(
@@ -18,7 +18,7 @@ def cost_and_gradient_call(
     control, *begin = ready(xp, (u, *start))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
     timed = made[4] is not None
-    tiles = plan(u.shape, u.itemsize, u.itemsize + (cost.itemsize if timed else 0), [control, made[0]], 4, bytes_of_times(dt_h, u))
+    tiles = plan(u.shape, u.itemsize, u.itemsize + (cost.itemsize if timed else 0), [control, made[0]], 4, 2 * cost.itemsize if dt_h else 0)
     chosen = options(u, u.size, LIMITS=limits is not None, TIMED=timed)
     weighing = (None, *weights) if isinstance(weights, tuple) else (weights, 0.0, 0.0, 0.0)
     constants = (*weighing, limits, limit_weight)

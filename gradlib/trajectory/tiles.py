@@ -76,11 +76,12 @@ def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Ar
         arrays: what is staged; shift: by how many steps a chunk is written later than it is read, at most 4.
         timed: bytes of shared memory for the times of a step of a trajectory, as `bytes_of_times` says.
     """
-    processors, aligned = 1, True
+    processors, aligned = 0, True
     for array in arrays:
         if array is not None:
             aligned = aligned and address(array) % 16 == 0
-            processors = multiprocessors(device_index(array))
+            processors = processors or multiprocessors(device_index(array))
+    processors = processors or 1
     return _plan(shape, itemsize, staged, shift, timed, processors, aligned)
 
 
