@@ -318,7 +318,7 @@ def cross_op(xp: Any, input: Any, other: Any, dim: int) -> Any:
     if xp is not np or input.shape != other.shape:
         return xp.cross(input, other, axis=dim)
     made: Any = np.empty(input.shape, input.dtype)
-    before = (slice(None),) * dim
+    before = (slice(None),) * wrap_dim(dim, input.ndim)  # vmap counts it from the end
     for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
         part = made[(*before, k, ...)]
         np.multiply(input[(*before, i)], other[(*before, j)], part)
