@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = (
     "gradlib.linalg", "gradlib.fft", "gradlib.nn.functional", "gradlib.nn.utils", "gradlib.array_api",
-    "gradlib.autograd", "gradlib.autograd.forward_ad", "gradlib.autograd.function", "gradlib.autograd.functional", "gradlib.autograd.graph",
+    "gradlib.autograd", "gradlib.autograd.forward_ad", "gradlib.autograd.functional", "gradlib.autograd.graph",
     "gradlib.autograd.profiler", "gradlib.func", "gradlib.cuda", "gradlib.cuda.nvtx", "gradlib.distributed",
     "gradlib.distributed.nn.functional", "gradlib.distributed.optim", "gradlib.interop", "gradlib.interop.hips", "gradlib.optim",
     "gradlib.optim.lr_scheduler", "gradlib.optim.swa_utils",
