@@ -27,13 +27,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = (
     "gradlib.linalg", "gradlib.fft", "gradlib.nn.functional", "gradlib.nn.utils", "gradlib.array_api",
-    "gradlib.autograd", "gradlib.autograd.forward_ad", "gradlib.autograd.functional", "gradlib.autograd.graph",
+    "gradlib.autograd", "gradlib.autograd.forward_ad", "gradlib.autograd.function", "gradlib.autograd.functional", "gradlib.autograd.graph",
     "gradlib.autograd.profiler", "gradlib.func", "gradlib.cuda", "gradlib.cuda.nvtx", "gradlib.distributed",
     "gradlib.distributed.nn.functional", "gradlib.distributed.optim", "gradlib.interop", "gradlib.interop.hips", "gradlib.optim",
     "gradlib.optim.lr_scheduler", "gradlib.optim.swa_utils",
     "gradlib.trajectory", "gradlib.utils", "gradlib.utils.checkpoint", "gradlib.testing.hostcuda",
 )  # fmt: skip
 """Modules with a page each, beside ``gradlib`` and ``gradlib.Tensor``."""
+
+ELSEWHERE = {"gradlib.autograd.function": {"Function"}}
+"""Names of a module that the page of its package shows."""
 
 PARTS = {
     "gradlib.cuda": {
@@ -309,6 +312,7 @@ def public(module: ModuleType) -> list[str]:
         name
         for name in offered
         if (inspect.isfunction(value := getattr(module, name)) or inspect.isclass(value)) and value.__module__.startswith("gradlib")
+        and name not in ELSEWHERE.get(module.__name__, ())
     ]
 
 
