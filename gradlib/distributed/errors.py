@@ -13,8 +13,9 @@ class DistError(RuntimeError):
 
 
 class DistBackendError(DistError):
-    """A collective could not be done: ranks disagree, one has left, or the time is over. Source: torch.distributed.DistBackendError.
+    """A collective could not be done: ranks disagree, one has left, or the time is over.
 
+    Source: torch.distributed.DistBackendError.
     Example:
         >>> issubclass(gradlib.distributed.DistBackendError, gradlib.distributed.DistError)
         True

@@ -229,9 +229,8 @@ def test_hooks_and_views_made_by_all_at_once() -> None:
 
 @pytest.mark.cuda
 @pytest.mark.host
-def test_each_thread_draws_from_a_source_of_its_own() -> None:
-    """A source of CuPy's is keyed before each draw, which no other thread may come between."""
+def test_threads_never_draw_the_same_numbers_of_one_generator() -> None:
     generator = gradlib.Generator("cuda")
-    sources = [generator._source()]
-    at_once(1, lambda number: sources.append(generator._source()))
-    assert sources[0] is not sources[1]
+    drawn: list[Any] = []
+    at_once(4, lambda number: drawn.extend(gradlib.rand(8, generator=generator, device="cuda").tolist() for _ in range(3)))
+    assert len({tuple(row) for row in drawn}) == 12
