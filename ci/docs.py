@@ -35,6 +35,7 @@ TREE = {
         "gradlib/docs/kernels.md": "CUDA kernels of your own",
         "gradlib/docs/distributed.md": "Gradients across processes",
         "gradlib/docs/trajectories.md": "Trajectories",
+        "gradlib/docs/scale.md": "Beyond one machine",
         "gradlib/autograd/profiler/README.md": "Profiling",
         "gradlib/docs/engine.md": "How the engine works",
         "gradlib/docs/operations.md": "How to add an operation",

@@ -32,7 +32,10 @@ LAYERS = (
 )
 """The packages from the lowest layer up; `gradlib` is `gradlib/__init__.py`."""
 
-HEAVY = ("cupy", "cupyx", "jax", "scipy", "matplotlib", "ml_dtypes", "mpi4py", "safetensors", "torch", "yaml")
+HEAVY = (
+    "cupy", "cupyx", "dask", "distributed", "jax", "scipy", "matplotlib", "ml_dtypes", "mpi4py", "pyarrow", "safetensors", "torch",
+    "xarray", "yaml",
+)  # fmt: skip
 
 
 def modules() -> dict[str, Path]:

@@ -56,6 +56,7 @@ BASES = {
 OWN = {
     "gradlib.DamagedFile", "gradlib.autograd.profiler.load_nsys", "gradlib.utils.graphviz",
     "gradlib.utils.print_graph", "gradlib.trajectory.JointLimits", "gradlib.trajectory.JointState", "gradlib.trajectory.JointTrajectory",
+    "gradlib.trajectory.Plans", "gradlib.trajectory.plan_many",
     "gradlib.cuda.CompileError", "gradlib.cuda.Kernel", "gradlib.cuda.graphed", "gradlib.cuda.kernel",
 }  # fmt: skip
 """What follows nobody's rules."""

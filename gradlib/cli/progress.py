@@ -25,11 +25,13 @@ class Progress:
         self.stream = sys.stderr if stream is None else stream
         self.live = self.stream.isatty()
         self.fraction = 0.0
+        self.rate = ""
         self.drawn = -1.0
         self.began = time.perf_counter()
 
-    def __call__(self, fraction: float) -> None:
-        """Say how much of the work is done, from 0 to 1. The bar never goes back."""
+    def __call__(self, fraction: float, rate: str = "") -> None:
+        """Say how much of the work is done, from 0 to 1, and how fast it goes. The bar never goes back."""
+        self.rate = rate
         self.fraction = max(self.fraction, min(1.0, fraction))
         now = time.perf_counter()
         if self.live and now - self.drawn > 0.05:
@@ -46,6 +48,7 @@ class Progress:
         bar = "#" * filled + "." * (_WIDTH - filled)
         spent = time.perf_counter() - self.began
         left = f", {spent / self.fraction - spent:4.0f} s left" if 0.02 < self.fraction < 1 else " " * 13
+        rate = self.rate and f", {self.rate}"
         with contextlib.suppress(OSError):  # nobody looks; the job goes on
-            self.stream.write(f"{before}{self.label} [{bar}] {self.fraction:4.0%} {spent:5.1f} s{left if self.live else ''}{after}")
+            self.stream.write(f"{before}{self.label} [{bar}] {self.fraction:4.0%} {spent:5.1f} s{rate}{left if self.live else ''}{after}")
             self.stream.flush()

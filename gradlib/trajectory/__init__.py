@@ -41,6 +41,7 @@ from gradlib.trajectory.functions import (
     CliqueTensorStepIdxKernel as CliqueTensorStepIdxKernel,
     CliqueTensorStepKernel as CliqueTensorStepKernel,
 )
+from gradlib.trajectory.many import plan_many as plan_many
 from gradlib.trajectory.matrices import (
     action_interpolate_kernel as action_interpolate_kernel,
     build_clique_matrix as build_clique_matrix,
@@ -51,4 +52,9 @@ from gradlib.trajectory.matrices import (
     tensor_linspace as tensor_linspace,
 )
 from gradlib.trajectory.smoothness import smoothness_cost as smoothness_cost
-from gradlib.trajectory.state import JointLimits as JointLimits, JointState as JointState, JointTrajectory as JointTrajectory
+from gradlib.trajectory.state import (
+    JointLimits as JointLimits,
+    JointState as JointState,
+    JointTrajectory as JointTrajectory,
+    Plans as Plans,
+)

@@ -65,3 +65,25 @@ class JointLimits(NamedTuple):
     velocity: Any = None
     acceleration: Any = None
     jerk: Any = None
+
+
+class Plans(NamedTuple):
+    """Motions from rest to rest for N problems: what `plan_many` returns for arrays.
+
+    Attributes:
+        position, velocity, acceleration, jerk: (N, H, D), radians or metres, and seconds; NaN where a problem is not solved.
+        dt: (N,) seconds from one step to the next; 0 where start and goal are one.
+        solved: (N,) bool; reason: (N,) texts that say why not, "" for those that are.
+    Example:
+        >>> plans = gradlib.trajectory.plan_many(([[0.0, 0, 0, -1, 0, 1, 0]], [[1.0, 0, 0, -1, 0, 1, 0]]), horizon=16)
+        >>> plans.position.shape, bool(plans.solved[0])
+        ((1, 16, 7), True)
+    """
+
+    position: Any
+    velocity: Any
+    acceleration: Any
+    jerk: Any
+    dt: Any
+    solved: Any
+    reason: Any

@@ -12,9 +12,10 @@ import numpy as np
 
 from gradlib.cli import memory
 from gradlib.cli.progress import Progress
-from gradlib.cli.trajopt import limits, output, plot, report, urdf
-from gradlib.trajectory.planning import motion, problems, robot, solve
-from gradlib.trajectory.planning.check import Trajectories, faults
+from gradlib.cli.trajopt import limits, many, output, plot, report, urdf
+from gradlib.trajectory.planning import job, motion, parts, problems, robot
+from gradlib.trajectory.planning.check import Trajectories
+from gradlib.trajectory.planning.chunk import planned
 from gradlib.trajectory.planning.errors import InputError
 
 _DESCRIPTION = """\
@@ -23,7 +24,8 @@ velocity, acceleration and jerk, by differentiating through the robot's chain of
 Franka Emika Panda. Radians (metres for prismatic joints) and seconds throughout."""
 
 _EPILOG = """\
-Writes trajectories.npz, trajectories.csv and, with matplotlib, trajectories.png. Exit status: 0 when every problem is solved, 1 when
+Writes trajectories.npz, trajectories.csv and, with matplotlib, trajectories.png; in chunks, a file for each and manifest.json, which
+stay when the command ends early, for --resume to go on with. Exit status: 0 when every problem is solved, 1 when
 some are not (they are named, and hold NaN in the files), 2 when the input cannot be used (nothing is written), 130 or 143 when Ctrl-C or
 SIGTERM ended it (the results are all there, or none). No result is written over a file that is read.
 
@@ -49,7 +51,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     who.add_argument("--jerk", nargs="+", metavar="J", help="jerk limit, one number or one per joint")
     who.add_argument("--limits", metavar="FILE.yaml", help="limits of any kind, over those of the robot; laid out as below (needs PyYAML)")
     what = parser.add_argument_group("problems")
-    what.add_argument("--problems", metavar="FILE", help="CSV with columns start_<joint>, goal_<joint>; or NPZ with start, goal (N, D)")
+    what.add_argument(
+        "--problems", metavar="FILE", help="CSV or Parquet with columns start_<joint>, goal_<joint>; or NPZ with start, goal (N, D)"
+    )
     what.add_argument("--samples", type=_whole(1), metavar="N", help="draw N problems within the limits (default: 256)")
     what.add_argument("--seed", type=_whole(0), metavar="S", help="seed of the draw (default: 0)")
     how = parser.add_argument_group("planning")
@@ -57,6 +61,12 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     how.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     how.add_argument("--dtype", choices=("float32", "float64"), default="float64", help="(default: float64)")
     how.add_argument("--out", default="trajopt", metavar="DIR", help="folder for the results (default: trajopt)")
+    cluster = parser.add_argument_group("many problems (any of these options plans in chunks and writes a part for each)")
+    cluster.add_argument("--workers", type=_whole(1), metavar="N", help="plan by N processes on this machine (with cuda: N GPUs)")
+    cluster.add_argument("--scheduler", metavar="ADDRESS", help="plan by the workers of a running Dask cluster, such as tcp://127.0.0.1:8786")
+    cluster.add_argument("--chunk", type=_whole(1), metavar="N", help=f"problems in a part (default: {job.CHUNK})")
+    cluster.add_argument("--resume", action="store_true", help="go on with the parts that are in DIR")
+    cluster.add_argument("--format", choices=parts.FORMATS, help="of the parts (default: parquet)")
     parser.set_defaults(run=run)
 
 
@@ -70,6 +80,12 @@ def run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     try:
         machine = _robot(args)
+        if args.workers or args.scheduler or args.chunk or args.resume or args.format:
+            most = _most(args.horizon, len(machine.joints), np.dtype(args.dtype))
+            problems.check_count(args.chunk or 1, most, f"--chunk {args.chunk}")
+            if not args.scheduler:
+                _check_device(args.device)
+            return many.run(args, machine, _inputs(args), began)
         asked = _problems(args, machine)
         _check_device(args.device)
         with output.prepared(args.out, _inputs(args)) as folder:
@@ -149,21 +165,10 @@ def _check_device(name: str) -> None:
 
 def _plan(args: argparse.Namespace, machine: robot.Robot, asked: problems.Problems) -> tuple[Trajectories, list[str]]:
     """Trajectories for all problems, NaN for those that are not solved, and the reasons why they are not."""
-    rows = np.array([not reason for reason in asked.reasons])
-    start, goal = asked.start[rows], asked.goal[rows]
-    bar = Progress(f"planning {report.problems(len(start))}")
-    found = solve.plan(start, goal, machine, args.horizon, np.dtype(args.dtype), args.device, bar)
+    bar = Progress(f"planning {report.problems(asked.reasons.count(''))}")
+    found = planned(asked, machine, args.horizon, np.dtype(args.dtype), args.device, bar)
     bar.finish()
-    reasons = np.array(asked.reasons, dtype=object)
-    reasons[rows] = [text and f"the trajectory found {text}" for text in faults(found, start, goal, machine)]
-    whole = []
-    for name in ("position", "velocity", "acceleration", "jerk", "dt"):
-        part = getattr(found, name)
-        full = np.full((len(rows), *part.shape[1:]), np.nan, part.dtype)
-        full[rows] = part
-        full[reasons != ""] = np.nan
-        whole.append(full)
-    return Trajectories(*whole), reasons.tolist()
+    return found
 
 
 def _inputs(args: argparse.Namespace) -> list[str]:

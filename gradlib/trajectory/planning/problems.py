@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import stat
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from gradlib.trajectory.planning.robot import Robot
 ROUNDING = 1e-6
 """A start or goal may pass a position limit by this fraction of its range: files hold rounded numbers."""
 _LONGEST = 16 << 20  # letters of a line of a CSV file
+Block = tuple[np.ndarray, dict[int, str]]
+"""Starts and goals (n, 2 D), and why some rows hold none."""
+
 _ARRAY = b"\x93NUMPY"  # what a file of a single array begins with
 
 
@@ -41,8 +46,8 @@ class Problems:
 def read(path: str | Path, robot: Robot, most: int | None = None) -> Problems:
     """The problems in a CSV or NPZ file, told apart by the name's ending.
 
-    A CSV file has a header with a column start_<joint> and a column goal_<joint> for each joint, in any order, and nothing else. An NPZ
-    file has arrays start and goal of shape (N, D) whose columns are the robot's joints in order.
+    A CSV or Parquet file has a column start_<joint> and a column goal_<joint> for each joint, in any order, and a CSV file has nothing
+    else. An NPZ file has arrays start and goal of shape (N, D) whose columns are the robot's joints in order.
 
     Args:
         path: the file; robot: whose joints they are for; most: how many there may be.
@@ -50,17 +55,198 @@ def read(path: str | Path, robot: Robot, most: int | None = None) -> Problems:
     Raises: InputError for a file that cannot be read, whose columns are not these, or that holds more problems than it may.
     """
     path = Path(path)
-    readers = {".csv": _read_csv, ".npz": _read_npz}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"--problems takes a .csv or a .npz file, got {path}")
     try:
-        start, goal = reader(path, robot, most)
+        start, goal = _reader(path, {".csv": _read_csv, ".npz": _read_npz, ".parquet": _read_parquet})(path, robot, most)
     except OSError as error:
         raise InputError(f"cannot read the problems {path}: {error.strerror or error}") from error
     if len(start) == 0:
         raise InputError(f"{path} holds no problem; it needs at least one row")
-    return _judged(start, goal, robot)
+    return judged(start, goal, robot)
+
+
+class Stream:
+    """The problems of a file or of arrays, a chunk at a time, so that memory holds no more than a few chunks.
+
+    Rows of a CSV file that are no numbers become problems with a reason.
+
+    Args:
+        blocks: arrays (n, 2 D) of starts and goals, with reasons for some rows, of any sizes.
+        robot: whose joints they are for.
+        share: gives how much of the source has been read, from 0 to 1.
+    """
+
+    def __init__(self, blocks: Iterator[Block], robot: Robot, share: Callable[[], float]) -> None:
+        self.blocks, self.robot, self.share = blocks, robot, share
+
+    def chunks(self, size: int) -> Iterator[Problems]:
+        """All problems in turn, ``size`` at a time; the last may be fewer.
+
+        Raises: InputError where the source cannot be read any further.
+        """
+        held: list[Block] = []
+        count = 0
+        for block in self.blocks:
+            held.append(block)
+            count += len(block[0])
+            while count >= size:
+                rows, reasons = _joined(held)
+                yield self._judged(rows[:size], {row: text for row, text in reasons.items() if row < size})
+                held = [(rows[size:], {row - size: text for row, text in reasons.items() if row >= size})]
+                count -= size
+        if count:
+            yield self._judged(*_joined(held))
+
+    def _judged(self, rows: np.ndarray, reasons: dict[int, str]) -> Problems:
+        d = len(self.robot.joints)
+        found = judged(np.ascontiguousarray(rows[:, :d]), np.ascontiguousarray(rows[:, d:]), self.robot)
+        return Problems(found.start, found.goal, tuple(reasons.get(row, text) for row, text in enumerate(found.reasons)))
+
+
+def _joined(blocks: list[Block]) -> Block:
+    """Several blocks as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    places = np.cumsum([0, *(len(rows) for rows, _ in blocks)]).tolist()
+    texts = {place + row: text for place, (_, reasons) in zip(places, blocks, strict=False) for row, text in reasons.items()}
+    return np.concatenate([rows for rows, _ in blocks]), texts
+
+
+def stream(path: str | Path, robot: Robot, size: int) -> Stream:
+    """The problems of a file of any length, laid out as for `read`.
+
+    Args:
+        path: the file; robot: whose joints they are for; size: rows that are read at a time.
+    Raises: InputError, here or as it is read, for a file that cannot be used.
+    """
+    path = Path(path)
+    opened = _reader(path, {".csv": _stream_csv, ".npz": _stream_npz, ".parquet": _stream_parquet})
+    place = [0.0]
+    return Stream(_readable(opened(path, robot, size, place), path), robot, lambda: place[0])
+
+
+def _reader(path: Path, readers: dict[str, Any]) -> Any:
+    """The reader for this file's ending."""
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"--problems takes a .csv, a .npz or a .parquet file, got {path}")
+    return reader
+
+
+def _readable(blocks: Iterator[Block], path: Path) -> Iterator[Block]:
+    """The blocks, with errors of the system as those of input."""
+    try:
+        yield from blocks
+    except OSError as error:
+        raise InputError(f"cannot read the problems {path}: {error.strerror or error}") from error
+
+
+def _stream_csv(path: Path, robot: Robot, size: int, place: list[float]) -> Iterator[Block]:
+    wanted = [f"{end}_{joint}" for end in ("start", "goal") for joint in robot.joints]
+    columns: list[int] = []
+    with path.open("rb") as binary, io.TextIOWrapper(binary, newline="", encoding="utf-8-sig") as file:
+        length = os.fstat(binary.fileno()).st_size
+        values: list[list[float]] = []
+        reasons: dict[int, str] = {}
+        try:
+            for line, row in enumerate(csv.reader(_lines(file, path)), start=1):
+                if not any(cell.strip() for cell in row):
+                    continue
+                if not columns:
+                    header = [name.strip() for name in row]
+                    _check_header(header, wanted, path)
+                    columns = [header.index(name) for name in wanted]
+                    continue
+                try:
+                    values.append(_numbers(row, header, path, line))
+                except InputError as error:
+                    reasons[len(values)] = str(error)
+                    values.append([np.nan] * len(wanted))
+                if len(values) == size:
+                    place[0] = binary.tell() / max(length, 1)
+                    yield np.array(values, dtype=np.float64)[:, columns], reasons
+                    values, reasons = [], {}
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InputError(f"{path} is not a CSV file of text: {error}") from error
+        if not columns:
+            raise InputError(f"{path} is empty; its first row must name the columns {listed(wanted)}")
+        place[0] = 1.0
+        if values:
+            yield np.array(values, dtype=np.float64)[:, columns], reasons
+
+
+def _stream_npz(path: Path, robot: Robot, size: int, place: list[float]) -> Iterator[Block]:
+    with _opened_npz(path) as archive:
+        with _as_input_errors(path):
+            ends = [_Rows(archive, name, path, robot) for name in ("start", "goal")]
+        _check_lengths(path, *(end.count for end in ends))
+        for low in range(0, ends[0].count, size):
+            with _as_input_errors(path):
+                rows = [end.read(min(size, end.count - low)) for end in ends]
+            place[0] = min(low + size, ends[0].count) / ends[0].count
+            yield np.concatenate(rows, axis=1), {}
+
+
+class _Rows:
+    """The rows of an array in an NPZ file, read in turn; one in Fortran's order has a reader for each column."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str, path: Path, robot: Robot) -> None:
+        info, shape, fortran, self.dtype = _array_header(archive, name, path, robot)
+        self.count, joints = shape
+        apart = fortran and joints > 1 and self.count > 1
+        self.streams = [archive.open(info) for _ in range(joints if apart else 1)]
+        self.width = 1 if apart else joints
+        for column, each in enumerate(self.streams):
+            _past_header(each)
+            left = column * self.count * self.dtype.itemsize
+            if info.compress_type == zipfile.ZIP_STORED:
+                each.seek(each.tell() + left)
+            else:
+                while left:  # seek would unpack 16 MiB at once
+                    left -= len(_exactly(each, min(left, 1 << 16)))
+
+    def read(self, count: int) -> np.ndarray:
+        """The next rows, (count, D) float64."""
+        size = count * self.width * self.dtype.itemsize
+        parts = [np.frombuffer(_exactly(each, size), self.dtype).reshape(count, self.width) for each in self.streams]
+        return np.concatenate(parts, axis=1).astype(np.float64)
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    found = stream.read(size)
+    if len(found) < size:
+        raise ValueError("the file ends before the array does")
+    return found
+
+
+def _stream_parquet(path: Path, robot: Robot, size: int, place: list[float]) -> Iterator[Block]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise InputError("--problems FILE.parquet needs pyarrow; install it with: pip install pyarrow") from error
+    wanted = [f"{end}_{joint}" for end in ("start", "goal") for joint in robot.joints]
+    try:
+        with path.open("rb") as stream, pq.ParquetFile(stream) as file:
+            missing = [name for name in wanted if name not in file.schema_arrow.names]
+            if missing:
+                raise InputError(f"{path} has no column {listed(missing)}; it needs start_<joint> and goal_<joint> for {_listed(wanted)}")
+            read = 0
+            for batch in file.iter_batches(size, columns=wanted):
+                rows = [batch.column(name).cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False) for name in wanted]
+                read += len(batch)
+                place[0] = read / max(file.metadata.num_rows, 1)
+                yield np.stack(rows, axis=1), {}
+    except pa.ArrowException as error:
+        raise InputError(f"{path} is not a Parquet file of numbers: {' '.join(str(error).split())[:200]}") from error
+
+
+def _read_parquet(path: Path, robot: Robot, most: int | None) -> tuple[np.ndarray, np.ndarray]:
+    blocks: list[Block] = [(np.empty((0, 2 * len(robot.joints))), {})]
+    for block in _stream_parquet(path, robot, 1 << 14, [0.0]):
+        blocks.append(block)
+        check_count(sum(len(rows) for rows, _ in blocks), most, str(path))
+    rows, _ = _joined(blocks)
+    return rows[:, : len(robot.joints)], rows[:, len(robot.joints) :]
 
 
 def sample(count: int, seed: int, robot: Robot) -> Problems:
@@ -70,17 +256,23 @@ def sample(count: int, seed: int, robot: Robot) -> Problems:
         count: how many; seed: the same seed gives the same problems; robot: whose limits.
     Returns: the Problems.
     """
+    ends = drawn(count, np.random.default_rng(seed), robot)
+    d = len(robot.joints)
+    return judged(ends[:, :d], ends[:, d:], robot)
+
+
+def drawn(count: int, rng: np.random.Generator, robot: Robot) -> np.ndarray:
+    """The next problems of a generator, (count, 2 D): starts and goals, in turn the same however many are drawn at a time."""
     lower = np.where(np.isfinite(robot.lower), robot.lower, -np.pi)
     upper = np.where(np.isfinite(robot.upper), robot.upper, np.pi)
-    ends = np.random.default_rng(seed).random((count, 2, len(robot.joints)))
-    ends = lower + (upper - lower) * ends
-    return _judged(ends[:, 0], ends[:, 1], robot)
+    return (lower + (upper - lower) * rng.random((count, 2, len(robot.joints)))).reshape(count, -1)
 
 
 def check_count(count: int, most: int | None, what: str) -> None:
     """Refuse more problems than memory has room for."""
     if most is not None and count > most:
-        raise InputError(f"{what}: {count} problems need more memory than this machine has, which is enough for {most}; plan them in parts")
+        has = f"more memory than this machine has, which is enough for {most}"
+        raise InputError(f"{what}: {count} problems need {has}; plan them in smaller parts, as with --chunk 1024")
 
 
 def _read_csv(path: Path, robot: Robot, most: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -148,36 +340,63 @@ def _numbers(row: list[str], header: list[str], path: Path, line: int) -> list[f
 
 
 def _read_npz(path: Path, robot: Robot, most: int | None) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        with path.open("rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise InputError(f"{path} is a pipe or a device; an NPZ file is read from its end, so it must be a file")
-            if stream.read(len(_ARRAY)) == _ARRAY:
-                raise InputError(f"{path} is not an NPZ file but a single array; save it with numpy.savez(path, start=..., goal=...)")
-            with zipfile.ZipFile(stream) as archive:
-                names = [name.removesuffix(".npy") for name in archive.namelist()]
-                missing = [name for name in ("start", "goal") if name not in names]
-                if missing:
-                    raise InputError(f"{path} has no array {' and no array '.join(missing)}; it has {listed(names) or 'none'}")
-                start, goal = (_read_array(archive, name, path, robot, most) for name in ("start", "goal"))
-    except (InputError, OSError, MemoryError):
-        raise
-    except Exception as error:  # what is damaged may fail anywhere: zipfile, the decompressors and NumPy's header have errors of many types
-        raise InputError(f"{path} is not an NPZ file of numbers; write one with numpy.savez(path, start=..., goal=...)") from error
-    if len(start) != len(goal):
-        raise InputError(f"{path}: start has {len(start)} rows and goal has {len(goal)}; each problem needs both")
+    with _opened_npz(path) as archive, _as_input_errors(path):
+        start, goal = (_read_array(archive, name, path, robot, most) for name in ("start", "goal"))
+    _check_lengths(path, len(start), len(goal))
     return start.astype(np.float64), goal.astype(np.float64)
 
 
-def _read_array(archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, most: int | None) -> np.ndarray:
-    """An array of an NPZ file, unpacked only when its header says that it is one of those wanted."""
-    joints = len(robot.joints)
-    info = archive.getinfo(name if name in archive.NameToInfo else f"{name}.npy")
-    with archive.open(info) as stream, warnings.catch_warnings():
+@contextmanager
+def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
+    """An NPZ file that has the arrays start and goal."""
+    with path.open("rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise InputError(f"{path} is a pipe or a device; an NPZ file is read from its end, so it must be a file")
+        if stream.read(len(_ARRAY)) == _ARRAY:
+            raise InputError(f"{path} is not an NPZ file but a single array; save it with numpy.savez(path, start=..., goal=...)")
+        with _as_input_errors(path):
+            archive = zipfile.ZipFile(stream)
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+        missing = [name for name in ("start", "goal") if name not in names]
+        if missing:
+            raise InputError(f"{path} has no array {' and no array '.join(missing)}; it has {listed(names) or 'none'}")
+        with archive:
+            yield archive
+
+
+@contextmanager
+def _as_input_errors(path: Path) -> Iterator[None]:
+    """What is damaged may fail anywhere: zipfile, the decompressors and NumPy's header have errors of many types."""
+    try:
+        yield
+    except (InputError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is not an NPZ file of numbers; write one with numpy.savez(path, start=..., goal=...)") from error
+
+
+def _check_lengths(path: Path, starts: int, goals: int) -> None:
+    if starts != goals:
+        raise InputError(f"{path}: start has {starts} rows and goal has {goals}; each problem needs both")
+
+
+def _past_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """The shape, order and dtype of an array, whose numbers are next in the stream."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a header of another NumPy is read as it should be, or refused
         version = np.lib.format.read_magic(stream)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = header(stream)
+        return header(stream)
+
+
+def _array_header(
+    archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, most: int | None = None
+) -> tuple[zipfile.ZipInfo, tuple[int, ...], bool, np.dtype]:
+    """Where an array of an NPZ file is and how it is laid out, when it is one of those wanted."""
+    joints = len(robot.joints)
+    info = archive.getinfo(name if name in archive.NameToInfo else f"{name}.npy")
+    with archive.open(info) as stream:
+        shape, fortran, dtype = _past_header(stream)
     if dtype.hasobject:
         raise ValueError("objects are no numbers")
     if len(shape) != 2 or shape[1] != joints:
@@ -187,14 +406,26 @@ def _read_array(archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, m
     check_count(shape[0], most, f"{path}: {name}")
     if shape[0] * joints * dtype.itemsize > info.file_size:
         raise ValueError("the file ends before the array does")
+    return info, shape, fortran, dtype
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, most: int | None) -> np.ndarray:
+    """An array of an NPZ file, unpacked only when its header says that it is one of those wanted."""
+    info, *_ = _array_header(archive, name, path, robot, most)
     with archive.open(info) as stream, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _judged(start: np.ndarray, goal: np.ndarray, robot: Robot) -> Problems:
-    reasons = tuple(_reason(s, g, robot) for s, g in zip(start, goal, strict=True))
-    return Problems(start, goal, reasons)
+def judged(start: np.ndarray, goal: np.ndarray, robot: Robot) -> Problems:
+    """Problems (N, D), each with the reason why it cannot be planned for."""
+    reasons = [""] * len(start)
+    slack = np.where(np.isfinite(robot.upper - robot.lower), ROUNDING * (robot.upper - robot.lower), 0.0)
+    ends = np.stack([start, goal], axis=1)
+    fits = (np.isfinite(ends) & (ends >= robot.lower - slack) & (ends <= robot.upper + slack)).all(axis=(1, 2))
+    for row in np.flatnonzero(~fits):
+        reasons[row] = _reason(start[row], goal[row], robot)
+    return Problems(start, goal, tuple(reasons))
 
 
 def _reason(start: np.ndarray, goal: np.ndarray, robot: Robot) -> str:
