@@ -45,7 +45,7 @@ PARTS = {
         "Kernels of your own": ("user_kernel", "expressions", "source"),
     },
     "gradlib.trajectory": {
-        "Integrators": ("chain", "bspline"), "Costs": ("smoothness", "cost"), "States and limits": ("state",),
+        "Integrators": ("chain", "bspline"), "Costs": ("smoothness", "cost"), "Many motions": ("many",), "States and limits": ("state",),
         "Dense matrices": ("matrices",), "cuRobo's functions": ("compat",), "cuRobo's Functions": ("functions",),
     },
 }  # fmt: skip

@@ -56,6 +56,8 @@ BASES = {
 OWN = {
     "gradlib.DamagedFile", "gradlib.autograd.profiler.load_nsys", "gradlib.utils.graphviz",
     "gradlib.utils.print_graph", "gradlib.trajectory.JointLimits", "gradlib.trajectory.JointState", "gradlib.trajectory.JointTrajectory",
+    "gradlib.trajectory.BoundsCost", "gradlib.trajectory.EnergyCost", "gradlib.trajectory.PathLengthCost",
+    "gradlib.trajectory.TerminalCost", "gradlib.trajectory.TimeCost", "gradlib.trajectory.TrackingCost",
     "gradlib.trajectory.Plans", "gradlib.trajectory.plan_many",
     "gradlib.cuda.CompileError", "gradlib.cuda.Kernel", "gradlib.cuda.graphed", "gradlib.cuda.kernel",
 }  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 
 class DistError(RuntimeError):
-    """Something went wrong between ranks. Source: torch.distributed.DistError.
+    """Something went wrong between ranks.
 
+    Source: torch.distributed.DistError.
     Example:
         >>> issubclass(gradlib.distributed.DistError, RuntimeError)
         True

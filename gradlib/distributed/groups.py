@@ -33,8 +33,9 @@ _HOST_TIMEOUT, _NCCL_TIMEOUT = timedelta(minutes=30), timedelta(minutes=10)
 
 
 class Backend(str):
-    """The name of a backend, in lower case. Source: torch.distributed.Backend.
+    """The name of a backend, in lower case.
 
+    Source: torch.distributed.Backend.
     Example:
         >>> gradlib.distributed.Backend("MPI")
         'mpi'
@@ -300,8 +301,9 @@ class _World(type):
 
 
 class group(metaclass=_World):
-    """``group.WORLD``: the group of all ranks. Source: torch.distributed.group.
+    """``group.WORLD``: the group of all ranks.
 
+    Source: torch.distributed.group.
     Example:
         >>> gradlib.distributed.group.WORLD is None
         True
@@ -309,8 +311,9 @@ class group(metaclass=_World):
 
 
 class GroupMember(metaclass=_World):
-    """``GroupMember.NON_GROUP_MEMBER``: what ``new_group`` gives to ranks outside it. Source: torch.distributed.GroupMember.
+    """``GroupMember.NON_GROUP_MEMBER``: what ``new_group`` gives to ranks outside it.
 
+    Source: torch.distributed.GroupMember.
     Example:
         >>> gradlib.distributed.GroupMember.NON_GROUP_MEMBER
         -100
@@ -368,8 +371,9 @@ def is_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """Whether mpi4py is installed. Source: torch.distributed.is_mpi_available.
+    """Whether mpi4py is installed.
 
+    Source: torch.distributed.is_mpi_available.
     Example:
         >>> gradlib.distributed.is_mpi_available() == gradlib.distributed.is_available()
         True
@@ -378,8 +382,9 @@ def is_mpi_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether there is a default process group. Source: torch.distributed.is_initialized.
+    """Whether there is a default process group.
 
+    Source: torch.distributed.is_initialized.
     Example:
         >>> gradlib.distributed.is_initialized()
         False

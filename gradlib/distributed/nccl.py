@@ -24,8 +24,9 @@ _BFLOAT16 = 9  # NCCL's own number, which CuPy does not name
 
 
 def is_nccl_available() -> bool:
-    """Whether CuPy and NCCL are installed. Source: torch.distributed.is_nccl_available.
+    """Whether CuPy and NCCL are installed.
 
+    Source: torch.distributed.is_nccl_available.
     Example:
         >>> gradlib.distributed.is_nccl_available() in (True, False)
         True

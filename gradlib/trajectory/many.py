@@ -20,11 +20,14 @@ def plan_many(
         problems: a pair (start, goal) of arrays (N, D) of NumPy or dask, radians or metres; or an ``xarray.Dataset`` with variables start
             and goal of dimensions (problem, joint); or the path of a .npz, .csv or .parquet file as for ``gradlib trajopt --problems``.
         robot: a ``gradlib.trajectory.planning.robot.Robot``; by default the Franka Emika Panda.
-        horizon: H, at least 4 steps; dtype: "float32" or "float64"; device: "cpu" or "cuda".
+        horizon: H, at least 4 steps.
+        dtype: "float32" or "float64".
+        device: "cpu" or "cuda".
         chunk: how many problems make a piece of work, and a part of the results. Blocks of dask arrays stay what they are.
         client: a ``distributed.Client``, whose workers plan; by default this process does. Dask arrays are planned by who computes them.
         out: a folder, which all workers must see, for results in parts; by default they are returned. Needed for a file.
-        format: of the parts, "parquet" or "npz"; resume: go on with the parts in ``out``.
+        format: of the parts, "parquet" or "npz".
+        resume: go on with the parts in ``out``.
         progress: called with the fraction done and how many problems have been planned.
     Returns: `Plans` of NumPy arrays, or of dask arrays for these, computed when asked; an ``xarray.Dataset`` for one; with ``out`` the
         summary of all: its ``problems``, ``solved``, ``mean_duration``, ``used`` fractions of the limits, ``unsolved`` and ``failed``.

@@ -73,7 +73,8 @@ class Plans(NamedTuple):
     Attributes:
         position, velocity, acceleration, jerk: (N, H, D), radians or metres, and seconds; NaN where a problem is not solved.
         dt: (N,) seconds from one step to the next; 0 where start and goal are one.
-        solved: (N,) bool; reason: (N,) texts that say why not, "" for those that are.
+        solved: (N,) bool.
+        reason: (N,) texts that say why a problem is not solved, "" for those that are.
     Example:
         >>> plans = gradlib.trajectory.plan_many(([[0.0, 0, 0, -1, 0, 1, 0]], [[1.0, 0, 0, -1, 0, 1, 0]]), horizon=16)
         >>> plans.position.shape, bool(plans.solved[0])

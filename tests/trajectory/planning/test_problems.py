@@ -76,7 +76,7 @@ def test_npz_files_and_those_that_cannot_be_used(tmp_path):
 
 def test_files_of_another_kind(tmp_path):
     for name, content, error in (
-        ("p.txt", b"", "takes a .csv or a .npz"),
+        ("p.txt", b"", "takes a .csv, a .npz or a .parquet"),
         ("p.npz", b"nonsense", "not an NPZ file"),
         ("p.npz", b"", "not an NPZ file"),
         ("p.npz", b"PK\x03\x04broken", "not an NPZ file"),
