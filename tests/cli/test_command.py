@@ -175,7 +175,7 @@ def test_without_matplotlib_the_other_files_are_written_and_a_line_says_how_to_g
         (["--limits", "{yaml}", "--jerk", "3"], "contradictory limits: both"),
         (["--limits", "missing.yaml"], "cannot read the limits"),
         (["--problems", "missing.csv"], "cannot read the problems"),
-        (["--problems", "{yaml}"], "takes a .csv or a .npz file"),
+        (["--problems", "{yaml}"], "takes a .csv, a .npz or a .parquet file"),
         (["--problems", "x.csv", "--samples", "3"], "--samples and --seed have nothing to draw"),
         (["--problems", "x.csv", "--seed", "3"], "--samples and --seed have nothing to draw"),
         (["--device", "tpu"], "--device tpu"),
