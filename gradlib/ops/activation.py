@@ -45,7 +45,8 @@ def threshold_backward(xp: Any, grad_output: Any, input: Any, threshold: float) 
 def leaky_relu_backward(xp: Any, grad_output: Any, input: Any, negative_slope: float) -> Any:
     """The gradient, times negative_slope where input is not positive: the derivative of ``leaky_relu``, whose own by input is 0."""
     if 0 < negative_slope <= 1:
-        return grad_output * extreme(xp.maximum, (input > 0).astype(grad_output.dtype), negative_slope)
+        slope = negative_slope if grad_output.dtype.kind != "V" else grad_output.dtype.type(negative_slope)  # as in relu_op
+        return grad_output * extreme(xp.maximum, (input > 0).astype(grad_output.dtype), slope)
     return xp.where(input > 0, grad_output, grad_output * grad_output.dtype.type(negative_slope))
 
 

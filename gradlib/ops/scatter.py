@@ -160,7 +160,7 @@ def _among_factors(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
     zeros_met = pick(index_add_op(zeros_like(input), ones_like(src) * zero, indices), indices)
     alone = zero & (zeros_met == 1)
     if isinstance(src, Tensor):
-        src = _once(src, zero & (zeros_met > 1))
+        src = _once(src, zero & (zeros_met != 1))
     product = multiply_at(input, where(alone, ones_like(src), src), indices)
     others = pick(g * out, indices) / where(zero, ones_like(src), src)
     return where(alone, pick(g * product, indices), others)

@@ -62,8 +62,8 @@ def mask(x: Tensor) -> Tensor:
 BINARY = {
     "add", "atan2", "arctan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "clamp_max",
     "clamp_min", "copy", "copysign", "div", "divide", "eq", "floor_divide", "fmod", "ge", "greater", "greater_equal", "gt", "hypot", "le",
-    "less", "less_equal", "logical_and", "logical_or", "logical_xor", "lt", "mul", "multiply", "ne", "not_equal", "pow", "remainder", "sub",
-    "subtract", "true_divide",
+    "less", "less_equal", "logical_and", "logical_or", "logical_xor", "lt", "mul", "multiply", "ne", "nextafter", "not_equal", "pow",
+    "remainder", "sub", "subtract", "true_divide",
 }  # fmt: skip
 UNARY_OPERATORS = {"__iabs__", "__ineg__"}
 BINARY_OPERATORS = {

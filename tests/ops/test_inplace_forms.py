@@ -36,8 +36,8 @@ def whole() -> Tensor:
 
 BINARY = {
     "add", "atan2", "arctan2", "div", "divide", "floor_divide", "fmod", "greater", "greater_equal", "gt", "ge", "eq", "ne", "not_equal",
-    "hypot", "less", "less_equal", "le", "lt", "logical_and", "logical_or", "logical_xor", "mul", "multiply", "pow", "remainder",
-    "copysign", "sub", "subtract", "true_divide",
+    "hypot", "less", "less_equal", "le", "lt", "logical_and", "logical_or", "logical_xor", "mul", "multiply", "nextafter", "pow",
+    "remainder", "copysign", "sub", "subtract", "true_divide",
 }  # fmt: skip
 ARGUMENTS: dict[str, Any] = {
     **{name: lambda: (like(),) for name in BINARY},
