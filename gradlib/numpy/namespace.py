@@ -13,7 +13,7 @@ from gradlib.core.proxy import plain
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.numpy_array import Array, as_array
 from gradlib.numpy.operands import first_tensor, tensor_of
-from gradlib.numpy.protocol import applied
+from gradlib.numpy.protocol import __array_ufunc__ as of_ufunc
 from gradlib.numpy.registry import REFUSED, SERVED, refusal
 
 _DISPATCHED = type(np.sum)  # the class of functions that ask __array_function__
@@ -114,7 +114,7 @@ class Ufunc:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and len(args) == self.ufunc.nin and type(args[0]) is Tensor:
-            return applied(self.ufunc, args, args[0].dtype)  # as NumPy would have it, without asking NumPy
+            return of_ufunc(args[0], self.ufunc, "__call__", *args)  # as NumPy does, without asking NumPy
         for value in args:
             if type(value) is list or type(value) is tuple:
                 return self.ufunc(*map(_stacked, args), **kwargs)

@@ -34,7 +34,7 @@ FAMILIES = (
 )  # fmt: skip
 """The modules that fill the table: importing them registers what they implement."""
 
-_SAME = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _ARRAYS = (np.ndarray, np.generic)
 _OPERANDS = (Tensor, np.ndarray)
 _NUMBERS = frozenset((int, float))
@@ -48,24 +48,31 @@ def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwarg
     """
     if method != "__call__":
         return methods.method(ufunc, method, inputs, kwargs)
-    if not kwargs:
-        if inputs[0] is not self and isinstance(inputs[0], _ARRAYS) and ufunc in REFLECTED:
-            return REFLECTED[ufunc](self, inputs[0])
-        return applied(ufunc, inputs, self._array.dtype)
-    if from_operator(ufunc, inputs, kwargs):
-        return REFLECTED[ufunc](inputs[1], inputs[0])
-    return call(ufunc, *inputs, **kwargs)
-
-
-def applied(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> Any:
-    """A ufunc without keywords of operands of which one has this dtype: floats that are all alike go to gradlib's operation at once."""
-    if dtype in _SAME and (operation := OF_FLOATS.get(ufunc)) is not None:
+    if kwargs:
+        return REFLECTED[ufunc](inputs[1], inputs[0]) if from_operator(ufunc, inputs, kwargs) else call(ufunc, *inputs, **kwargs)
+    if inputs[0] is not self and isinstance(inputs[0], _ARRAYS) and ufunc in REFLECTED:
+        return REFLECTED[ufunc](self, inputs[0])
+    dtype = self._array.dtype
+    if (dtype is _DOUBLE or dtype is _SINGLE) and (operation := OF_FLOATS.get(ufunc)) is not None:  # `applied`, without another call
         for each in inputs:
-            if type(each) not in _NUMBERS and (not isinstance(each, _OPERANDS) or each.dtype is not dtype):
+            if each is not self and not _is_alike(each, dtype):
                 break
         else:
             return operation(*inputs)
     return call(ufunc, *inputs)
+
+
+def applied(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> Any:
+    """A ufunc without keywords of operands of which one has this dtype: floats that are all alike go to gradlib's operation at once."""
+    operation = OF_FLOATS.get(ufunc) if dtype is _DOUBLE or dtype is _SINGLE else None
+    if operation is not None and all(_is_alike(each, dtype) for each in inputs):
+        return operation(*inputs)
+    return call(ufunc, *inputs)
+
+
+def _is_alike(x: Any, dtype: Any) -> bool:
+    """Whether an operand is a number, or a Tensor or an array of this dtype."""
+    return type(x) in _NUMBERS or (isinstance(x, _OPERANDS) and x.dtype is dtype)
 
 
 def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

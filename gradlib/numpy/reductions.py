@@ -71,6 +71,9 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
     def extremum(
         a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True, dtype: Any = None
     ) -> Tensor:
+        plain = axis is None and out is None and not keepdims and initial is None and where is True and dtype is None
+        if plain and type(a) is Tensor and a._array.dtype.kind in "fiu" and a._array.size:
+            return operation(a)
         x = cast(tensor_of(a), dtype)
         if x.is_complex() and where is True and initial is None and axis != () and x.numel():
             return written(_first_of_order(np.argmax if name == "max" else np.argmin, x, axis, keepdims), out, name)
