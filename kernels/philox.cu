@@ -36,7 +36,7 @@ __device__ __forceinline__ Words words_of(const long long* place, long long seed
 
 __device__ __forceinline__ unsigned long long both(unsigned int high, unsigned int low) { return ((unsigned long long)high << 32) | low; }
 
-// The numbers of a counter: uniform in [0, 1), of as many bits as the type holds there.
+// 16 bytes of numbers that are uniform in [0, 1), with as many bits as the type holds there.
 __device__ __forceinline__ void uniform_of(const Words& w, float* made) {
     for (int i = 0; i < 4; ++i) made[i] = (float)(w.at[i] >> 8) * 5.9604644775390625e-8f;  // 2^-24
 }
@@ -45,7 +45,7 @@ __device__ __forceinline__ void uniform_of(const Words& w, double* made) {
     for (int i = 0; i < 2; ++i) made[i] = (double)(both(w.at[2 * i + 1], w.at[2 * i]) >> 11) * 1.1102230246251565e-16;  // 2^-53
 }
 
-// Cosine and sine of an angle in turns. CUDA's sin and cos keep a table for huge angles on the stack of each thread, those of pi x do not.
+// Cosine and sine of an angle in turns: by CUDA's sincospi, since its sin and cos keep a table for huge angles on each thread's stack.
 #ifdef __CUDACC__
 __device__ __forceinline__ void on_circle(float turn, float* made) { sincospif(2 * turn, made + 1, made); }
 
@@ -67,7 +67,7 @@ __device__ __forceinline__ void box_muller(R radius, R turn, R* made) {
     made[1] *= size;
 }
 
-// Normal numbers; the radius is of (0, 1], with all of the bits that there are: they are its tail.
+// 16 bytes of normal numbers. What the radius is made of is in (0, 1] and has all the bits that there are: they reach into the tail.
 __device__ __forceinline__ void normal_of(const Words& w, float* made) {
     for (int i = 0; i < 4; i += 2)
         box_muller((float)w.at[i] * 2.3283064365386963e-10f + 1.1641532182693481e-10f, (float)(w.at[i + 1] >> 8) * 5.9604644775390625e-8f,
@@ -79,26 +79,26 @@ __device__ __forceinline__ void normal_of(const Words& w, double* made) {
                (double)(both(w.at[3], w.at[2]) >> 11) * 1.1102230246251565e-16, made);
 }
 
-#define EACH ((int)(16 / sizeof(real)))
-
-extern "C" __global__ void __launch_bounds__(256)
-    philox_uniform(const long long* place, long long seed, long long draw, STORAGE* out, INDEX count) {
-    for (INDEX block = (INDEX)blockIdx.x * blockDim.x + threadIdx.x; block * EACH < count; block += (INDEX)gridDim.x * blockDim.x) {
-        real made[4];
-        uniform_of(words_of(place, seed, draw, (unsigned long long)block), made);
-        for (int i = 0; i < EACH; ++i)
-            if (block * EACH + i < count) store(out[block * EACH + i], made[i]);
+// Writes count elements of out; `make` turns the words of one counter into 16 bytes of numbers.
+template <typename Make>
+__device__ __forceinline__ void fill(const long long* place, long long seed, long long draw, STORAGE* out, INDEX count, Make make) {
+    const int each = (int)(16 / sizeof(real));
+    for (INDEX block = (INDEX)blockIdx.x * blockDim.x + threadIdx.x; block * each < count; block += (INDEX)gridDim.x * blockDim.x) {
+        real made[each];
+        make(words_of(place, seed, draw, (unsigned long long)block), made);
+        for (int i = 0; i < each; ++i)
+            if (block * each + i < count) store(out[block * each + i], made[i]);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(256)
+    philox_uniform(const long long* place, long long seed, long long draw, STORAGE* out, INDEX count) {
+    fill(place, seed, draw, out, count, [](const Words& w, real* made) { uniform_of(w, made); });
+}
+
+extern "C" __global__ void __launch_bounds__(256)
     philox_normal(const long long* place, long long seed, long long draw, STORAGE* out, INDEX count) {
-    for (INDEX block = (INDEX)blockIdx.x * blockDim.x + threadIdx.x; block * EACH < count; block += (INDEX)gridDim.x * blockDim.x) {
-        real made[4];
-        normal_of(words_of(place, seed, draw, (unsigned long long)block), made);
-        for (int i = 0; i < EACH; ++i)
-            if (block * EACH + i < count) store(out[block * EACH + i], made[i]);
-    }
+    fill(place, seed, draw, out, count, [](const Words& w, real* made) { normal_of(w, made); });
 }
 
 extern "C" __global__ void __launch_bounds__(256)

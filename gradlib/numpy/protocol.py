@@ -52,8 +52,9 @@ def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwarg
         return REFLECTED[ufunc](inputs[1], inputs[0]) if from_operator(ufunc, inputs, kwargs) else call(ufunc, *inputs, **kwargs)
     if inputs[0] is not self and isinstance(inputs[0], _ARRAYS) and ufunc in REFLECTED:
         return REFLECTED[ufunc](self, inputs[0])
+    # `applied`, written out: its call, and looking at self again, would cost np.sin 7 % of its time and np.add of a number 13 %.
     dtype = self._array.dtype
-    if (dtype is _DOUBLE or dtype is _SINGLE) and (operation := OF_FLOATS.get(ufunc)) is not None:  # `applied`, without another call
+    if (dtype is _DOUBLE or dtype is _SINGLE) and (operation := OF_FLOATS.get(ufunc)) is not None:
         for each in inputs:
             if each is not self and not _is_alike(each, dtype):
                 break
@@ -63,10 +64,13 @@ def __array_ufunc__(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwarg
 
 
 def applied(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> Any:
-    """A ufunc without keywords of operands of which one has this dtype: floats that are all alike go to gradlib's operation at once."""
-    operation = OF_FLOATS.get(ufunc) if dtype is _DOUBLE or dtype is _SINGLE else None
-    if operation is not None and all(_is_alike(each, dtype) for each in inputs):
-        return operation(*inputs)
+    """Call a ufunc without keywords, of operands of which one has this dtype: floats of one dtype go to gradlib's operation at once."""
+    if (dtype is _DOUBLE or dtype is _SINGLE) and (operation := OF_FLOATS.get(ufunc)) is not None:
+        for each in inputs:
+            if not _is_alike(each, dtype):
+                break
+        else:
+            return operation(*inputs)
     return call(ufunc, *inputs)
 
 

@@ -69,17 +69,9 @@ class Adam(Optimizer):
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-        }
-        defaults["capturable"] = capturable
-        super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay})
+        decay = {"weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay}
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "amsgrad": amsgrad, **decay}
+        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
@@ -135,14 +127,6 @@ class AdamW(Adam):
         capturable: bool = False,
     ) -> None:
         super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            maximize=maximize,
-            capturable=capturable,
-            foreach=foreach,
-            decoupled_weight_decay=True,
-        )
+            params, lr, betas, eps, weight_decay, amsgrad,
+            foreach=foreach, maximize=maximize, capturable=capturable, decoupled_weight_decay=True,
+        )  # fmt: skip

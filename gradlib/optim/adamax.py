@@ -52,18 +52,8 @@ class Adamax(Optimizer):
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-            },
-        )
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)

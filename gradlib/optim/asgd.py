@@ -53,17 +53,8 @@ class ASGD(Optimizer):
         capturable: bool = False,
     ) -> None:
         check_options(lr=lr, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         p, g = descent(value, gradient, group)

@@ -57,16 +57,8 @@ class RAdam(Optimizer):
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-        }
-        super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay})
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)

@@ -52,18 +52,8 @@ class Rprop(Optimizer):
         check_options(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "etas": etas,
-                "step_sizes": step_sizes,
-                "maximize": maximize,
-                "foreach": foreach,
-                "weight_decay": 0,
-                "capturable": capturable,
-            },
-        )
+        defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "weight_decay": 0}
+        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
