@@ -27,9 +27,7 @@ from gradlib.distributed.collectives import (
 from gradlib.distributed.data_parallel import DistributedDataParallel as DistributedDataParallel
 from gradlib.distributed.errors import DistBackendError as DistBackendError, DistError as DistError
 from gradlib.distributed.groups import (
-    Backend as Backend,
     GroupMember as GroupMember,
-    ProcessGroup as ProcessGroup,
     destroy_process_group as destroy_process_group,
     get_backend as get_backend,
     get_global_rank as get_global_rank,
@@ -53,5 +51,6 @@ from gradlib.distributed.point_to_point import (
     recv as recv,
     send as send,
 )
+from gradlib.distributed.process_group import Backend as Backend, ProcessGroup as ProcessGroup
 from gradlib.distributed.reduce_op import ReduceOp as ReduceOp
 from gradlib.distributed.work import Work as Work

@@ -7,7 +7,6 @@ forms.
 
 from __future__ import annotations
 
-import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,14 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, assign, namespace, on_device_of
+from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.modes import writing
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_write
 from gradlib.distributed.agreement import Call
-from gradlib.distributed.groups import ProcessGroup, chosen, is_outside, member
+from gradlib.distributed.arguments import check_at_root, check_dtypes, check_each, check_joined, check_list, check_tensor, splits
+from gradlib.distributed.buffers import concatenated, copy_parts, empty_for, flat, written
+from gradlib.distributed.groups import chosen, is_outside, member
 from gradlib.distributed.mpi import Waiting
+from gradlib.distributed.process_group import ProcessGroup
 from gradlib.distributed.reduce_op import ReduceOp, check_op
 from gradlib.distributed.work import Work
 
@@ -115,9 +117,7 @@ def broadcast(
     return _in_place(call, tensor, group, async_op, lambda to, buffer, waiting: to.broadcast(buffer, root, waiting), is_result)
 
 
-def barrier(
-    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
-) -> Work | None:
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None) -> Work | None:
     """Wait until every rank of the group is here.
 
     Args:
@@ -173,11 +173,11 @@ def all_gather_single(output_tensor: Tensor, input_tensor: Tensor, group: Any = 
     if is_outside(group, "all_gather_single"):
         return None
     within = chosen(group)
-    _check_joined("all_gather_single", output_tensor, input_tensor, within.size(), "output")
+    check_joined("all_gather_single", output_tensor, input_tensor, within.size(), "output")
     call = _call("all_gather_single", input_tensor)
 
     def transfer(to: Any, waiting: Waiting) -> None:
-        with _written(output_tensor) as output:
+        with written(output_tensor) as output:
             to.all_gather(output, flat(input_tensor._array), waiting)
 
     return _run(call, within, async_op, [output_tensor], [input_tensor], transfer)
@@ -217,18 +217,18 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         ...     parts = [gradlib.empty(3) for _ in range(ranks)]
         ...     gradlib.distributed.all_gather(parts, gradlib.ones(3))
     """
-    _check_list(tensor_list, "tensor_list")
+    check_list(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
-    _check_dtypes(tensor_list, tensor)
+    check_dtypes(tensor_list, tensor)
     if is_outside(group, "all_gather"):
         return None
     within = chosen(group)
-    _check_each("all_gather", tensor_list, tensor, within.size(), "output tensor list")
+    check_each("all_gather", tensor_list, tensor, within.size(), "output tensor list")
 
     def transfer(to: Any, waiting: Waiting) -> None:
-        joined = _room(tensor, within.size())
+        joined = empty_for(tensor, within.size())
         to.all_gather(joined, flat(tensor._array), waiting)
-        _part(joined, tensor_list)
+        copy_parts(joined, tensor_list)
 
     return _run(_call("all_gather", tensor), within, async_op, tensor_list, [tensor], transfer)
 
@@ -258,10 +258,10 @@ def reduce_scatter_single(
         return None
     within = chosen(group)
     check_op(op, input.dtype, "reduce_scatter_single")
-    _check_joined("reduce_scatter_single", input, output, within.size(), "input")
+    check_joined("reduce_scatter_single", input, output, within.size(), "input")
 
     def transfer(to: Any, waiting: Waiting) -> None:
-        with _written(output) as result:
+        with written(output) as result:
             to.reduce_scatter(result, flat(input._array), op, waiting)
 
     return _run(_call("reduce_scatter_single", input, op), within, async_op, [output], [input], transfer)
@@ -306,17 +306,17 @@ def reduce_scatter(
         ...     gradlib.distributed.reduce_scatter(part, [gradlib.ones(3)] * ranks)
     """
     check_tensor(output, "output")
-    _check_list(input_list, "input_list")
-    _check_dtypes(input_list, output)
+    check_list(input_list, "input_list")
+    check_dtypes(input_list, output)
     if is_outside(group, "reduce_scatter"):
         return None
     within = chosen(group)
     check_op(op, output.dtype, "reduce_scatter")
-    _check_each("reduce_scatter", input_list, output, within.size(), "input tensor list")
+    check_each("reduce_scatter", input_list, output, within.size(), "input tensor list")
 
     def transfer(to: Any, waiting: Waiting) -> None:
-        with _written(output) as result:
-            to.reduce_scatter(result, _joined(input_list), op, waiting)
+        with written(output) as result:
+            to.reduce_scatter(result, concatenated(input_list), op, waiting)
 
     return _run(_call("reduce_scatter", output, op), within, async_op, [output], input_list, transfer)
 
@@ -348,7 +348,7 @@ def all_to_all_single(
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
-    _check_dtypes([output], input)
+    check_dtypes([output], input)
     if is_outside(group, "all_to_all_single"):
         return None
     within = chosen(group)
@@ -361,16 +361,14 @@ def all_to_all_single(
     def transfer(to: Any, waiting: Waiting) -> None:
         _compare_sizes(within, "all_to_all_single", sent, received, waiting)
         counts = [[each * row for each in sizes] for sizes in (received, sent)]
-        with _written(output) as result:
+        with written(output) as result:
             to.all_to_all(result, flat(input._array), *counts, waiting)
 
     call = Call("all_to_all_single", str(input.dtype), (-1, *input.shape[1:]))
     return _run(call, within, async_op, [output], [input], transfer)
 
 
-def all_to_all(
-    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
-) -> Work | None:
+def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False) -> Work | None:
     """Send each rank one tensor of a list, and receive one from each. ``all_to_all_single`` saves two copies.
 
     Args:
@@ -386,9 +384,9 @@ def all_to_all(
         ...     parts = [gradlib.empty(2) for _ in range(ranks)]
         ...     gradlib.distributed.all_to_all(parts, [gradlib.ones(2)] * ranks)
     """
-    _check_list(output_tensor_list, "output_tensor_list")
-    _check_list(input_tensor_list, "input_tensor_list")
-    _check_dtypes([*output_tensor_list, *input_tensor_list[1:]], *input_tensor_list[:1])
+    check_list(output_tensor_list, "output_tensor_list")
+    check_list(input_tensor_list, "input_tensor_list")
+    check_dtypes([*output_tensor_list, *input_tensor_list[1:]], *input_tensor_list[:1])
     if is_outside(group, "all_to_all"):
         return None
     within = chosen(group)
@@ -402,8 +400,8 @@ def all_to_all(
         array = input_tensor_list[0]._array
         with on_device_of(array):
             result = namespace(array).empty(sum(received), array.dtype)
-        to.all_to_all(result, _joined(input_tensor_list), received, sent, waiting)
-        _part(result, output_tensor_list)
+        to.all_to_all(result, concatenated(input_tensor_list), received, sent, waiting)
+        copy_parts(result, output_tensor_list)
 
     call = Call("all_to_all", str(input_tensor_list[0].dtype), (-1,))
     return _run(call, within, async_op, output_tensor_list, input_tensor_list, transfer)
@@ -435,23 +433,20 @@ def gather(
         ...     dist.gather(gradlib.ones(3), parts)
     """
     check_tensor(tensor, "tensor")
-    if gather_list:
-        _check_list(gather_list, "gather_list")
-        _check_dtypes(gather_list, tensor)
+    results = gather_list or []
+    check_list(results, "gather_list")
+    check_dtypes(results, tensor)
     if is_outside(group, "gather"):
         return None
     within = chosen(group)
     root = member(within, 0 if dst is None and group_dst is None else dst, group_dst, "gather")
-    results = gather_list or []
-    _check_at_root(within.rank() == root, results, "gather_list", "destination")
-    if results:
-        _check_each("gather", results, tensor, within.size(), "gather_list")
+    check_at_root("gather", within, root, results, tensor, "gather_list", "destination")
 
     def transfer(to: Any, waiting: Waiting) -> None:
-        joined = _room(tensor, within.size()) if results else None
+        joined = empty_for(tensor, within.size()) if results else None
         to.gather(joined, flat(tensor._array), root, waiting)
         if joined is not None:
-            _part(joined, results)
+            copy_parts(joined, results)
 
     return _run(_call("gather", tensor, None, root), within, async_op, results, [tensor], transfer)
 
@@ -482,21 +477,18 @@ def scatter(
         ...     dist.scatter(gradlib.empty(3), parts)
     """
     check_tensor(tensor, "tensor")
-    if scatter_list:
-        _check_list(scatter_list, "scatter_list")
-        _check_dtypes(scatter_list, tensor)
+    pieces = scatter_list or []
+    check_list(pieces, "scatter_list")
+    check_dtypes(pieces, tensor)
     if is_outside(group, "scatter"):
         return None
     within = chosen(group)
     root = member(within, 0 if src is None and group_src is None else src, group_src, "scatter")
-    pieces = scatter_list or []
-    _check_at_root(within.rank() == root, pieces, "scatter_list", "source")
-    if pieces:
-        _check_each("scatter", pieces, tensor, within.size(), "scatter_list")
+    check_at_root("scatter", within, root, pieces, tensor, "scatter_list", "source")
 
     def transfer(to: Any, waiting: Waiting) -> None:
-        with _written(tensor) as output:
-            to.scatter(output, _joined(pieces) if pieces else None, root, waiting)
+        with written(tensor) as output:
+            to.scatter(output, concatenated(pieces) if pieces else None, root, waiting)
 
     return _run(_call("scatter", tensor, None, root), within, async_op, [tensor], pieces, transfer)
 
@@ -515,7 +507,7 @@ def _in_place(
 
     def transfer(to: Any, waiting: Waiting) -> None:
         if is_result:
-            with _written(tensor, kept=True) as buffer:
+            with written(tensor, kept=True) as buffer:
                 move(to, buffer, waiting)
         else:
             move(to, flat(tensor._array), waiting)
@@ -553,52 +545,6 @@ def _run(
     return within.run(call, body, outputs or inputs, async_op)
 
 
-class _written:
-    """While entered, a tensor's flat row-major memory to write into: its own, or for other layouts one that is put back at the end.
-
-    Args:
-        kept: whether its values are read too.
-    """
-
-    def __init__(self, tensor: Tensor, kept: bool = False) -> None:
-        array = tensor._array
-        self._array = array
-        if array.flags.c_contiguous:
-            self._buffer = array.reshape(-1)
-        else:
-            self._buffer = flat(array) if kept else namespace(array).empty(array.size, array.dtype)
-
-    def __enter__(self) -> Array:
-        return self._buffer
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is None and not self._array.flags.c_contiguous:
-            assign(self._array, ..., self._buffer.reshape(self._array.shape))
-
-
-def flat(array: Array) -> Array:
-    """The elements in row-major order in one dense dimension: a view of the array where it can be."""
-    return (array if array.flags.c_contiguous else namespace(array).ascontiguousarray(array)).reshape(-1)
-
-
-def _room(tensor: Tensor, ranks: int) -> Array:
-    """Memory for a tensor of each rank."""
-    array = tensor._array
-    return namespace(array).empty(array.size * ranks, array.dtype)
-
-
-def _joined(tensors: list[Tensor]) -> Array:
-    """The elements of several tensors, one behind the other."""
-    return namespace(tensors[0]._array).concatenate([flat(each._array) for each in tensors])
-
-
-def _part(joined: Array, tensors: list[Tensor]) -> None:
-    """Put what lies one behind the other into several tensors."""
-    ends = [0, *itertools.accumulate(each.numel() for each in tensors)]
-    for each, begin, end in zip(tensors, ends, ends[1:], strict=False):
-        assign(each._array, ..., joined[begin:end].reshape(each._array.shape))
-
-
 def _compare_sizes(within: ProcessGroup, name: str, sent: list[int], received: list[int], waiting: Waiting) -> None:
     """Let all ranks know what each sends to each. Raises: RuntimeError on all of them where one expects another size."""
     mine = np.array([sent, received], np.int64)
@@ -611,66 +557,6 @@ def _compare_sizes(within: ProcessGroup, name: str, sent: list[int], received: l
             f"{name}: rank {within.ranks[a]} sends {table[a, 0, b]} elements of the first dimension to rank {within.ranks[b]}, which "
             f"expects {table[b, 1, a]}"
         )
-
-
-def splits(tensor: Tensor, sizes: Sequence[int] | None, ranks: int) -> list[int]:
-    """How much of the first dimension belongs to each rank."""
-    length = tensor.shape[0] if tensor.ndim else 0
-    if not sizes:
-        if length % ranks:
-            raise RuntimeError(f"Tensor's dim 0 does not divide equally across group size: {length} by {ranks}; give the split sizes")
-        return [length // ranks] * ranks
-    if len(sizes) != ranks:
-        raise RuntimeError(f"Number of tensor splits not equal to group size: {len(sizes)} and {ranks}")
-    if sum(sizes) != length or min(sizes) < 0:
-        raise RuntimeError(f"Split sizes doesn't match total dim 0 size: {list(sizes)} and {length}")
-    return list(sizes)
-
-
-def check_tensor(value: Any, name: str) -> None:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type gradlib.Tensor\n but got {type(value)} instead.")
-
-
-def _check_list(value: Any, name: str) -> None:
-    if not isinstance(value, list) or not all(isinstance(each, Tensor) for each in value):
-        elements = f" with elements of type {[type(each) for each in value]}." if isinstance(value, list) else " instead."
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[gradlib.Tensor]\n but got {type(value)}{elements}"
-        )
-
-
-def _check_dtypes(tensors: list[Tensor], *other: Tensor) -> None:
-    for one in other:
-        for each in tensors:
-            if each.dtype != one.dtype:
-                raise ValueError(f"Invalid usage of tensors with different dtypes: found {each.dtype} and {one.dtype}")
-
-
-def _check_each(name: str, tensors: list[Tensor], one: Tensor, ranks: int, called: str) -> None:
-    """Refuse a list that does not hold, for each rank, a tensor of the shape of one."""
-    if len(tensors) != ranks:
-        raise RuntimeError(f"{name}: invalid {called}: expected {ranks} tensors, one for each rank of the group, got {len(tensors)}")
-    for i, each in enumerate(tensors):
-        if each.shape != one.shape:
-            got = f"expected {tuple(one.shape)}, got {tuple(each.shape)}"
-            raise RuntimeError(f"{name}: invalid tensor size at index {i} of the {called}: {got}")
-
-
-def _check_joined(name: str, joined: Tensor, one: Tensor, ranks: int, called: str) -> None:
-    """Refuse a tensor that is not those of all ranks joined in the first dimension, or stacked."""
-    shape = tuple(one.shape)
-    if tuple(joined.shape) not in ((ranks, *shape), (ranks * shape[0], *shape[1:]) if shape else (ranks,)):
-        raise RuntimeError(f"{name}: the {called}'s shape {list(joined.shape)} is not that of {ranks} tensors of {list(shape)}")
-    if joined.dtype != one.dtype:
-        raise RuntimeError(f"{name}: {called} tensor must have the same type as the other, got {joined.dtype} and {one.dtype}")
-
-
-def _check_at_root(is_root: bool, tensors: list[Tensor], name: str, kind: str) -> None:
-    if is_root and not tensors:
-        raise ValueError(f"Argument ``{name}`` must be specified on {kind} rank.")
-    if tensors and not is_root:
-        raise ValueError(f"Argument ``{name}`` must NOT be specified on non-{kind} ranks.")
 
 
 def _warn_renamed(old: str, new: str) -> None:

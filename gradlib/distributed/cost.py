@@ -46,14 +46,7 @@ class Step(NamedTuple):
 
 
 def data_parallel_step(
-    gradients: float,
-    ranks: int,
-    *,
-    forward: float,
-    backward: float,
-    bandwidth: float,
-    latency: float,
-    bucket: float = 25 * 2**20,
+    gradients: float, ranks: int, *, forward: float, backward: float, bandwidth: float, latency: float, bucket: float = 25 * 2**20
 ) -> Step:
     """What a step of `DistributedDataParallel` takes.
 

@@ -11,7 +11,8 @@ from gradlib.backend.array import device_index, namespace, on_device_of
 from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
 from gradlib.core.writes import overwrite
 from gradlib.distributed.agreement import Call
-from gradlib.distributed.collectives import all_reduce, broadcast, flat
+from gradlib.distributed.buffers import flat
+from gradlib.distributed.collectives import all_reduce, broadcast
 from gradlib.distributed.groups import chosen
 from gradlib.distributed.reduce_op import ReduceOp
 from gradlib.distributed.work import Work

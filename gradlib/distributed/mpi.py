@@ -99,9 +99,7 @@ class Mpi:
     def scatter(self, output: np.ndarray, input: np.ndarray | None, root: int, waiting: Waiting) -> None:
         waiting(self.comm.Iscatter(None if input is None else _bytes(input), _bytes(output), root), input, output)
 
-    def all_to_all(
-        self, output: np.ndarray, input: np.ndarray, received: list[int], sent: list[int], waiting: Waiting
-    ) -> None:
+    def all_to_all(self, output: np.ndarray, input: np.ndarray, received: list[int], sent: list[int], waiting: Waiting) -> None:
         """``received`` and ``sent``: how many elements go between this rank and each other."""
         size = input.dtype.itemsize
         sends, receives = ([count * size for count in counts] for counts in (sent, received))

@@ -185,5 +185,3 @@ def _op(op: ReduceOp, dtype: np.dtype) -> int:
     if op not in numbers:
         raise ValueError(f"Cannot use {op} with NCCL: it has SUM, AVG, PRODUCT, MIN and MAX")
     return numbers[op]
-
-

@@ -20,10 +20,12 @@ from gradlib.core.modes import refuse_in_transform, writing
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_write
 from gradlib.distributed.agreement import RECORD, Call
-from gradlib.distributed.collectives import check_tensor, flat
+from gradlib.distributed.arguments import check_tensor
+from gradlib.distributed.buffers import flat
 from gradlib.distributed.errors import DistBackendError
-from gradlib.distributed.groups import ProcessGroup, chosen, is_outside, member, state
+from gradlib.distributed.groups import chosen, is_outside, member
 from gradlib.distributed.mpi import library, poll
+from gradlib.distributed.process_group import ProcessGroup, state
 from gradlib.distributed.work import Work
 
 _GRACE = 1.0  # seconds in which a message may still arrive from a rank that has left
@@ -175,9 +177,7 @@ def _plain(dtype: str) -> str:
     return "V2" if dtype == "bfloat16" else dtype
 
 
-def isend(
-    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
-) -> Work | None:
+def isend(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Work | None:
     """Begin to send a tensor to another rank. It must not be written before ``wait``.
 
     Args:
@@ -201,9 +201,7 @@ def isend(
     return Sent(within, _call("send", tensor, within, peer), tensor, peer, tag)
 
 
-def irecv(
-    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
-) -> Work | None:
+def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Work | None:
     """Begin to receive a tensor. It must not be touched before ``wait``; ``source_rank`` of the handle then says from whom it is.
 
     Args:

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 from gradlib.autograd.function import Function
 from gradlib.core.tensor import Tensor
 from gradlib.distributed import collectives
-from gradlib.distributed.groups import ProcessGroup, chosen, member
+from gradlib.distributed.arguments import splits
+from gradlib.distributed.groups import chosen, member
+from gradlib.distributed.process_group import ProcessGroup
 from gradlib.distributed.reduce_op import ReduceOp
 from gradlib.ops.create import empty_like, zeros_like
 from gradlib.ops.shape import movedim
@@ -85,16 +87,16 @@ def _copy(tensor: Tensor) -> Tensor:
 # ---- the maps -----------------------------------------------------------------------------------------------------------------------
 
 
-def _summed(op: ReduceOp, group: ProcessGroup) -> Map:
+def _all_reduce_map(op: ReduceOp, group: ProcessGroup) -> Map:
     def value(tensor: Tensor) -> list[Tensor]:
         out = _copy(tensor)
         collectives.all_reduce(out, op, group)
         return [out]
 
-    return Map(value, lambda: _summed(_linear(op, "all_reduce"), group), lambda: _summed(_linear(op, "all_reduce"), group))
+    return Map(value, lambda: _all_reduce_map(_linear(op, "all_reduce"), group), lambda: _all_reduce_map(_linear(op, "all_reduce"), group))
 
 
-def _spread(root: int, group: ProcessGroup) -> Map:
+def _broadcast_map(root: int, group: ProcessGroup) -> Map:
     """The root's tensor on all ranks."""
 
     def value(tensor: Tensor) -> list[Tensor]:
@@ -102,10 +104,10 @@ def _spread(root: int, group: ProcessGroup) -> Map:
         collectives.broadcast(out, group=group, group_src=root)
         return [out]
 
-    return Map(value, lambda: _collected(ReduceOp.SUM, root, group))
+    return Map(value, lambda: _reduce_map(ReduceOp.SUM, root, group))
 
 
-def _collected(op: ReduceOp, root: int, group: ProcessGroup, kept: bool = False) -> Map:
+def _reduce_map(op: ReduceOp, root: int, group: ProcessGroup, kept: bool = False) -> Map:
     """The sum on the root; elsewhere 0, or with ``kept`` the rank's own tensor, as a constant."""
 
     def value(tensor: Tensor) -> list[Tensor]:
@@ -114,12 +116,13 @@ def _collected(op: ReduceOp, root: int, group: ProcessGroup, kept: bool = False)
         return [out if kept or group.rank() == root else zeros_like(out)]
 
     def adjoint() -> Map:
-        return _scaled(_spread(root, group), 1 / group.size()) if _linear(op, "reduce") is ReduceOp.AVG else _spread(root, group)
+        back = _broadcast_map(root, group)
+        return _scaled(back, 1 / group.size()) if _linear(op, "reduce") is ReduceOp.AVG else back
 
-    return Map(value, adjoint, lambda: _collected(_linear(op, "reduce"), root, group))
+    return Map(value, adjoint, lambda: _reduce_map(_linear(op, "reduce"), root, group))
 
 
-def _joined(group: ProcessGroup) -> Map:
+def _all_gather_map(group: ProcessGroup) -> Map:
     """The tensors of all ranks."""
 
     def value(tensor: Tensor) -> list[Tensor]:
@@ -127,10 +130,10 @@ def _joined(group: ProcessGroup) -> Map:
         collectives.all_gather(parts, tensor.detach(), group)
         return parts
 
-    return Map(value, lambda: _parted(ReduceOp.SUM, group))
+    return Map(value, lambda: _reduce_scatter_map(ReduceOp.SUM, group))
 
 
-def _parted(op: ReduceOp, group: ProcessGroup) -> Map:
+def _reduce_scatter_map(op: ReduceOp, group: ProcessGroup) -> Map:
     """The sum over all ranks of the tensors for this one."""
 
     def value(*tensors: Tensor) -> list[Tensor]:
@@ -139,12 +142,13 @@ def _parted(op: ReduceOp, group: ProcessGroup) -> Map:
         return [out]
 
     def adjoint() -> Map:
-        return _scaled(_joined(group), 1 / group.size()) if _linear(op, "reduce_scatter") is ReduceOp.AVG else _joined(group)
+        back = _all_gather_map(group)
+        return _scaled(back, 1 / group.size()) if _linear(op, "reduce_scatter") is ReduceOp.AVG else back
 
-    return Map(value, adjoint, lambda: _parted(_linear(op, "reduce_scatter"), group))
+    return Map(value, adjoint, lambda: _reduce_scatter_map(_linear(op, "reduce_scatter"), group))
 
 
-def _gathered(root: int, group: ProcessGroup) -> Map:
+def _gather_map(root: int, group: ProcessGroup) -> Map:
     """The tensors of all ranks on the root; elsewhere 0."""
 
     def value(tensor: Tensor) -> list[Tensor]:
@@ -152,10 +156,10 @@ def _gathered(root: int, group: ProcessGroup) -> Map:
         collectives.gather(tensor.detach(), parts if group.rank() == root else None, group=group, group_dst=root)
         return parts
 
-    return Map(value, lambda: _dealt(root, group))
+    return Map(value, lambda: _scatter_map(root, group))
 
 
-def _dealt(root: int, group: ProcessGroup) -> Map:
+def _scatter_map(root: int, group: ProcessGroup) -> Map:
     """The root's tensor for this rank."""
 
     def value(*tensors: Tensor) -> list[Tensor]:
@@ -164,10 +168,10 @@ def _dealt(root: int, group: ProcessGroup) -> Map:
         collectives.scatter(out, sent, group=group, group_src=root)
         return [out]
 
-    return Map(value, lambda: _gathered(root, group))
+    return Map(value, lambda: _gather_map(root, group))
 
 
-def _exchanged(received: list[tuple[int, ...]], sent: list[tuple[int, ...]], group: ProcessGroup) -> Map:
+def _all_to_all_map(received: list[tuple[int, ...]], sent: list[tuple[int, ...]], group: ProcessGroup) -> Map:
     """From each rank its tensor for this one."""
 
     def value(*tensors: Tensor) -> list[Tensor]:
@@ -176,12 +180,12 @@ def _exchanged(received: list[tuple[int, ...]], sent: list[tuple[int, ...]], gro
         return out
 
     def rows(count: int) -> Map:
-        return _exchanged([(count, *shape) for shape in received], [(count, *shape) for shape in sent], group)
+        return _all_to_all_map([(count, *shape) for shape in received], [(count, *shape) for shape in sent], group)
 
-    return Map(value, lambda: _exchanged(sent, received, group), rows=rows)
+    return Map(value, lambda: _all_to_all_map(sent, received, group), rows=rows)
 
 
-def _exchanged_pieces(received: list[int], sent: list[int], group: ProcessGroup) -> Map:
+def _all_to_all_single_map(received: list[int], sent: list[int], group: ProcessGroup) -> Map:
     """From each rank its piece of the first dimension for this one."""
 
     def value(tensor: Tensor) -> list[Tensor]:
@@ -189,14 +193,13 @@ def _exchanged_pieces(received: list[int], sent: list[int], group: ProcessGroup)
         collectives.all_to_all_single(out, tensor.detach(), received, sent, group)
         return [out]
 
-    return Map(value, lambda: _exchanged_pieces(sent, received, group), along_first=True)
+    return Map(value, lambda: _all_to_all_single_map(sent, received, group), along_first=True)
 
 
 def _scaled(map: Map, factor: float) -> Map:
     """A map whose results are multiplied."""
     return map._replace(
-        value=lambda *tensors: [each * factor for each in map.value(*tensors)],
-        adjoint=lambda: _scaled(map.adjoint(), factor),
+        value=lambda *tensors: [each * factor for each in map.value(*tensors)], adjoint=lambda: _scaled(map.adjoint(), factor)
     )
 
 
@@ -223,8 +226,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -
         >>> if gradlib.distributed.is_initialized():
         ...     total = gradlib.distributed.nn.functional.all_reduce(gradlib.ones(3, requires_grad=True))
     """
-    made: Tensor = Collective.apply(_summed(op, chosen(group)), tensor)
-    return made
+    return _one(_all_reduce_map(op, chosen(group)), tensor)
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
@@ -241,8 +243,7 @@ def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
         ...     first = gradlib.distributed.nn.functional.broadcast(gradlib.ones(3), src=0)
     """
     within = chosen(group)
-    made: Tensor = Collective.apply(_spread(member(within, src, None, "broadcast"), within), tensor)
-    return made
+    return _one(_broadcast_map(member(within, src, None, "broadcast"), within), tensor)
 
 
 def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
@@ -259,8 +260,7 @@ def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = N
         ...     total = gradlib.distributed.nn.functional.reduce(gradlib.ones(3), dst=0)
     """
     within = chosen(group)
-    made: Tensor = Collective.apply(_collected(op, member(within, dst, None, "reduce"), within, kept=True), tensor)
-    return made
+    return _one(_reduce_map(op, member(within, dst, None, "reduce"), within, kept=True), tensor)
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
@@ -276,7 +276,7 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
         >>> if gradlib.distributed.is_initialized():
         ...     parts = gradlib.distributed.nn.functional.all_gather(gradlib.ones(3))
     """
-    return _several(Collective.apply(_joined(chosen(group)), tensor))
+    return _several(_all_gather_map(chosen(group)), tensor)
 
 
 def reduce_scatter(output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
@@ -293,8 +293,7 @@ def reduce_scatter(output: Tensor, input_list: list[Tensor], op: ReduceOp = Redu
         ...     parts = [gradlib.ones(3)] * gradlib.distributed.get_world_size()
         ...     mine = gradlib.distributed.nn.functional.reduce_scatter(gradlib.empty(3), parts)
     """
-    made: Tensor = Collective.apply(_parted(op, chosen(group)), *input_list)
-    return made
+    return _one(_reduce_scatter_map(op, chosen(group)), *input_list)
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
@@ -312,7 +311,7 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
         ...     parts = gradlib.distributed.nn.functional.gather(gradlib.ones(3))
     """
     within = chosen(group)
-    return _several(Collective.apply(_gathered(member(within, dst, None, "gather"), within), tensor))
+    return _several(_gather_map(member(within, dst, None, "gather"), within), tensor)
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
@@ -330,8 +329,7 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
         ...     mine = gradlib.distributed.nn.functional.scatter(parts)
     """
     within = chosen(group)
-    made: Tensor = Collective.apply(_dealt(member(within, src, None, "scatter"), within), *tensors)
-    return made
+    return _one(_scatter_map(member(within, src, None, "scatter"), within), *tensors)
 
 
 def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None) -> tuple[Tensor, ...]:
@@ -350,7 +348,7 @@ def all_to_all(output_tensor_list: list[Tensor], input_tensor_list: list[Tensor]
         ...     others = gradlib.distributed.nn.functional.all_to_all(parts, parts)
     """
     received, sent = ([tuple(each.shape) for each in given] for given in (output_tensor_list, input_tensor_list))
-    return _several(Collective.apply(_exchanged(received, sent, chosen(group)), *input_tensor_list))
+    return _several(_all_to_all_map(received, sent, chosen(group)), *input_tensor_list)
 
 
 def all_to_all_single(
@@ -375,11 +373,18 @@ def all_to_all_single(
         ...     out = gradlib.distributed.nn.functional.all_to_all_single(gradlib.empty(ranks), gradlib.ones(ranks))
     """
     within = chosen(group)
-    received = collectives.splits(output, output_split_sizes, within.size())
-    sent = collectives.splits(input, input_split_sizes, within.size())
-    made: Tensor = Collective.apply(_exchanged_pieces(received, sent, within), input)
+    received = splits(output, output_split_sizes, within.size())
+    sent = splits(input, input_split_sizes, within.size())
+    return _one(_all_to_all_single_map(received, sent, within), input)
+
+
+def _one(map: Map, *tensors: Tensor) -> Tensor:
+    """The result of a map that has one."""
+    made: Tensor = Collective.apply(map, *tensors)
     return made
 
 
-def _several(made: Any) -> tuple[Tensor, ...]:
+def _several(map: Map, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """The results of a map that has one for each rank."""
+    made = Collective.apply(map, *tensors)
     return made if isinstance(made, tuple) else (made,)

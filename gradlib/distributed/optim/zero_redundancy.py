@@ -12,7 +12,8 @@ from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.modes import enable_grad
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite
-from gradlib.distributed.collectives import broadcast, flat
+from gradlib.distributed.buffers import flat
+from gradlib.distributed.collectives import broadcast
 from gradlib.distributed.groups import chosen
 from gradlib.distributed.point_to_point import recv, send
 from gradlib.interop.serialization import load, save
