@@ -311,7 +311,8 @@ def public(module: ModuleType) -> list[str]:
     return [
         name
         for name in offered
-        if (inspect.isfunction(value := getattr(module, name)) or inspect.isclass(value)) and value.__module__.startswith("gradlib")
+        if (inspect.isfunction(value := getattr(module, name)) or inspect.isclass(value))
+        and value.__module__.startswith("gradlib")
         and name not in ELSEWHERE.get(module.__name__, ())
     ]
 

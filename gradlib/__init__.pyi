@@ -4055,7 +4055,8 @@ def view_as_complex(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Args:
         input: (..., 2), float, the last dimension's elements beside each other in memory.
-    Raises: RuntimeError unless the last dimension has size 2 and stride 1, and the others even strides.
+    Raises: RuntimeError unless the last dimension has size 2 and stride 1, the others even strides; on a GPU, unless it begins at
+        an even element of its memory, since a kernel reads a complex number as one.
     Source: torch.view_as_complex.
     Example:
         >>> gradlib.view_as_complex(gradlib.tensor([[1.0, 2.0]]))

@@ -60,8 +60,7 @@ def test_such_an_assignment_is_found(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["from gradlib.core.modes import thread_state\nprint(thread_state)", "class A: pass\nA.b = 1", "import numpy as np\nnp.x = 1"],
+    "line", ["from gradlib.core.modes import thread_state\nprint(thread_state)", "class A: pass\nA.b = 1", "import numpy as np\nnp.x = 1"]
 )
 def test_what_is_one_s_own_may_be_assigned(line: str) -> None:
     assert list(assignments_to_others(line)) == []

@@ -69,9 +69,7 @@ def taken(xp: Namespace, array: Array, index: Array, dim: int) -> Array:
         grid: tuple[Array, ...] = (np.arange(rows)[:, None], index) if dim in (1, -1) else (index, np.arange(columns))
     else:
         dim %= array.ndim
-        grid = tuple(
-            index if d == dim else np.arange(n).reshape((n,) + (1,) * (array.ndim - 1 - d)) for d, n in enumerate(index.shape)
-        )
+        grid = tuple(index if d == dim else np.arange(n).reshape((n,) + (1,) * (array.ndim - 1 - d)) for d, n in enumerate(index.shape))
     places = flat_places(array, grid)
     return array[grid] if places is None else array.reshape(-1).take(places)
 

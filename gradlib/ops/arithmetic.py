@@ -338,6 +338,7 @@ def _on_the_way(values: list[Any]) -> list[Any]:
 
 _on_the_way.fits = True  # type: ignore[attr-defined]
 
+
 @op(
     "elementwise", promote=_on_the_way, numbers_in_single=True, inplace=True,
     input=lambda g, weight: g * (1 - weight),

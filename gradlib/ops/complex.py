@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, strided
+from gradlib.backend.array import Namespace, address, is_cupy, strided
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops.convert import contiguous
@@ -195,7 +195,8 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
 
     Args:
         input: (..., 2), float, the last dimension's elements beside each other in memory.
-    Raises: RuntimeError unless the last dimension has size 2 and stride 1, and the others even strides.
+    Raises: RuntimeError unless the last dimension has size 2 and stride 1, the others even strides; on a GPU, unless it begins at
+        an even element of its memory, since a kernel reads a complex number as one.
     Source: torch.view_as_complex.
     Example:
         >>> gradlib.view_as_complex(gradlib.tensor([[1.0, 2.0]]))
@@ -207,6 +208,9 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(input.shape)}")
     if input.size and input.strides[-1] != input.itemsize:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
-    if input.size and any(step % (2 * input.itemsize) for step in input.strides[:-1]):
+    pair = 2 * input.itemsize
+    if input.size and any(step % pair for size, step in zip(input.shape[:-1], input.strides[:-1], strict=True) if size > 1):
         raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
+    if is_cupy(input) and address(input) % pair:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2; call clone() first")
     return strided(input, input.shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(input.dtype))

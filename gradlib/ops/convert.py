@@ -28,9 +28,7 @@ __all__ = [
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, source, place: to_copy(g, None, source, place))
-def to_copy(
-    xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None, non_blocking: bool = False
-) -> Any:
+def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None, non_blocking: bool = False) -> Any:
     """A copy of another dtype (None: the same) on CUDA device ``place`` (None: the host); ``source`` is where the input lies.
 
     ``non_blocking``: the host does not wait for a copy to it, which goes into page-locked memory.

@@ -107,7 +107,6 @@ class MotionCost:
                 self._packed[key] = device.Packed(xp, self.laid(sizes, like.dtype), key[2].name)
         return self._packed[key]
 
-
     def constant(self, table: np.ndarray, like: Any, first: int = 0) -> Any:
         """A table of a term as rules take it, a number or an array where the values lie; zero on the steps before ``first``."""
         key = (id(table), first, device_index(raw(like)), raw(like).dtype)

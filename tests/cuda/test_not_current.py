@@ -17,12 +17,7 @@ from tests.ops.test_table import CASES
 from tests.values import host
 
 AWAY = "cuda:1"
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.slow,
-    pytest.mark.nonfinite,
-    two_devices,
-]
+pytestmark = [pytest.mark.cuda, pytest.mark.slow, pytest.mark.nonfinite, two_devices]
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,7 @@ def a_pool_of_its_own() -> None:
             cupy.cuda.Device(place).synchronize()
             cupy.get_default_memory_pool().free_all_blocks()
 
+
 pytestmark = pytest.mark.cuda
 
 

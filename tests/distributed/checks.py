@@ -548,7 +548,7 @@ def check_a_divided_optimiser_does_what_the_whole_one_does_and_continues_from_it
     def step(name: str) -> None:
         params, optimizer = runs[name]
         optimizer.zero_grad()
-        sum((param ** 2).sum() for param in params).backward()
+        sum((param**2).sum() for param in params).backward()
         optimizer.step()
 
     def compare() -> None:

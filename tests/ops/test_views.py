@@ -232,6 +232,17 @@ def test_complex_numbers_and_pairs_share_memory() -> None:
     assert z._version == 2
     spaced = gradlib.view_as_real(z.repeat(2, 2).t())
     assert spaced.stride() == (2, 8, 1)
+    assert gradlib.view_as_complex(gradlib.zeros(5, 2, 1)[:, :, [0]].transpose(1, 2)).shape == (5, 1), "no step is taken along a size of 1"
+
+
+def test_a_pair_that_a_kernel_cannot_read_as_one_number(device: str) -> None:
+    x = gradlib.arange(6.0)
+    assert gradlib.view_as_complex(x[2:4]).tolist() == 2 + 3j
+    if device == "cpu":
+        assert gradlib.view_as_complex(x[1:3]).tolist() == 1 + 2j
+    else:
+        with pytest.raises(RuntimeError, match="storage_offset divisible by 2"):
+            gradlib.view_as_complex(x[1:3])
 
 
 # ---- the tensor itself gets another shape -----------------------------------------------------------------------------------------

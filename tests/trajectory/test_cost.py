@@ -58,10 +58,7 @@ COSTS = {
         lambda *r: TrackingCost((r[0], None, r[1]), weights=(BOTH, 0.0, 0.5)),
         lambda m, t, r: (BOTH * (m[0] - r[0]) ** 2 + 0.5 * (m[2] - r[1]) ** 2).sum((1, 2)),
     ),
-    "tracking, distances": (
-        lambda *r: TrackingCost((None, r[2]), 0.5, power=1),
-        lambda m, t, r: (0.5 * abs(m[1] - r[2])).sum((1, 2)),
-    ),
+    "tracking, distances": (lambda *r: TrackingCost((None, r[2]), 0.5, power=1), lambda m, t, r: (0.5 * abs(m[1] - r[2])).sum((1, 2))),
     "terminal": (
         lambda *r: TerminalCost((r[3], r[2]), weights=(np.array([1.0, 3.0]), 0.5)),
         lambda m, t, r: ([1.0, 3.0] * (m[0][:, -1] - r[3]) ** 2 + 0.5 * (m[1][:, -1] - r[2]) ** 2).sum(1),

@@ -26,11 +26,7 @@ from gradlib.trajectory import (
 from tests.device import cupy, two_devices
 from tests.values import host
 
-pytestmark = [
-    pytest.mark.cuda,
-    pytest.mark.host,
-    two_devices,
-]
+pytestmark = [pytest.mark.cuda, pytest.mark.host, two_devices]
 
 B, H, D = 3, 6, 2
 LIMITS = JointLimits(velocity=0.5, jerk=(np.array([-1.0, -2.0]), 3.0))

@@ -63,7 +63,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     how.add_argument("--out", default="trajopt", metavar="DIR", help="folder for the results (default: trajopt)")
     cluster = parser.add_argument_group("many problems (any of these options plans in chunks and writes a part for each)")
     cluster.add_argument("--workers", type=_whole(1), metavar="N", help="plan by N processes on this machine (with cuda: N GPUs)")
-    cluster.add_argument("--scheduler", metavar="ADDRESS", help="plan by the workers of a running Dask cluster, such as tcp://127.0.0.1:8786")
+    cluster.add_argument(
+        "--scheduler", metavar="ADDRESS", help="plan by the workers of a running Dask cluster, such as tcp://127.0.0.1:8786"
+    )
     cluster.add_argument("--chunk", type=_whole(1), metavar="N", help=f"problems in a part (default: {job.CHUNK})")
     cluster.add_argument("--resume", action="store_true", help="go on with the parts that are in DIR")
     cluster.add_argument("--format", choices=parts.FORMATS, help="of the parts (default: parquet)")

@@ -153,7 +153,6 @@ class _Batch:
         self.profile = np.where(better[:, None, None], profile, self.profile)
         self.needed = np.where(better, needed, self.needed)
 
-
     def searched(self, objective: _Objective, x: Array, evaluations: int, progress: Callable[[float], None]) -> Array:
         """The lowest points (B, M D) found from these: on a GPU by a CUDA graph, which batches of one shape share."""
         if not is_cupy(x):

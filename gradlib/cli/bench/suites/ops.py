@@ -237,8 +237,13 @@ def ordering() -> Iterator[Entry]:
     yield Entry("kthvalue", distinct, lambda m, x: m.kthvalue(x, 2, 1))
     yield Entry("median(dim)", distinct, lambda m, x: m.median(x, 1))
     yield Entry("unique", ints, lambda m, x: m.unique(x), lambda m, x: m.unique(x), gradient=False)
-    yield Entry("searchsorted", lambda rng, n: [np.sort(rng.random(n)), rng.random(n)], lambda m, a, v: m.searchsorted(a, v),
-                lambda m, a, v: m.searchsorted(a, v), gradient=False)
+    yield Entry(
+        "searchsorted",
+        lambda rng, n: [np.sort(rng.random(n)), rng.random(n)],
+        lambda m, a, v: m.searchsorted(a, v),
+        lambda m, a, v: m.searchsorted(a, v),
+        gradient=False,
+    )
     yield Entry("isin", partial(ints, count=2), lambda m, a, b: m.isin(a, b[:8]), lambda m, a, b: m.isin(a, b[:8]), gradient=False)
     yield Entry("nonzero", masked, lambda m, x, c, y: m.nonzero(c), gradient=False)
     yield Entry("one_hot", ints, lambda m, x: m.nn.functional.one_hot(x, 8), gradient=False)
@@ -287,8 +292,12 @@ def shapes() -> Iterator[Entry]:
     yield Entry("hstack", partial(square, count=2), lambda m, a, b: m.hstack([a, b]), lambda m, a, b: m.hstack([a, b]))
     yield Entry("vstack", partial(square, count=2), lambda m, a, b: m.vstack([a, b]), lambda m, a, b: m.vstack([a, b]))
     yield Entry("dstack", partial(square, count=2), lambda m, a, b: m.dstack([a, b]), lambda m, a, b: m.dstack([a, b]))
-    yield Entry("meshgrid", lambda rng, n: [rng.random(max(2, n // 1000)), rng.random(1000)],
-                lambda m, a, b: m.meshgrid(a, b, indexing="ij"), lambda m, a, b: m.meshgrid(a, b, indexing="ij"))
+    yield Entry(
+        "meshgrid",
+        lambda rng, n: [rng.random(max(2, n // 1000)), rng.random(1000)],
+        lambda m, a, b: m.meshgrid(a, b, indexing="ij"),
+        lambda m, a, b: m.meshgrid(a, b, indexing="ij"),
+    )
     yield Entry("diag", square, lambda m, x: m.diag(x), lambda m, x: m.diag(x).copy())
     yield Entry("diag_embed", lambda rng, n: [rng.standard_normal((max(1, n // 64), 8))], lambda m, x: m.diag_embed(x))
     yield Entry("trace", square, lambda m, x: m.trace(x), lambda m, x: m.trace(x))
@@ -303,17 +312,24 @@ def indexing() -> Iterator[Entry]:
     yield method("index by mask", masked, lambda x, c, v: x[c], array=lambda m, x, c, v: x[c])
     yield Entry("index_select", indexed, lambda m, x, i, v: m.index_select(x, 0, i), lambda m, x, i, v: m.take(x, i, 0))
     yield method("index_add", indexed, lambda x, i, v: x.index_add(0, i, v))
-    yield method("index_copy", lambda rng, n: [a := square(rng, n)[0], rng.permutation(len(a)), square(rng, n)[0]],
-                 lambda x, i, v: x.index_copy(0, i, v))
+    yield method(
+        "index_copy",
+        lambda rng, n: [a := square(rng, n)[0], rng.permutation(len(a)), square(rng, n)[0]],
+        lambda x, i, v: x.index_copy(0, i, v),
+    )
     yield method("index_fill", indexed, lambda x, i, v: x.index_fill(0, i, 2.0))
     yield method("index_put", indexed, lambda x, i, v: x.index_put((i,), v, accumulate=True))
     yield method("write rows", indexed, _write_row)
     yield Entry("gather", gathered, lambda m, x, i, v: m.gather(x, 1, i), lambda m, x, i, v: m.take_along_axis(x, i, 1))
     yield Entry("take_along_dim", gathered, lambda m, x, i, v: m.take_along_dim(x, i, 1), lambda m, x, i, v: m.take_along_axis(x, i, 1))
-    yield Entry("take", lambda rng, n: [rng.standard_normal(n), rng.integers(0, n, n)],
-                lambda m, x, i: m.take(x, i), lambda m, x, i: m.take(x, i))
-    yield method("scatter", lambda rng, n: [a := square(rng, n)[0], np.argsort(rng.random(a.shape), 1), square(rng, n)[0]],
-                 lambda x, i, v: x.scatter(1, i, v))
+    yield Entry(
+        "take", lambda rng, n: [rng.standard_normal(n), rng.integers(0, n, n)], lambda m, x, i: m.take(x, i), lambda m, x, i: m.take(x, i)
+    )
+    yield method(
+        "scatter",
+        lambda rng, n: [a := square(rng, n)[0], np.argsort(rng.random(a.shape), 1), square(rng, n)[0]],
+        lambda x, i, v: x.scatter(1, i, v),
+    )
     yield method("scatter_add", gathered, lambda x, i, v: x.scatter_add(1, i, v))
     yield method("scatter_reduce", gathered, lambda x, i, v: x.scatter_reduce(1, i, v, "amax"))
     yield method("masked_fill", masked, lambda x, c, v: x.masked_fill(c, 2.0))
@@ -324,22 +340,37 @@ def indexing() -> Iterator[Entry]:
 
 def products() -> Iterator[Entry]:
     """Products of vectors and matrices."""
-    yield Entry("matmul", partial(matrices, count=2), lambda m, a, b: m.matmul(a, b), lambda m, a, b: m.matmul(a, b),
-                operations=lambda a, b: 2 * len(a) * b.size)
+    yield Entry(
+        "matmul",
+        partial(matrices, count=2),
+        lambda m, a, b: m.matmul(a, b),
+        lambda m, a, b: m.matmul(a, b),
+        operations=lambda a, b: 2 * len(a) * b.size,
+    )
     yield Entry("mv", partial(matrices, count=2), lambda m, a, b: m.mv(a, b[0]), lambda m, a, b: a @ b[0])
     yield Entry("dot", partial(normal, count=2), lambda m, a, b: m.dot(a, b), lambda m, a, b: m.dot(a, b))
     yield Entry("bmm", batches, lambda m, a, b: m.bmm(a, b), lambda m, a, b: m.matmul(a, b))
     yield Entry("addmm", partial(matrices, count=3), lambda m, a, b, c: m.addmm(a, b, c), lambda m, a, b, c: a + b @ c)
     yield Entry("einsum", partial(matrices, count=2), lambda m, a, b: m.einsum("ij,jk->ik", a, b), lambda m, a, b: m.einsum("ij,jk", a, b))
     yield Entry("linear", linear, lambda m, x, w, b: m.nn.functional.linear(x, w, b), lambda m, x, w, b: x @ w.T + b)
-    yield Entry("kron", lambda rng, n: [rng.standard_normal((2, 2)), square(rng, n)[0]], lambda m, a, b: m.kron(a, b),
-                lambda m, a, b: m.kron(a, b))
-    yield Entry("cross", lambda rng, n: [rng.standard_normal((max(1, n // 3), 3)) for _ in range(2)], lambda m, a, b: m.linalg.cross(a, b),
-                lambda m, a, b: m.linalg.cross(a, b))
-    yield Entry("cdist", lambda rng, n: [rng.standard_normal((max(2, n // 100), 3)), rng.standard_normal((30, 3))],
-                lambda m, a, b: m.cdist(a, b))
-    yield Entry("outer", lambda rng, n: [rng.random(max(2, n // 100)), rng.random(100)],
-                lambda m, a, b: m.outer(a, b), lambda m, a, b: m.outer(a, b))
+    yield Entry(
+        "kron", lambda rng, n: [rng.standard_normal((2, 2)), square(rng, n)[0]], lambda m, a, b: m.kron(a, b), lambda m, a, b: m.kron(a, b)
+    )
+    yield Entry(
+        "cross",
+        lambda rng, n: [rng.standard_normal((max(1, n // 3), 3)) for _ in range(2)],
+        lambda m, a, b: m.linalg.cross(a, b),
+        lambda m, a, b: m.linalg.cross(a, b),
+    )
+    yield Entry(
+        "cdist", lambda rng, n: [rng.standard_normal((max(2, n // 100), 3)), rng.standard_normal((30, 3))], lambda m, a, b: m.cdist(a, b)
+    )
+    yield Entry(
+        "outer",
+        lambda rng, n: [rng.random(max(2, n // 100)), rng.random(100)],
+        lambda m, a, b: m.outer(a, b),
+        lambda m, a, b: m.outer(a, b),
+    )
     yield Entry("inner", partial(square, count=2), lambda m, a, b: m.inner(a[0], b[0]), lambda m, a, b: m.inner(a[0], b[0]))
     yield Entry("vecdot", partial(square, count=2), lambda m, a, b: m.linalg.vecdot(a, b))
     yield Entry("tensordot", partial(matrices, count=2), lambda m, a, b: m.tensordot(a, b, 1), lambda m, a, b: m.tensordot(a, b, 1))
