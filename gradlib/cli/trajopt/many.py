@@ -91,7 +91,7 @@ def _client(args: argparse.Namespace) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         try:
             place = args.scheduler or stack.enter_context(_cluster(args.workers, args.device))
-            client = stack.enter_context(Client(place, timeout="20s", set_as_default=False))
+            client = stack.enter_context(Client(place, timeout=_CONNECT, set_as_default=False))
         except (OSError, ValueError) as error:
             where = f"the scheduler {args.scheduler}" if args.scheduler else "the workers"
             raise InputError(f"cannot reach {where}: {' '.join(str(error).split())[:300]}") from error
@@ -99,6 +99,7 @@ def _client(args: argparse.Namespace) -> Iterator[Any]:
         yield client
 
 
+_CONNECT = "20s"  # that a scheduler may take to answer
 _KEEP_FREED = {
     "MALLOC_TRIM_THRESHOLD_": 64 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20,
     "OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1,

@@ -83,11 +83,16 @@ def _in_memory(asked: Problems, work: job.Work, size: int, client: Any, progress
            for low in range(0, max(len(asked.start), 1), size)]  # fmt: skip
     done = 0
     found = []
-    waiting = None if client is None else [client.submit(plan_chunk, work, each, pure=False) for each in cut]
-    for place, each in enumerate(cut):
-        found.append(plan_chunk(work, each) if waiting is None else waiting[place].result())
-        done += len(each.start)
-        progress(done / max(len(asked.start), 1), done)
+    waiting = [] if client is None else [client.submit(plan_chunk, work, each, pure=False) for each in cut]
+    try:
+        for place, each in enumerate(cut):
+            found.append(waiting[place].result() if waiting else plan_chunk(work, each))
+            done += len(each.start)
+            progress(done / max(len(asked.start), 1), done)
+    except BaseException:
+        if waiting:
+            client.cancel(waiting)
+        raise
     *whole, reason = (np.concatenate(each) for each in zip(*found, strict=True))
     return Plans._make([*whole, reason.astype(np.str_)])
 

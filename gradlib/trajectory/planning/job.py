@@ -21,10 +21,16 @@ It assumes problems as hard as sampled ones, and a file system that takes 2.2 MB
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
+import os
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -42,6 +48,7 @@ from gradlib.trajectory.planning.robot import Robot
 CHUNK = 1024
 Progress = Callable[[float, int], None]
 _RETRIES = 2  # of a chunk whose planning raised; those of workers that died are counted by Dask
+_TELL = 30.0  # seconds for workers to finish what they are just writing, when a job has raised
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ class Work:
     Attributes:
         robot, horizon, device: as for `solve.plan`; dtype: its name.
         folder: where the parts go, as the workers see it; format: "parquet" or "npz".
+        call: which call of `run` this is for; "" for none.
     """
 
     robot: Robot
@@ -59,6 +67,7 @@ class Work:
     device: str
     folder: str
     format: str
+    call: str = ""
 
     def job(self, size: int) -> dict[str, Any]:
         """What decides the results, in JSON's types."""
@@ -75,6 +84,7 @@ def plan_part(work: Work, chunk: int, first: int, asked: Problems) -> tuple[Summ
     Args:
         work: what to do; chunk: its number; first: the number of its first problem; asked: its problems.
     Returns: its summary, and the seconds of processor time that it took.
+    Raises: InterruptedError where the call of `run` that it is for is over by then; nothing is written.
     """
     began = time.process_time()
     folder = Path(work.folder)
@@ -83,8 +93,51 @@ def plan_part(work: Work, chunk: int, first: int, asked: Problems) -> tuple[Summ
     motion, reasons = planned(asked, work.robot, work.horizon, np.dtype(work.dtype), work.device)
     summary = Summary.of(motion, reasons, work.robot, first)
     facts = {"chunk": chunk, "digest": parts.digest(asked), "summary": summary.to_json()}
-    parts.write(folder / parts.name(chunk, work.format), motion, reasons, work.robot, first, facts)
+    with _writing_for(work.call):
+        parts.write(folder / parts.name(chunk, work.format), motion, reasons, work.robot, first, facts)
     return summary, time.process_time() - began
+
+
+_over: set[str] = set()  # the calls of `run` that raised, for which this worker has nothing to write any more
+_writers: Counter[str] = Counter()  # the call of `run` -> how many threads of this worker write for it just now
+_state = threading.Lock()
+
+
+@contextmanager
+def _writing_for(call: str) -> Iterator[None]:
+    with _state:
+        if call in _over:
+            raise InterruptedError(errno.EINTR, "the job that this chunk belongs to is over")
+        _writers[call] += 1
+    try:
+        yield
+    finally:
+        with _state:
+            _writers[call] -= 1
+
+
+async def _give_up(call: str) -> None:
+    """Have this worker write no more for a call of `run`, and wait until it does not."""
+    with _state:
+        _over.add(call)
+    while _writers[call]:
+        await asyncio.sleep(0.01)
+
+
+@contextmanager
+def _under_way(client: Any, call: str) -> Iterator[dict[Any, Chunk]]:
+    """Where to note futures and their chunks. When the body raises they are cancelled, and no worker writes for this call any more."""
+    noted: dict[Any, Chunk] = {}
+    try:
+        yield noted
+    except BaseException:
+        # Dask does not stop what a worker has begun, so the workers are told. They, or the scheduler, may just be dying.
+        if client is not None:
+            with contextlib.suppress(Exception):
+                client.sync(client.cancel, list(noted), callback_timeout=_TELL)
+            with contextlib.suppress(Exception):
+                client.sync(client.run, _give_up, call, on_error="ignore", callback_timeout=_TELL)
+        raise
 
 
 def run(
@@ -99,9 +152,11 @@ def run(
         resume: go on with the parts that are there; inputs: files that are read, over which nothing is written.
         progress: called with the fraction done and the number of problems planned by now, without those that were there.
     Returns: the summary of all, and the seconds of processor time that the chunks took.
-    Raises: InputError where the source or the folder cannot be used; the parts that are there stay.
+    Raises: InputError where the source or the folder cannot be used; the parts that are there stay. Whatever it raises, Ctrl-C included,
+        no worker writes into the folder afterwards; workers finish planning the chunks that they are at, for nothing.
     """
     folder = Folder(Path(work.folder), work.job(size))
+    work = replace(work, call=os.urandom(8).hex())
     summary, seconds = Summary(), 0.0
     meter = _Meter(source, progress)
     try:
@@ -112,13 +167,15 @@ def run(
                 raise InputError("there is no problem to plan; the source needs at least one row")
             folder.begin(resume, inputs)
         missing = _missing(folder, _again(first, chunks), size, summary, meter)
-        for chunk, asked, result in _here(work, missing) if client is None else _by_workers(client, work, missing):
-            if isinstance(result, Exception):
-                summary.add(Summary(len(asked.reasons), failed={chunk: f"{type(result).__name__}: {' '.join(str(result).split())[:300]}"}))
-            else:
-                summary.add(result[0])
-                seconds += result[1]
-            meter.planned(len(asked.reasons))
+        with _under_way(client, work.call) as under_way:
+            for chunk, asked, result in _here(work, missing) if client is None else _by_workers(client, work, missing, under_way):
+                if isinstance(result, Exception):
+                    told = f"{type(result).__name__}: {' '.join(str(result).split())[:300]}"
+                    summary.add(Summary(len(asked.reasons), failed={chunk: told}))
+                else:
+                    summary.add(result[0])
+                    seconds += result[1]
+                meter.planned(len(asked.reasons))
         folder.end(summary)
     except OSError as error:
         raise InputError(
@@ -176,11 +233,10 @@ def _here(work: Work, chunks: Iterator[Chunk]) -> Iterator[Finished]:
             yield chunk, asked, error
 
 
-def _by_workers(client: Any, work: Work, chunks: Iterator[Chunk]) -> Iterator[Finished]:
+def _by_workers(client: Any, work: Work, chunks: Iterator[Chunk], under_way: dict[Any, Chunk]) -> Iterator[Finished]:
     """Plan chunks by the workers of a Dask cluster, as they become free."""
     from distributed import as_completed
 
-    under_way: dict[Any, Chunk] = {}
     finished = as_completed(loop=client.loop)
     while True:
         most = 2 * sum(client.nthreads().values()) + 2
@@ -196,6 +252,5 @@ def _by_workers(client: Any, work: Work, chunks: Iterator[Chunk]) -> Iterator[Fi
             raise InputError("the scheduler is gone, or gave the job up; the parts that are there stay, and --resume goes on with them")
         error = future.exception()
         if isinstance(error, (OSError, InputError)):
-            client.cancel(list(under_way))
             raise error
         yield chunk, asked, future.result() if error is None else error

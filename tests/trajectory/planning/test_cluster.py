@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,43 @@ def test_a_disk_that_is_full_for_the_workers_stops_the_job_with_its_reason(clien
     assert contents(tmp_path / "o") == contents(whole / "o")
 
 
+def test_after_an_interrupt_no_worker_writes_any_more(client: Any, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on, ended = (tmp_path / name for name in ("begun", "go-on", "ended"))
+
+    def slow(work: Any, chunk: int, first: int, asked: Any) -> Any:
+        import time
+
+        from gradlib.trajectory.planning import job as real
+
+        if chunk != 1:
+            return real.plan_part(work, chunk, first, asked)
+        begun.touch()
+        while not go_on.exists():
+            time.sleep(0.01)
+        try:
+            return real.plan_part(work, chunk, first, asked)
+        finally:
+            ended.touch()
+
+    def interrupted(fraction: float, count: int) -> None:
+        while not begun.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "plan_part", slow)
+        with pytest.raises(KeyboardInterrupt):
+            trajectory.plan_many(whole / "p.csv", client=client, out=tmp_path / "o", progress=interrupted, **QUICK)
+    left = contents(tmp_path / "o")
+    go_on.touch()
+    while not ended.exists():
+        time.sleep(0.01)
+    assert contents(tmp_path / "o") == left
+    assert "trajectories-000000001.parquet" not in left
+    trajectory.plan_many(whole / "p.csv", client=client, out=tmp_path / "o", resume=True, **QUICK)
+    assert contents(tmp_path / "o") == contents(whole / "o")
+
+
 def test_a_folder_that_the_workers_do_not_see_is_named(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job.Folder, "begin", lambda *_: None)  # so there is no manifest to be seen
     with pytest.raises(InputError, match="a worker does not see this folder"):
@@ -156,7 +194,10 @@ def test_arrays_of_numpy_dask_and_xarray_give_the_same(client: Any) -> None:
             np.testing.assert_array_equal(found, expected)
 
 
-def test_a_scheduler_that_is_not_there_and_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_scheduler_that_is_not_there_and_options_that_do_not_go_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many, "_CONNECT", "1s")
     for arguments, text in (
         (["--scheduler", "tcp://127.0.0.1:9"], "cannot reach the scheduler tcp://127.0.0.1:9"),
         (["--scheduler", "nonsense://x"], "cannot reach the scheduler"),
