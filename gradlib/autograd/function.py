@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.autograd.function_call import BackwardCFunction, DelayedError, FunctionCtx, FunctionNode, carry, tie
 from gradlib.autograd.function_nested import NestedBackward, NestedCtx, emptied, flatten, rebuild
+from gradlib.autograd.function_node import BackwardCFunction, DelayedError, FunctionCtx, FunctionNode
+from gradlib.autograd.function_results import attach_tangents, place_in_graph
 from gradlib.autograd.function_vmap import call_on_rows, has_rule
 from gradlib.backend.capture import capturing
 from gradlib.core.batched import VmapLevel
@@ -152,7 +153,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             level = thread_state.interpreters[-1]
             with lower(level):
                 made, node = cls._call(args, separate)
-            carry(level, node, args, made)
+            attach_tangents(level, node, args, made)
             return made, node
         if capturing.capture is not None:
             cls._refuse_capture()
@@ -177,7 +178,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         to_save = attributes.pop("to_save", ())
         node.for_forward = attributes.pop("saved_for_forward", ())
         node.materialize = attributes.pop("materialize_grads", True)
-        made = tie(node, recording, args, made)
+        made = place_in_graph(node, recording, args, made)
         if recording and to_save:
             node.save(to_save, made if isinstance(made, tuple) else (made,))
         return made, node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gradlib.autograd.function_call import BackwardCFunction, FunctionCtx
+from gradlib.autograd.function_node import BackwardCFunction, FunctionCtx
 from gradlib.core.tensor import Tensor
 
 

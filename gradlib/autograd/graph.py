@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from gradlib.autograd.function_call import BackwardCFunction
+from gradlib.autograd.function_node import BackwardCFunction
 from gradlib.backend.array import copy, from_pinned, move, pinned_copy
 from gradlib.core import node as core
 from gradlib.core.edge import GradientEdge, get_gradient_edge

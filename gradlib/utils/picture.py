@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
-from gradlib.autograd.function_call import FunctionNode
+from gradlib.autograd.function_node import FunctionNode
 from gradlib.backend.array import is_array
 from gradlib.core.backward import as_tuple
 from gradlib.core.edge import below
