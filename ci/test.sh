@@ -4,4 +4,4 @@
 set -euo pipefail
 source "$(dirname "$0")/venv.sh"
 python ci/imports.py
-python -m pytest -p tests.plan --numprocesses auto "$@"
+python -m pytest -p tests.plan --numprocesses auto --dist loadgroup "$@"

@@ -1,9 +1,9 @@
-"""What ``ci/test.sh`` adds to pytest: how long a run will take, short files first, and ``--quick``.
+"""What ``ci/test.sh`` adds to pytest: how long a run will take, short files first, groups that stay whole, and ``--quick``.
 
 Durations of the last run are kept in pytest's cache, a mean for each test function. The quick choice is of each test function the first
 parametrisations in which every value of every parameter has occurred: each dtype, but not each of one with each of another; of these at
 most `MOST`, spread evenly, so of a long table every so many rows. What runs on both devices runs on "cuda" for every `EVERY`-th function of
-a file only, with one row. Tests marked ``slow`` are left out, but for the first one of a file that has no others.
+a file only, with one row. Tests marked ``slow`` are left out.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 KEPT = "gradlib/seconds"  # in pytest's cache
 MOST = 8  # parametrisations of one test function in a quick run
@@ -48,6 +52,10 @@ class Plan:
             items[:] = chosen
         items[:] = in_order(items, self.seconds)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        return by_group(config, log) if config.getoption("dist") == "loadgroup" else None
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if getattr(self.config.option, "dist", "no") == "no" and not hasattr(self.config, "workerinput"):
             self.say([item.nodeid for item in session.items], 1)
@@ -80,6 +88,28 @@ class Plan:
         self.cache.set(KEPT, {**self.seconds, **{name: round(sum(each) / len(each), 4) for name, each in means.items()}})
 
 
+def by_group(config: pytest.Config, log: Any) -> Any:
+    """xdist's ``--dist load``, by which neighbours mostly go to one worker, but for the tests of an ``xdist_group``: all go to one.
+
+    xdist's own ``loadgroup`` hands out every other test alone, and counts all that it has handed out at each: minutes of 30,000 tests.
+    """
+    from xdist.scheduler import LoadScheduling
+
+    class Grouped(LoadScheduling):
+        def _send_tests(self, node: WorkerController, num: int) -> None:
+            names = self.collection or []
+            while 0 < num < len(self.pending) and group(names[self.pending[num - 1]]) == group(names[self.pending[num]]) != "":
+                num += 1
+            super()._send_tests(node, num)
+
+    return Grouped(config, log)
+
+
+def group(name: str) -> str:
+    """The ``xdist_group`` of a test, which xdist puts behind its name."""
+    return name.rpartition("]")[2].partition("@")[2]
+
+
 def function(name: str) -> str:
     """A test's name without its parametrisation."""
     return name.partition("[")[0]
@@ -101,12 +131,10 @@ def in_order(items: list[pytest.Item], seconds: dict[str, float]) -> list[pytest
 
 
 def quick(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Some of each test function, and at least one test of each file."""
+    """Some of each test function that is not slow."""
     for _, file in itertools.groupby(items, key=lambda item: item.nodeid.partition("::")[0]):
-        tests = list(file)
-        functions = [list(group) for _, group in itertools.groupby(tests, key=lambda item: function(item.nodeid))]
-        chosen = [item for number, group in enumerate(functions) for item in some_of(group, number % EVERY == 0)]
-        yield from chosen or tests[:1]
+        for number, (_, rows) in enumerate(itertools.groupby(file, key=lambda item: function(item.nodeid))):
+            yield from some_of(list(rows), number % EVERY == 0)
 
 
 def some_of(group: list[pytest.Item], both: bool) -> list[pytest.Item]:

@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -19,6 +21,7 @@ def dropped(text: str) -> Iterator[int]:
             yield node.lineno
 
 
+@pytest.mark.slow
 def test_the_package_has_nothing_that_it_drops() -> None:
     files = [*(ROOT / "gradlib").rglob("*.py")]
     assert len(files) > 100

@@ -60,6 +60,7 @@ def test_unknown_kernel_lists_those_that_exist() -> None:
         read_source("no_such.cu")
 
 
+@pytest.mark.slow
 def test_imports_point_down_nowhere_in_a_circle_and_nothing_heavy_is_loaded(imports: ModuleType) -> None:
     assert list(imports.faults()) == []
     assert imports.heavy_modules() == []

@@ -52,11 +52,37 @@ def test_quick_keeps_tests_without_parameters_and_leaves_out_slow_ones() -> None
     assert names(plan.quick([item("f.py::a"), item("f.py::b", marks=("slow",)), item("g.py::a")])) == ["f.py::a", "g.py::a"]
 
 
-def test_quick_leaves_no_file_out() -> None:
-    assert names(plan.quick([item("f.py::a", marks=("slow",)), item("f.py::b", marks=("slow",)), item("g.py::a")])) == [
-        "f.py::a",
-        "g.py::a",
-    ]
+class Worker:
+    """What xdist's scheduler asks of a worker."""
+
+    def __init__(self, name: str) -> None:
+        self.gateway = SimpleNamespace(id=name)
+        self.sent: list[int] = []
+        self.shutting_down = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.sent += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_the_tests_of_a_group_go_to_one_worker_and_the_rest_is_shared() -> None:
+    options = SimpleNamespace(getvalue=lambda name: ["popen", "popen"], getoption=lambda name: None)
+    for first in range(40):
+        names = [f"f.py::t[{i}]" + "@dask" * (first <= i < first + 9) for i in range(40)]
+        scheduler, workers = plan.by_group(options, None), [Worker("gw0"), Worker("gw1")]
+        for worker in workers:
+            scheduler.add_node(worker)
+            scheduler.add_node_collection(worker, names)
+        scheduler.schedule()
+        for turn in range(40):
+            for worker in workers:
+                for index in worker.sent[turn : turn + 1]:
+                    scheduler.mark_test_complete(worker, index)
+        assert sorted(workers[0].sent + workers[1].sent) == list(range(40)), first
+        assert sum(any("@dask" in names[i] for i in worker.sent) for worker in workers) == 1, first
+        assert min(len(worker.sent) for worker in workers) >= 12, first
 
 
 def test_files_that_take_least_come_first() -> None:

@@ -33,6 +33,7 @@ def assignments_to_others(source: str) -> Iterator[str]:
             yield f"line {node.lineno}: {ast.unparse(node)}"
 
 
+@pytest.mark.slow
 def test_a_module_assigns_to_nothing_that_another_one_holds() -> None:
     """Neither to slots of ``modes`` nor to another module's names: the owner has a context manager or a function for it."""
     files = sorted(PACKAGE.rglob("*.py"))

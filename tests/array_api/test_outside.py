@@ -46,6 +46,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.host
 def test_scipy_gives_arrays_and_gradients() -> None:
     """In a process of its own: SciPy reads the environment when it is imported."""

@@ -62,6 +62,7 @@ def test_without_a_near_name_there_is_no_suggestion() -> None:
         exec("from gradlib import tahn")
 
 
+@pytest.mark.slow
 def test_the_suggestion_is_made_once_and_travels() -> None:
     said = subprocess.run([sys.executable, "-c", "import gradlib; gradlib.requires_gard"], capture_output=True, text=True, check=False)
     assert said.stderr.count("Did you mean") <= 1

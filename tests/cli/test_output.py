@@ -136,6 +136,7 @@ def test_the_picture_shows_names_as_they_are(tmp_path, name):
     assert (tmp_path / "x").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.slow
 def test_the_picture_of_no_solved_problem_shows_the_limits(tmp_path):
     plot.write_png(tmp_path / "x", moves(d=1), np.zeros(3, bool), arm())
     assert (tmp_path / "x").stat().st_size > 10_000

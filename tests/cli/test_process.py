@@ -137,6 +137,7 @@ def test_a_signal_leaves_the_results_before(event: str, number: int, tmp_path: P
     assert {(tmp_path / name).read_text() == "before" for name in ("t.json", "p.html")} == {event == "write 4"}
 
 
+@pytest.mark.slow
 def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
     """As in a job that a script started in the background."""
     done = start(tmp_path, *SMALL, event="write 6", number=signal.SIGINT, ignored=True)
@@ -162,6 +163,7 @@ def test_the_way_in_is_light(tmp_path: Path) -> None:
     assert done.stdout.strip() == "['entry']"
 
 
+@pytest.mark.slow
 def test_letters_that_the_output_lacks_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "arm.urdf").write_text(ARM.replace('robot name="arm"', 'robot name="bras épaule"'), encoding="utf-8")
     done = start(tmp_path, *SMALL, "--urdf", "arm.urdf", "--acceleration", "5", "--jerk", "50", environment={"PYTHONIOENCODING": "ascii"})

@@ -53,6 +53,7 @@ class Interpreter:
         self.counted += ptx.execute(call)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "exact", "storage"),
     [*((order, exact, "float32") for order, exact in oracle.CHAINS), (2, False, "float64"), (2, False, "float16"), (1, False, "bfloat16")],
@@ -67,6 +68,7 @@ def test_chunks(rng):
     run_chain(Interpreter(), rng, "float32", 2, False, False, (2, 75, 7), "number")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", ["float32", "bfloat16"])
 def test_walks_that_threads_share(rng, monkeypatch, storage):
     monkeypatch.setattr(tiles, "multiprocessors", lambda device: 132)

@@ -40,6 +40,7 @@ def test_a_seed_gives_one_program(both: Any) -> None:
     assert Draw(5, both[0]).program().text() == Draw(5, both[0]).program().text() != Draw(6, both[0]).program().text()
 
 
+@pytest.mark.slow
 def test_a_fault_is_found_and_reduced(both: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong sine in a program of five lines: what is left is the sine."""
     import gradlib

@@ -26,7 +26,11 @@ def _checks(name: str) -> list[str]:
 
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 
-pytestmark = [pytest.mark.host, pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec: pip install mpi4py mpich")]
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.slow,
+    pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec: pip install mpi4py mpich"),
+]
 
 
 Reports = list[dict[str, str | None]]

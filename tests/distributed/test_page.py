@@ -20,6 +20,7 @@ PAGE = (Path(__file__).parents[2] / "gradlib/docs/distributed.md").read_text(enc
 pytestmark = pytest.mark.host
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec: pip install mpi4py mpich")
 def test_the_program_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
     program, line, wanted = re.search(r"```py\n(.*?)```.*?```sh\n(.*?)```.*?```text\n(.*?)```", PAGE, re.DOTALL).groups()  # type: ignore[union-attr]

@@ -138,6 +138,7 @@ def test_calls_and_kernels_of_one_number_do_not_multiply(kind: str, tmp_path: Pa
     assert sum(len(event.kernels or ()) for event in load(tmp_path / "file")) == 3000
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_tree_of_pages_that_leads_in_circles_ends(kind: str, tmp_path: Path) -> None:
     """Pages that are children many times over hold more rows than any file of this size."""
@@ -171,6 +172,7 @@ def test_a_tree_of_pages_that_leads_in_circles_ends(kind: str, tmp_path: Path) -
         load(made)
 
 
+@pytest.mark.slow
 @BOTH
 def test_thousands_of_nested_ranges(kind: str, tmp_path: Path) -> None:
     """Of every kind: also the user's within an operation, whose times are the operation's."""

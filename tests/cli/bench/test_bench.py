@@ -71,6 +71,7 @@ def test_file_holds_machine_versions_and_rows(bench, tmp_path):
     assert "doubled" in out
 
 
+@pytest.mark.slow
 def test_wrong_result_is_shown_with_both_values_and_not_timed(bench, tmp_path):
     path = tmp_path / "figures.json"
     cases = (Case("spoilt", "3", spoilt, ("numpy",)), DOUBLED)
@@ -83,6 +84,7 @@ def test_wrong_result_is_shown_with_both_values_and_not_timed(bench, tmp_path):
     assert "2.0 and 2.1" in out.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_program_that_fails_stops_its_row_only(bench):
     def broken(peer):
         raise RuntimeError("no such thing")
@@ -124,6 +126,7 @@ def test_library_that_is_asked_for_and_missing_is_an_error(bench, monkeypatch):
     assert "--peers numpy: it is not installed" in errors
 
 
+@pytest.mark.slow
 def test_file_compared_with_is_not_overwritten(bench, tmp_path):
     path = tmp_path / "old.json"
     assert bench("--json", path)[0] == 0
@@ -134,6 +137,7 @@ def test_file_compared_with_is_not_overwritten(bench, tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_what_got_slower_beyond_the_noise_ends_with_1(bench, tmp_path):
     path = tmp_path / "old.json"
     bench("--json", path)
@@ -163,6 +167,7 @@ def test_file_that_is_no_result_is_refused(bench, tmp_path, text):
     assert "is no file of `gradlib bench --json`" in errors
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_of_bars_and_of_sizes(bench, tmp_path):
     pytest.importorskip("matplotlib")
     cases = [Case("step", f"B {n}, H 2", doubled, ("numpy",), moved=100) for n in (1, 2, 4)]
@@ -174,6 +179,7 @@ def test_pictures_are_drawn_of_bars_and_of_sizes(bench, tmp_path):
     assert "<svg" in (tmp_path / "pictures" / "overhead.svg").read_text()
 
 
+@pytest.mark.slow
 def test_interrupt_keeps_what_was_measured(bench, tmp_path):
     path = tmp_path / "figures.json"
 
@@ -196,6 +202,7 @@ def test_profile_prints_the_command_lines_and_runs_each_row_under_its_name(bench
     assert out.splitlines()[-1] == "doubled 3 float32 cpu"
 
 
+@pytest.mark.slow
 def test_table_is_printed_without_rich_too(bench, monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", None)
     status, out, _ = bench(cases=(Case("doubled", "3", doubled, ("numpy",), limits={"numpy": 1e9}),))
@@ -204,6 +211,7 @@ def test_table_is_printed_without_rich_too(bench, monkeypatch):
     assert line.split()[-1] == "reached"
 
 
+@pytest.mark.slow
 def test_threads_of_the_linear_algebra_are_set_in_a_new_process():
     arguments = ["gradlib", "bench", "overhead", "--only", "one node", "--peers", "numpy", "--repeat", "3", "--threads", "2"]
     code = f"import sys; sys.argv = {arguments}; from gradlib.cli import main; sys.exit(main())"

@@ -17,6 +17,7 @@ skip_module_without_cuda()
 pytestmark = pytest.mark.cuda
 
 
+@pytest.mark.slow
 def test_the_planner_on_a_gpu_replays_graphs_to_the_bits_of_the_eager_search(monkeypatch: pytest.MonkeyPatch) -> None:
     panda = robot.assemble(*robot.panda())
     asked = problems.sample(5, 3, panda)

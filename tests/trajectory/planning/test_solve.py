@@ -62,6 +62,7 @@ def test_the_shortest_horizons_are_feasible(horizon):
     planned(*pairs(8, 4), PANDA, horizon=horizon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("horizon", "jerk", "reach"), [(64, 1.0, 1.03), (256, 1e-3, 1.1)])  # third differences of rounded positions
 def test_float32(horizon, jerk, reach):
     start, goal = (x.astype(np.float32).astype(np.float64) for x in pairs(16, 5))
@@ -103,6 +104,7 @@ def test_continuous_joints_may_turn_several_times():
     assert found.duration()[0] < 1.03 * optimal(np.array([[0.0]]), np.array([[20.0]]), machine)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("machine", "horizon", "dtype"), [(PANDA, 64, np.float64), (PANDA, 16, np.float32), (arm(), 120, np.float64)])
 def test_a_problem_has_the_same_bits_whichever_others_share_its_batch(machine, horizon, dtype):
     start, goal = pairs(24, 7, machine)

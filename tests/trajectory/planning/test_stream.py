@@ -53,6 +53,7 @@ def test_a_file_that_ends_early_is_named(ending: str, tmp_path: Path) -> None:
         list(problems.stream(path, PANDA, 7).chunks(10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["npz", "csv"])
 def test_memory_does_not_grow_with_the_file(ending: str, tmp_path: Path) -> None:
     peaks = []
