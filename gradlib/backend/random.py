@@ -94,10 +94,10 @@ class RandomStream:
         kind = known["device"]
         if kind != self.device.type:
             raise RuntimeError(f"this is the state of a {kind} generator; this generator is on {self.device}")
-        self.manual_seed(known["seed"])
-        self._drawn = known["drawn"]
+        seed, drawn = as_seed(known["seed"]), known["drawn"]
         if kind == "cpu":
             self._host.bit_generator.state = known["host"]
+        self._seed, self._drawn = seed, drawn
 
     # ---- the draws ----------------------------------------------------------------------------------------------------------------
 

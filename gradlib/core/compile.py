@@ -29,7 +29,7 @@ from gradlib.core.declaration import Op
 from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
 from gradlib.core.node import Node, check_outputs, freed, stale
 from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
-from gradlib.core.saved import OpNode, output_tensor
+from gradlib.core.saved import OpNode, output_tensor, pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
 from gradlib.core.views import mark_view
@@ -219,6 +219,7 @@ class Variant:
 CALL = Variant("call")
 OPERATOR = Variant("operator", rest="operate")
 OBSERVED = Variant("observed", usual="global_state.active == global_state.observed", seq="_seq", more=", _seq")
+PACKING = Variant("packing", usual="global_state.active == global_state.packing", rest="slow_path")
 ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slow_path")
 
 
@@ -238,7 +239,7 @@ def compile_call(op: Op, operator: bool = False) -> Any:
 def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[..., Any]:
     """The public function of an operation under another name, which profiles show, and its nodes have unless ``node`` is False."""
     op: Op = copy.copy(call.op)  # type: ignore[attr-defined]
-    for made in ("observed", "on_device"):
+    for made in ("observed", "on_device", "packing"):
         vars(op).pop(made, None)
     op.label = label
     if node:
@@ -263,6 +264,17 @@ def compile_on_device(op: Op) -> Any:
 def source_on_device(op: Op) -> str:
     """The Python text of an operation's fast path on CuPy arrays."""
     return "\n".join([f"def {op.name}({', '.join(op.params)}):", *_paths(op, ON_DEVICE), f"    {ON_DEVICE.leave(op)}"])
+
+
+def compile_packing(op: Op) -> Any:
+    """The operation where hooks for saved tensors are all that is active; everything else goes to ``slow_path``."""
+    named = {"op": op, "_value": op.value, "_direct": op.direct, "pack_results": pack_results, **_nodes(op)}
+    return build(op.name, PACKING.file(op), source_of_packing(op), named)
+
+
+def source_of_packing(op: Op) -> str:
+    """The Python text of an operation's fast path under hooks for saved tensors."""
+    return "\n".join([f"def {op.name}({', '.join(op.params)}):", *_paths(op, PACKING), f"    {PACKING.leave(op)}"])
 
 
 def compile_observed(op: Op) -> Any:
@@ -379,7 +391,7 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
             body += _read(op, place, variant)
     if loose:
         body += ["if not _some:", f"    {variant.leave(op)}"]
-    body += [*_promoted(op, variant), *_run(op, variant, made), *_returned(op)]
+    body += [*_promoted(op, variant), *_run(op, variant, made), *_returned(op, variant)]
     indent = " " * (8 if loose else 12)
     return [*lines, *(indent + line for line in body)]
 
@@ -513,7 +525,8 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         lines += [f"    {kept[0]}", "        _node._meta = None", *compute, "except Exception:", "    pass", "else:"]
         args = f"({', '.join(op.params)},)"
         lines += [f"    _results, _outputs = wrap_several(op, {args}, _node, out)", "    if _node is not None and _outputs:"]
-        return [*lines, *(_keep_stream("    ", "_outputs[0]") if variant is ON_DEVICE else ()), f"        {kept[1].strip()}"]
+        lines += _keep_stream("    ", "_outputs[0]") if variant is ON_DEVICE else ()
+        return [*lines, f"        {kept[1].strip()}", *(f"    {line}" for line in _packed(op, variant))]
     return [
         *lines,
         *(f"    {line}" for line in (*compute, *kept)),
@@ -528,7 +541,15 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     ]
 
 
-def _returned(op: Op) -> list[str]:
+def _packed(op: Op, variant: Variant) -> list[str]:
+    """Hooks for saved tensors are given what the node saved, and keep what they made of it."""
+    if variant is not PACKING or not op.saved_names:
+        return []
+    result = "_result" if len(op.outputs) == 1 else "_results"
+    return ["    if _node is not None and thread_state.saving:", f"        _node.saved = pack_results(op, _node.saved, {result})"]
+
+
+def _returned(op: Op, variant: Variant) -> list[str]:
     """Tensors around the results."""
     if len(op.outputs) > 1:
         return ["    return _results"] if op.rules else [f"    return wrap_several(op, ({', '.join(op.params)},), None, out)[0]"]
@@ -540,6 +561,7 @@ def _returned(op: Op) -> list[str]:
         "    _result._meta = global_state.born",
         "    _result._version_slot = None",
         *([f"    mark_view(op, {op.params[0]}, _result, ({rest}))"] if op.view else []),
+        *_packed(op, variant),
         "    return _result",
     ]
 

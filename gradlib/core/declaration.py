@@ -62,8 +62,9 @@ class Op:
         complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
             "explicit" (the rules treat complex numbers themselves) or "none".
         call: the public function; node: the class of its nodes (``complex_node`` for complex values, ``lasting_...`` where an argument is a
-            number and nothing need be freed); direct, ufunc: NumPy's function of the same value, if there is one; observed, on_device: the
-            operation as an observer runs it, and on CuPy arrays. ``core/op.py`` makes these from what the declaration says.
+            number and nothing need be freed); direct, ufunc: NumPy's function of the same value, if there is one; observed, on_device,
+            packing: the operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors. ``core/op.py`` makes these
+            from what the declaration says.
     """
 
     call: Callable[..., Any]
@@ -75,6 +76,7 @@ class Op:
     ufunc: str | None
     observed: Callable[..., Any]
     on_device: Callable[..., Any]
+    packing: Callable[..., Any]
 
     def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], **options: Any) -> None:
         self.name: str = options.get("name") or value.__name__.removesuffix("_op")

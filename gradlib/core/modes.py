@@ -29,7 +29,7 @@ next_seq = itertools.count().__next__
 class GlobalState:
     """State of all threads: how many are in which mode, and the hooks of every thread. Read at every operation, written seldom."""
 
-    __slots__ = ("active", "born", "differentiating", "hooked", "new_node", "no_grad", "node_hooks", "observed", "walks")
+    __slots__ = ("active", "born", "differentiating", "hooked", "new_node", "no_grad", "node_hooks", "observed", "packing", "walks")
 
     def __init__(self) -> None:
         self.no_grad = 0
@@ -37,6 +37,7 @@ class GlobalState:
         self.node_hooks: tuple[NodeHook, ...] = ()  # as thread_state.node_hooks, for every thread
         self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
         self.observed = 0  # how many of the active are observers
+        self.packing = 0  # how many of the active are hooks for saved tensors
         self.born: Any = None  # while functions are differentiated, the meta of what is made meanwhile; see ``node.Born``
         self.differentiating = 0  # in how many threads
         self.walks: set[weakref.ref[Any]] = set()  # the hooks that ask which backward pass they run in
@@ -289,25 +290,27 @@ class saving:
         if thread_state.saving_refused is not None:
             raise RuntimeError(thread_state.saving_refused)
         thread_state.saving += (self.hooks,)
-        activate(1)
+        _count_packing(1)
 
     def __exit__(self, *exc: object) -> None:
         if thread_state.saving:  # a user may leave more often than enter
             thread_state.saving = thread_state.saving[:-1]
-            activate(-1)
+            _count_packing(-1)
 
 
-class as_entered:
-    """On leaving, the hooks for saved tensors of this thread are those of entering, whatever a hook itself has entered or left."""
+def _count_packing(count: int) -> None:
+    """Count that the calling thread entered or left so many hooks for saved tensors."""
+    with _lock:
+        global_state.active += count
+        global_state.packing += count
 
-    def __enter__(self) -> None:
-        self.before = thread_state.saving
 
-    def __exit__(self, *exc: object) -> None:
-        changed = len(self.before) - len(thread_state.saving)
-        thread_state.saving = self.before
-        if changed:
-            activate(changed)
+def restore_saving(before: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...]) -> None:
+    """Give this thread the hooks for saved tensors that it had before a hook ran, whatever that has entered or left."""
+    changed = len(before) - len(thread_state.saving)
+    thread_state.saving = before
+    if changed:
+        _count_packing(changed)
 
 
 class saving_refused:

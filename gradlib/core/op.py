@@ -31,6 +31,7 @@ from gradlib.core.compile import (
     compile_node,
     compile_observed,
     compile_on_device,
+    compile_packing,
     direct_function,
     lasting,
     named,
@@ -67,6 +68,11 @@ class CompiledOp(Op):
     def on_device(self) -> Callable[..., Any]:  # type: ignore[override]
         """The operation on CuPy arrays; made when it first meets one."""
         return compile_on_device(self)
+
+    @functools.cached_property
+    def packing(self) -> Callable[..., Any]:  # type: ignore[override]
+        """The operation under hooks for saved tensors; made when it is first called there."""
+        return compile_packing(self)
 
 
 def op(

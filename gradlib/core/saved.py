@@ -13,7 +13,7 @@ from typing import Any
 from gradlib.backend.array import Array, is_array
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.declaration import Op
-from gradlib.core.modes import as_entered, no_grad, thread_state
+from gradlib.core.modes import recording, restore_saving, thread_state
 from gradlib.core.node import Node, Output, Version, check_outputs, freed, stale
 from gradlib.core.tensor import Tensor, wrap
 
@@ -28,10 +28,10 @@ class PackedTensor:
 
     def __init__(self, tensor: Tensor, pack: Pack, unpack: Unpack, output: bool = False) -> None:
         """Pack a tensor. For an output of the node that saves it no node is kept: the node would refer to itself."""
-        before = tensor.version.count
-        with no_grad():
+        before = tensor._version
+        with recording(False):
             self.form = pack(tensor)
-        if tensor.version.count != before:
+        if tensor._version != before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
                 "in-place operations as this can lead to unexpected side-effects. Return a changed copy instead."
@@ -43,8 +43,12 @@ class PackedTensor:
 
     def restored(self) -> Any:
         """The tensor with its node again; for an output of this node the array alone, from which ``output_tensor`` makes the Tensor."""
-        with as_entered():
+        before = thread_state.saving
+        try:
             found = self.unpack(self.form)
+        finally:
+            if thread_state.saving is not before:
+                restore_saving(before)
         if not isinstance(found, Tensor):
             raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found).__name__}")
         if self.output:
@@ -89,11 +93,16 @@ def pack_results(op: Op, saved: tuple[Any, ...], result: Any) -> Packed:
         result: the Tensor, or tuple of Tensors, that it gives.
     """
     pack, unpack = thread_state.saving[-1]
-    results = result if isinstance(result, tuple) else (result,)
-    packed = [_packed(value, pack, unpack) if name in op.params else value for name, value in zip(op.saved_names, saved, strict=True)]
-    for position, name in enumerate(op.saved_names):
-        if name in op.outputs and saved[position] is not None:
-            packed[position] = PackedTensor(results[op.outputs.index(name)], pack, unpack, output=True)
+    packed, outputs = list(saved), []
+    for position, (value, need) in enumerate(zip(saved, op.needs.values())):  # noqa: B905  (strict would cost)
+        if value is None:
+            continue
+        if need.kind == "output":
+            outputs.append((position, need.place))
+        elif need.kind == "tensor" or need.kind == "argument":
+            packed[position] = _packed(value, pack, unpack)
+    for position, place in outputs:
+        packed[position] = PackedTensor(result[place] if type(result) is tuple else result, pack, unpack, output=True)
     return Packed(packed)
 
 
