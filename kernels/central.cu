@@ -1,7 +1,7 @@
 // Five-point central differences: positions u to p, v, a, j, and the transpose; step_position with scheme="central".
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
-// Shapes    u, p, v, a, j (B, H, D), H >= 6; start parts and goal (B, D), null for zero (start) or for no goal; t = dt[b / group * dt_b],
+// Shapes    u, p, v, a, j (B, H, D), H >= 6; start parts and goal as chain.cu, null for zero (start) or for no goal; t = dt[b / group * dt_b],
 //           or `seconds` where dt is null: one for each trajectory. (B, D, H) arrays are B * D trajectories of one joint, group = D.
 // Formulas  X_{-k} = p0 - k t v0 + (k t)^2/2 a0 (k = 3, 2, 1), X_0 = p0, X_i = u_{i-1} up to i = H-4 (H-5 with a goal), and from
 //           there to X_H the last of these, or the goal. Output h, with x_o = X_{h-1+o}:
@@ -21,7 +21,7 @@ typedef StepTimes<real, INDEX> Times;
 
 extern "C" __global__ void __launch_bounds__(128, 8)
     central_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* goal,
-                    const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch, INDEX horizon,
+                    const long long* start_idx, int one_row, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch, INDEX horizon,
                     int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
@@ -34,8 +34,10 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     const Times times(tile, dt, seconds, group, dt_b, 0, 0, 0);
     const real rate = times.per_second;
     const real by_v = rate * (real(1) / 12), by_a = rate * by_v, by_j = rate * rate * rate / 2;
-    const real position = load_or_zero(start_p, tile.series), velocity = load_or_zero(start_v, tile.series);
-    const real acceleration = load_or_zero(start_a, tile.series);
+    const real position = start_value(tile, start_p, start_idx, one_row, 0, group);
+    const real velocity = start_value(tile, start_v, start_idx, one_row, 1, group);
+    const real acceleration = start_value(tile, start_a, start_idx, one_row, 2, group);
+    const real aim = start_value(tile, goal, (const long long*)0, one_row, 3, group);
     real x[5] = {0, 0, 0, 0, position};  // X_{h-4} .. X_h at the beginning of step h
 #pragma unroll
     for (int o = 1; o < 4; ++o) {
@@ -55,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
                 for (int o = 0; o < 5; ++o) {  // X_i of the points before, i >= 4
                     const int action = begin - 5 + o, last = (int)free - 1;
                     const STORAGE* at = shared + tile.place;
-                    x[o] = action > last && goal ? load(goal[tile.series]) : load(at[(action < last ? action : last) * tile.joints]);
+                    x[o] = action > last && goal ? aim : load(at[(action < last ? action : last) * tile.joints]);
                 }
             }
             __syncthreads();  // the walks overwrite what these read
@@ -67,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
 #pragma unroll
                 for (int o = 0; o < 4; ++o) x[o] = x[o + 1];
                 if (h0 + k < free) x[4] = load(*at);
-                if (goal && h0 + k == free) x[4] = load(goal[tile.series]);
+                if (goal && h0 + k == free) x[4] = aim;
                 const real near = x[3] - x[1], far = x[4] - x[0];
                 store(at[0], x[2]);
                 store(at[area], (8 * near - far) * by_v);

@@ -5,7 +5,7 @@
 //                    2 acceleration (step_acceleration), 3 jerk (step_jerk)
 //           EXACT    1: hold the control constant over a step (orders 2 and 3); 0: backward differences and Euler steps
 //           SOURCES  1: with the three source arrays, which the derivative by dt needs
-// Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D); dt[b / group * dt_b + h * dt_h] in seconds, or `seconds` for
+// Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D), or (S, D) with start_idx (B,), or one row where `one_row` says so; dt[b / group * dt_b + h * dt_h] in seconds, or `seconds` for
 //           all where dt is null. Any other array that is null counts as zeros when read and is not written. (B, D, H) arrays are
 //           B * D trajectories of one joint, group = D.
 // Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
@@ -45,8 +45,8 @@ __device__ __forceinline__ void chain_step(const real (&before)[4], const real (
 __device__ __forceinline__ constexpr int source_area(int i) { return i < ORDER ? i : i + 1; }
 
 extern "C" __global__ void __launch_bounds__(128, 8)
-    chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* source_p,
-                  const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
+    chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const long long* start_idx,
+                  int one_row, const STORAGE* source_p, const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
                   STORAGE* j, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch,
                   int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -67,7 +67,8 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     const STORAGE* const control_only[1] = {u};
     STORAGE* const outputs[4] = {p, v, a, j};
 
-    real state[4] = {load_or_zero(start_p, tile.series), load_or_zero(start_v, tile.series), load_or_zero(start_a, tile.series), 0};
+    real state[4] = {start_value(tile, start_p, start_idx, one_row, 0, group), start_value(tile, start_v, start_idx, one_row, 1, group),
+                     start_value(tile, start_a, start_idx, one_row, 2, group), 0};
     real control = 0;
     for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;

@@ -60,9 +60,3 @@ __device__ __forceinline__ void store(bfloat16_t& to, float x) {
         to.bits = (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 #endif
 }
-
-// The value at an index of an array that may be absent (null), which counts as zeros.
-template <typename S, typename I>
-__device__ __forceinline__ typename Arithmetic<S>::type load_or_zero(const S* array, I index) {
-    return array ? load(array[index]) : typename Arithmetic<S>::type(0);
-}

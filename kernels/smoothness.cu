@@ -2,7 +2,7 @@
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
 //           LIMITS   1: with the soft penalty on limits         TIMED    1: with the gradient by dt
-// Shapes    u (B, H, D), its gradient likewise; start parts and their gradients (B, D); weights (3, D) of v, a, j, or weight_v and so on
+// Shapes    u (B, H, D), its gradient likewise; start parts as chain.cu, their gradients (B, D); weights (3, D) of v, a, j, or weight_v and so on
 //           for all joints where it is null; limits (8, D): lower and upper of p, v, a, j, infinite where there is none;
 //           dt[b / group * dt_b + h * dt_h], or `seconds` where dt is null.
 //           cost (grid y, B) and grad_dt (grid y, B, H) are summed over a block's joints: one row for each tile of joints. Null start
@@ -82,11 +82,11 @@ __device__ __forceinline__ void specialise(Penalty& penalty, const real* weights
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
-    smoothness(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const real* dt, real seconds,
-               const real* weights, real weight_v, real weight_a, real weight_j, const real* limits, real limit_weight, real* cost,
-               STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a, real* grad_dt, INDEX batch,
-               INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row,
-               int vector) {
+    smoothness(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a,
+               const long long* start_idx, int one_row, const real* dt, real seconds, const real* weights, real weight_v, real weight_a,
+               real weight_j, const real* limits, real limit_weight, real* cost, STORAGE* grad_u, STORAGE* grad_start_p,
+               STORAGE* grad_start_v, STORAGE* grad_start_a, real* grad_dt, INDEX batch, INDEX horizon, int joints, INDEX group,
+               INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
@@ -97,7 +97,9 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     specialise(penalty, weights, limits, group > 1 ? group : joints, group > 1 ? tile.trajectory % group : tile.series % joints);
     void* const room = shared_bytes + tile_batch * row * (sizeof(STORAGE) + (TIMED ? sizeof(real) : 0));  // of the step times
     Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
-    const real begin[4] = {load_or_zero(start_p, tile.series), load_or_zero(start_v, tile.series), load_or_zero(start_a, tile.series), 0};
+    const real begin[4] = {start_value(tile, start_p, start_idx, one_row, 0, group),
+                           start_value(tile, start_v, start_idx, one_row, 1, group),
+                           start_value(tile, start_a, start_idx, one_row, 2, group), 0};
 
     real state[3] = {0, 0, 0};  // p, v, a of the step before
     real control = 0, total = 0;

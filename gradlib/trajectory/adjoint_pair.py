@@ -25,7 +25,8 @@ class AdjointPair:
     """The two operations of a map, under every public name that calls them.
 
     Both take ``(dt, options, sources, ...)``. ``options`` says what selects the kernel and where things lie; its ``name`` is the public
-    function's, by which profiles, nodes and errors know the operation. ``sources``: the parts go on with the map's sources, which only
+    function's, by which profiles, nodes and errors know the operation; its ``rows`` are the `StartRows` that start parts are chosen by,
+    or None: ``by_time`` gets a row for each trajectory. ``sources``: the parts go on with the map's sources, which only
     the derivative by dt needs; maps without any ignore it.
 
     Args:
@@ -42,13 +43,19 @@ class AdjointPair:
             transpose = self.adjoint(options.name)
             if p is None:
                 return [None, *transpose(dt, options, sources, g)]
+            chosen = options.rows
+            if chosen is not None:
+                options, parts = options._replace(rows=None), chosen.gathered(parts)
             by_parts = transpose(dt, options, True, g)
-            return [by_time(dt, options, parts, (p, v, a, j), g, by_parts), *by_parts[: len(parts)]]
+            by_dt, made = by_time(dt, options, parts, (p, v, a, j), g, by_parts), by_parts[: len(parts)]
+            return [by_dt, *(made if chosen is None else chosen.scattered(made))]
 
         def adjoint_rule(g: Any, dt: Any, options: Any, sources: bool, grads: Any) -> Any:
             made = self.forward(options.name)(dt, options, sources, None, g)
             if not grads:
                 return [None, *made]
+            if options.rows is not None:
+                options, g = options._replace(rows=None), options.rows.gathered(g)
             by_parts = self.adjoint(options.name)(dt, options, True, grads)
             return [by_time(dt, options, g, made, grads, by_parts), *made]
 

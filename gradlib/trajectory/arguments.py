@@ -15,7 +15,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, is_array, is_cupy, move, namespace, on_device_of
 from gradlib.core.tensor import Tensor, raw
 from gradlib.trajectory.cache_blocks import compute_dtype
-from gradlib.trajectory.start_rows import rows
+from gradlib.trajectory.start_rows import StartRows, rows
 from gradlib.trajectory.state import JointState
 
 LAYOUTS = ("bhd", "bdh")
@@ -130,21 +130,27 @@ def _fit(parts: tuple[Any, ...], u: Any, sizes: Sizes) -> bool:
     return True
 
 
-def start_parts(name: str, start: Any, u: Any, sizes: Sizes, start_idx: Any, check: bool) -> list[Any]:
-    """Start position, velocity and acceleration, checked, one row for each trajectory; None where zero."""
+def start_parts(name: str, start: Any, u: Any, sizes: Sizes, start_idx: Any, check: bool) -> tuple[list[Any], StartRows | None]:
+    """Start position, velocity and acceleration, checked, None where zero; and which row of them each trajectory has, with start_idx.
+
+    A map takes both, but for an index that vmap has in a batch: rows chosen by that are gathered here.
+    """
     given = () if start is None else tuple(start)[:3] if isinstance(start, (JointState, tuple, list)) else (start,)
     if start_idx is None and _fit(given, u, sizes):
-        return [*given, *_NO_PARTS[len(given) :]]
+        return [*given, *_NO_PARTS[len(given) :]], None
     parts = [start_part(name, part, x, u, sizes, start_idx) for part, x in zip(_PARTS, given, strict=False)]
     parts += _NO_PARTS[len(parts) :]
     if start_idx is None or all(x is None for x in parts):
-        return parts
+        return parts, None
     numbers = {len(raw(x)) for x in parts if x is not None}
     if len(numbers) != 1 or any(x is not None and raw(x).ndim != 2 for x in parts):
         shapes = [tuple(raw(x).shape) for x in parts if x is not None]
         raise ValueError(f"{name}: with start_idx every start part is (S, {sizes.joints}) with one S, got shapes {shapes}")
-    index = row_index(name, start_idx, numbers.pop(), u, sizes, check)
-    return [None if x is None else rows(x, index) for x in parts]
+    number = numbers.pop()
+    index = row_index(name, start_idx, number, u, sizes, check)
+    if isinstance(index, Tensor):
+        return [None if x is None else rows(x, index) for x in parts], None
+    return parts, StartRows(index, number)
 
 
 def row_index(name: str, start_idx: Any, rows: int, u: Any, sizes: Sizes, check: bool) -> Any:

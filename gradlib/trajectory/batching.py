@@ -6,12 +6,13 @@ from typing import Any
 
 from gradlib.core.declaration import Op
 from gradlib.core.dispatch import dispatch
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.func.level import Level
 from gradlib.func.rules import RULES
 from gradlib.ops.from_data import as_tensor
 from gradlib.trajectory.layout import batch_and_joints
 from gradlib.trajectory.smoothness import wanted_of
+from gradlib.trajectory.start_rows import StartRows
 
 _MAPS = ("trajectory_chain", "trajectory_central", "trajectory_bspline")
 
@@ -44,7 +45,9 @@ def folded_part(level: Level, part: Any, options: Any) -> Any:
     if part is None:
         return None
     own = tuple(_parted(level, part)[1])
-    return folded(level, part, own if len(own) == 3 else batch_and_joints(options.shape, options.time_last))
+    batch, joints = batch_and_joints(options.shape, options.time_last)
+    rows = getattr(options, "rows", None)
+    return folded(level, part, own if len(own) == 3 else (batch if rows is None else rows.number, joints))
 
 
 def folded_target(level: Level, part: Any, options: Any) -> Any:
@@ -72,6 +75,9 @@ def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     parts = given[op.params[-1]] = [fold(level, x, options) for x in given[op.params[-1]]]
     given["dt"] = folded_times(level, given["dt"], batch)
     given["options"] = options._replace(shape=(level.size * batch, *rest))
+    if getattr(options, "rows", None) is not None:
+        index, number = options.rows.index, options.rows.number
+        given["options"] = given["options"]._replace(rows=StartRows(raw(_shifted(level, index, number)), level.size * number))
     if "wanted" in given:
         given["wanted"] = wanted_of(given["dt"], parts)  # asked of the physical tensors, which may require a gradient where the rows do not
     return unfolded(level, dispatch(op, tuple(given.values())))

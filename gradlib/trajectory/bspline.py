@@ -87,6 +87,7 @@ class BsplineOptions(NamedTuple):
     has_goal: bool
     shape: tuple[int, int, int]
     time_last: bool
+    rows: None = None  # no start_idx
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -128,7 +129,7 @@ def _polygon(xp: Any, times: Array, options: BsplineOptions, parts: list[Any]) -
 
 def _forward(xp: Any, dt: Any, options: BsplineOptions, sources: bool, buffers: Any, parts: list[Any]) -> tuple[Array, ...]:
     """Samples of the motion that the knots and the boundary states give."""
-    _, degree, samples, _, _, time_last = options
+    _, degree, samples, _, _, time_last, _ = options
     joints = options.sizes[2]
     dtype = next(x for x in parts if x is not None).dtype
     times = times_table(xp, dt).astype(compute_dtype(dtype))
@@ -145,7 +146,7 @@ def _forward(xp: Any, dt: Any, options: BsplineOptions, sources: bool, buffers: 
 
 def _adjoint(xp: Any, dt: Any, options: BsplineOptions, sources: bool, grads: list[Any]) -> tuple[Array, ...]:
     """The transpose of the samples: gradients by the knots, the start parts and, where there is a goal, its parts."""
-    _, degree, samples, has_goal, _, time_last = options
+    _, degree, samples, has_goal, _, time_last, _ = options
     batch, knots, joints, number = options.sizes
     stored = next(g.dtype for g in grads if g is not None)
     times = times_table(xp, dt).astype(compute_dtype(stored))

@@ -14,8 +14,9 @@ from gradlib.backend.array import Array
 from gradlib.trajectory import central_device as device, central_host as host
 from gradlib.trajectory.adjoint_pair import AdjointPair
 from gradlib.trajectory.arguments import control, start_part, start_parts, step_times
-from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, series_rows, shaped, steps_first, times_table
+from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, shaped, steps_first, times_table
 from gradlib.trajectory.out_buffers import delivered, filling, targets
+from gradlib.trajectory.start_rows import StartRows, host_rows, sum_of_rows
 from gradlib.trajectory.state import JointState, JointTrajectory
 
 
@@ -23,10 +24,12 @@ def step_central(u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout:
     """`step_position` with scheme "central"."""
     name = "step_position"
     sizes = control(name, u, layout, 6)
-    begin = start_parts(name, start, u, sizes, start_idx, check)
+    begin, chosen = start_parts(name, start, u, sizes, start_idx, check)
     end = start_part(name, "goal position", goal.position if isinstance(goal, JointState) else goal, u, sizes, None)
     times = step_times(name, dt, u, sizes, check, one=True)
     options = _options(name, end is not None, sizes.shape, sizes.time_last)
+    if chosen is not None:
+        options = options._replace(rows=chosen)
     arrays = targets(name, out, u, sizes.shape)
     with filling(out):
         made = central.forward(name)(times, options, False, arrays, [u, *begin, end])
@@ -34,12 +37,14 @@ def step_central(u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout:
 
 
 class CentralOptions(NamedTuple):
-    """What says how the sequence ends and where the arrays lie: the public function's name, the control's shape, whether time is last."""
+    """What says how the sequence ends and where the arrays lie: the public function's name, the control's shape, whether time is last,
+    which row of the start parts each trajectory has."""
 
     name: str
     has_goal: bool
     shape: tuple[int, int, int]
     time_last: bool
+    rows: StartRows | None = None
 
 
 _options = lru_cache(maxsize=256)(CentralOptions)
@@ -47,35 +52,41 @@ _options = lru_cache(maxsize=256)(CentralOptions)
 
 def _forward(xp: Any, dt: Any, options: CentralOptions, sources: bool, buffers: Any, parts: list[Any]) -> tuple[Array, ...]:
     """Five-point differences of a padded sequence of positions."""
-    _, has_goal, shape, time_last = options
+    _, has_goal, shape, time_last, chosen = options
     batch, joints = batch_and_joints(shape, time_last)
     given = next(x for x in parts if x is not None)
     u = xp.zeros(shape, given.dtype) if parts[0] is None else parts[0]
-    *start, goal = each(xp, parts[1:], batch, joints)
+    *start, goal = parts[1:]
     if has_goal and goal is None:
-        goal = xp.zeros((batch, joints), u.dtype)
+        goal = xp.zeros((1, joints), u.dtype)
     made = tuple(xp.empty(shape, u.dtype) for _ in range(4)) if buffers is None else tuple(buffers)
     if xp is np:
         into = [steps_first(x, time_last) for x in made]
-        host.forward(steps_first(u, time_last), start, goal, times_table(xp, dt), into)
+        *begin, end = each(xp, [*host_rows(chosen, start), goal], batch, joints)
+        host.forward(steps_first(u, time_last), begin, end, times_table(xp, dt), into)
     else:
-        begin, end = [series_rows(x, time_last) for x in start], series_rows(goal, time_last)
         into = [series(x, time_last) for x in made]
-        device.forward(xp, series(u, time_last), begin, end, launch_times(xp, dt), into, joints if time_last else 1)
+        index, group = None if chosen is None else chosen.index, joints if time_last else 1
+        device.forward(xp, series(u, time_last), start, goal, launch_times(xp, dt), into, group, index)
     return made
 
 
 def _adjoint(xp: Any, dt: Any, options: CentralOptions, sources: bool, grads: list[Any]) -> tuple[Array, ...]:
     """The transpose of the differences: gradients by the positions, the start parts and the goal."""
-    _, has_goal, shape, time_last = options
+    _, has_goal, shape, time_last, chosen = options
     batch, joints = batch_and_joints(shape, time_last)
     if xp is np:
         horizon = shape[2 if time_last else 1]
         by_u, *rest = host.adjoint([steps_first(g, time_last) for g in grads], times_table(xp, dt), (batch, horizon, joints), has_goal)
-        return (np.ascontiguousarray(steps_first(by_u, time_last)), *rest)
-    given = [series(g, time_last) for g in grads]
-    by_u, *rest = device.adjoint(xp, given, launch_times(xp, dt), has_goal, joints if time_last else 1)
-    return (shaped(by_u, shape), *(shaped(x, (batch, joints)) for x in rest))
+        by_u, stacked = np.ascontiguousarray(steps_first(by_u, time_last)), None if chosen is None else np.stack(rest[:3])
+    else:
+        given = [series(g, time_last) for g in grads]
+        block = None if chosen is None else xp.empty((4, batch, joints), next(g.dtype for g in grads if g is not None))
+        by_u, *rest = device.adjoint(xp, given, launch_times(xp, dt), has_goal, joints if time_last else 1, block)
+        by_u, rest, stacked = shaped(by_u, shape), [shaped(x, (batch, joints)) for x in rest], None if block is None else block[:3]
+    if stacked is None or chosen is None:
+        return (by_u, *rest)
+    return (by_u, *sum_of_rows(xp, stacked, chosen.index, chosen.number), rest[3])
 
 
 def _by_time(dt: Any, options: CentralOptions, parts: Any, results: Any, grads: Any, by_parts: Any) -> Any:

@@ -7,21 +7,28 @@ from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, options, plan, ready, start_rows, times
+from gradlib.trajectory.tiles import THREADS, one_row, options, plan, ready, start_rows, times
 
 
-def forward_call(xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], group: int) -> Call:
+def forward_call(
+    xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], group: int,
+    index: Array | None = None,
+) -> Call:  # fmt: skip
     """The launch of ``central_forward``."""
     control, *given = ready(xp, (u, *start, goal))
     table, seconds, dt_b, _ = times(xp, dt, u)
     tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *out])
-    args = (control, *given, table, seconds, *out, *u.shape, group, dt_b, *tiles.sizes)
+    one = one_row(given[:3], index, u.shape[0], u.shape[2]) | one_row((None, None, None, given[3]), None, u.shape[0], u.shape[2])
+    args = (control, *given, index, one, table, seconds, *out, *u.shape, group, dt_b, *tiles.sizes)
     return Call("central.cu", "central_forward", options(u, u.size), tiles.grid, THREADS, args, tiles.shared)
 
 
-def forward(xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], group: int) -> None:
-    """`gradlib.trajectory.central_host.forward` on the GPU, into out."""
-    launch(forward_call(xp, u, start, goal, dt, out, group))
+def forward(
+    xp: Any, u: Array, start: Sequence[Array | None], goal: Array | None, dt: Array, out: Sequence[Array], group: int,
+    index: Array | None = None,
+) -> None:  # fmt: skip
+    """`gradlib.trajectory.central_host.forward` on the GPU, into out; start parts as `chain_device.forward`, the goal without an index."""
+    launch(forward_call(xp, u, start, goal, dt, out, group, index))
 
 
 def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Array], has_goal: bool, group: int) -> Call:
@@ -34,9 +41,10 @@ def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequen
     return Call("central.cu", "central_adjoint", options(by_u, by_u.size), tiles.grid, THREADS, args, tiles.shared)
 
 
-def adjoint(xp: Any, grads: Sequence[Array | None], dt: Array, has_goal: bool, group: int) -> tuple[Array, ...]:
-    """`gradlib.trajectory.central_host.adjoint` on the GPU."""
+def adjoint(xp: Any, grads: Sequence[Array | None], dt: Array, has_goal: bool, group: int,
+            by_rows: Sequence[Array] | None = None) -> tuple[Array, ...]:  # fmt: skip
+    """`gradlib.trajectory.central_host.adjoint` on the GPU; ``by_rows``: arrays for the gradients by the start parts and the goal."""
     like = next(g for g in grads if g is not None)
-    made = (xp.empty(like.shape, like.dtype), *start_rows(xp, like, 4))
+    made = (xp.empty(like.shape, like.dtype), *(start_rows(xp, like, 4) if by_rows is None else by_rows))
     launch(adjoint_call(xp, grads, dt, made, has_goal, group))
     return made

@@ -17,6 +17,7 @@ from gradlib.trajectory.arguments import control, describe, start_parts, step_ti
 from gradlib.trajectory.central import step_central
 from gradlib.trajectory.layout import batch_and_joints, each, host_times, launch_times, series, series_rows, shaped
 from gradlib.trajectory.out_buffers import delivered, filling, targets
+from gradlib.trajectory.start_rows import StartRows, host_rows, sum_of_rows
 from gradlib.trajectory.state import JointTrajectory
 
 
@@ -156,9 +157,11 @@ def _step(
     if goal is not None:
         raise ValueError(f'{name}: only step_position with scheme="central" takes a goal, got {describe(goal)}; leave it out')
     sizes = control(name, u, layout, 1)
-    begin = start_parts(name, start, u, sizes, start_idx, check)
+    begin, chosen = start_parts(name, start, u, sizes, start_idx, check)
     times = step_times(name, dt, u, sizes, check)
     options = chain_options(name, order, exact, sizes.shape, sizes.time_last)
+    if chosen is not None:
+        options = options._replace(rows=chosen)
     if out is None:
         return JointTrajectory(*chain.forward(name)(times, options, False, None, [u, *begin]))
     arrays = targets(name, out, u, sizes.shape)
@@ -176,6 +179,7 @@ class ChainOptions(NamedTuple):
     Attributes:
         name: the public function's. order: which of p, v, a, j is the control.
         exact: hold the control constant over a step. shape: of the control. time_last: whether it is (B, D, H).
+        rows: which row of the start parts each trajectory has; None where they have one for each, or one for all.
     """
 
     name: str
@@ -183,6 +187,7 @@ class ChainOptions(NamedTuple):
     exact: bool
     shape: tuple[int, int, int]
     time_last: bool
+    rows: StartRows | None = None
 
 
 chain_options = lru_cache(maxsize=256)(ChainOptions)
@@ -190,22 +195,23 @@ chain_options = lru_cache(maxsize=256)(ChainOptions)
 
 def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, buffers: Any, parts: list[Any]) -> tuple[Array, ...]:
     """The integration of a control, of any of the four orders."""
-    _, order, exact, shape, time_last = options
-    u, *rows = parts[:4]
+    _, order, exact, shape, time_last, chosen = options
+    u, *start = parts[:4]
     extra = parts[4:] if sources and any(x is not None for x in parts[4:]) else None
     batch, joints = shape[0], shape[1 if time_last else 2]
     if u is None:
         u = xp.zeros(shape, next(x for x in parts if x is not None).dtype)
-    start = each(xp, rows, batch, joints)
     if time_last:
-        u, start = series(u, True), [series_rows(x, True) for x in start]
-        extra = None if extra is None else [series(x, True) for x in extra]
+        u, extra = series(u, True), None if extra is None else [series(x, True) for x in extra]
     into = [series(x, time_last) for x in buffers] if buffers is not None else None
     if xp is np:
-        made = host.forward(u, start, host_times(dt, time_last, joints), order, exact, extra, into)
+        rows = each(xp, host_rows(chosen, start), batch, joints)
+        begin = [series_rows(x, True) for x in rows] if time_last else rows
+        made = host.forward(u, begin, host_times(dt, time_last, joints), order, exact, extra, into)
     else:
         seconds = dt if type(dt) is float else launch_times(xp, dt)
-        made = device.forward(xp, u, start, seconds, order, exact, extra, into, joints if time_last else 1)
+        index = None if chosen is None else chosen.index
+        made = device.forward(xp, u, start, seconds, order, exact, extra, into, joints if time_last else 1, index)
     if buffers is not None:
         return tuple(buffers)
     return tuple(x.reshape(shape) for x in made) if time_last else made
@@ -213,17 +219,21 @@ def _forward(xp: Any, dt: Any, options: ChainOptions, sources: bool, buffers: An
 
 def _adjoint(xp: Any, dt: Any, options: ChainOptions, sources: bool, grads: list[Any]) -> tuple[Array, ...]:
     """The transpose of the integration: gradients by the control, the start parts and, with ``sources``, the sources."""
-    _, order, exact, shape, time_last = options
+    _, order, exact, shape, time_last, chosen = options
     batch, joints = batch_and_joints(shape, time_last)
+    by_start = None if chosen is None or xp is np else xp.empty((3, batch, joints), next(x.dtype for x in grads if x is not None))
     given = [series(x, True) for x in grads] if time_last else grads
     if xp is np:
         rows = next(x.shape for x in given if x is not None)
         made = host.adjoint(given, host_times(dt, time_last, joints), rows, order, exact, sources)
     else:
-        made = device.adjoint(xp, given, launch_times(xp, dt), order, exact, sources, joints if time_last else 1)
-    if not time_last:
+        made = device.adjoint(xp, given, launch_times(xp, dt), order, exact, sources, joints if time_last else 1, by_start)
+    if time_last:
+        made = tuple(shaped(x, (batch, joints) if 1 <= i <= 3 else shape) for i, x in enumerate(made))
+    if chosen is None:
         return made
-    return tuple(shaped(x, (batch, joints) if 1 <= i <= 3 else shape) for i, x in enumerate(made))
+    stacked = np.stack(made[1:4]) if by_start is None else by_start
+    return (made[0], *sum_of_rows(xp, stacked, chosen.index, chosen.number), *made[4:])
 
 
 def by_step_times(dt: Any, options: ChainOptions, parts: Any, results: Any, grads: Any, by_parts: Any) -> Any:

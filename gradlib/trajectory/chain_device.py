@@ -7,20 +7,22 @@ from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, bytes_of_times, options, plan, ready, start_rows, times
+from gradlib.trajectory.tiles import THREADS, bytes_of_times, one_row, options, plan, ready, start_rows, times
 
 _NO_SOURCES = (None, None, None)
 
 
 def forward_call(
-    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, order: int, exact: bool, sources: Any, out: Sequence[Array], group: int
-) -> Call:
+    xp: Any, u: Array, start: Sequence[Array | None], dt: Array, order: int, exact: bool, sources: Any, out: Sequence[Array], group: int,
+    index: Array | None = None,
+) -> Call:  # fmt: skip
     """The launch of ``chain_forward``; arguments as `forward`."""
     control, *given = ready(xp, (u, *start, *(sources or _NO_SOURCES)))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
     tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *given[3:], *out], timed=bytes_of_times(dt_h, u))
     chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None)
-    args = (control, *given, table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes)
+    begin = (*given[:3], index, one_row(given[:3], index, u.shape[0], u.shape[2]))
+    args = (control, *begin, *given[3:], table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes)
     return Call("chain.cu", "chain_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
 
 
@@ -34,11 +36,15 @@ def forward(
     sources: Any,
     out: Sequence[Array] | None,
     group: int,
+    index: Array | None = None,
 ) -> tuple[Array, ...]:
-    """`gradlib.trajectory.chain_host.forward` on the GPU; ``group`` series share a start row's place and a dt."""
+    """`gradlib.trajectory.chain_host.forward` on the GPU; ``group`` series share a start row's place and a dt.
+
+    Start parts have a row for each trajectory, or one, or with ``index`` those that it chooses from.
+    """
     shape, dtype = u.shape, u.dtype
     made = (xp.empty(shape, dtype), xp.empty(shape, dtype), xp.empty(shape, dtype), xp.empty(shape, dtype)) if out is None else tuple(out)
-    launch(forward_call(xp, u, start, dt, order, exact, sources, made, group))
+    launch(forward_call(xp, u, start, dt, order, exact, sources, made, group, index))
     return made
 
 
@@ -56,11 +62,12 @@ def adjoint_call(
 
 
 def adjoint(
-    xp: Any, grads: Sequence[Array | None], dt: Array, order: int, exact: bool, with_sources: bool, group: int
-) -> tuple[Array, ...]:
-    """`gradlib.trajectory.chain_host.adjoint` on the GPU."""
+    xp: Any, grads: Sequence[Array | None], dt: Array, order: int, exact: bool, with_sources: bool, group: int,
+    by_start: Sequence[Array] | None = None,
+) -> tuple[Array, ...]:  # fmt: skip
+    """`gradlib.trajectory.chain_host.adjoint` on the GPU; ``by_start``: arrays for the gradients by the start parts."""
     like = next(g for g in grads if g is not None)
     full = [xp.empty(like.shape, like.dtype) for _ in range(4 if with_sources else 1)]
-    made = (full[0], *start_rows(xp, like), *(full[1:] or (None, None, None)))
+    made = (full[0], *(start_rows(xp, like) if by_start is None else by_start), *(full[1:] or (None, None, None)))
     launch(adjoint_call(xp, grads, dt, order, exact, made, group))
     return made if with_sources else made[:4]

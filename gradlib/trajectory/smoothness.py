@@ -17,7 +17,8 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.trajectory import smoothness_device as device, smoothness_host as host
 from gradlib.trajectory.arguments import Sizes, control, describe, start_parts, step_times
 from gradlib.trajectory.chain import ChainOptions, by_step_times, chain
-from gradlib.trajectory.layout import batch_and_joints, each, host_times, launch_times, series, series_rows, shaped
+from gradlib.trajectory.layout import batch_and_joints, each, host_times, launch_times, series, shaped
+from gradlib.trajectory.start_rows import StartRows, host_rows, sum_of_rows
 from gradlib.trajectory.state import JointLimits
 
 Weights = tuple[float, ...] | Array  # of velocity, acceleration and jerk: three numbers, or (3, D)
@@ -53,11 +54,12 @@ def smoothness_cost(
     """
     name = "smoothness_cost"
     sizes = control(name, u, layout, 1)
-    parts = [u, *start_parts(name, start, u, sizes, start_idx, check)]
+    begin, chosen = start_parts(name, start, u, sizes, start_idx, check)
+    parts = [u, *begin]
     times = step_times(name, dt, u, sizes, check)
     table = _weights(name, weights, u, sizes)
     bounds = None if limits is None else _bounds(name, limits, u, sizes, check)
-    options = SmoothnessOptions(sizes.shape, sizes.time_last)
+    options = SmoothnessOptions(sizes.shape, sizes.time_last, chosen)
     return smoothness(times, table, bounds, float(limit_weight), wanted_of(times, parts), options, parts)[0]
 
 
@@ -137,10 +139,11 @@ def _in_order(name: str, part: str, low: float | Array, high: float | Array, che
 
 
 class SmoothnessOptions(NamedTuple):
-    """Where the arrays lie: the shape of the positions, and whether time is last."""
+    """Where the arrays lie: the shape of the positions, whether time is last, which row of the start parts each trajectory has."""
 
     shape: tuple[int, int, int]
     time_last: bool
+    rows: StartRows | None = None
 
 
 def wanted_of(dt: Any, parts: list[Any]) -> tuple[bool, bool]:
@@ -192,10 +195,14 @@ def _rule(
         return _recorded_rule(cotangent, dt, weights, bounds, limit_weight, options, parts)
     made = [by_dt if wanted[1] else None, *((by_u, by_p, by_v, by_a) if wanted[0] else (None,) * 4)]
     if isinstance(cotangent, np.ndarray) and cotangent.size and (cotangent == cotangent[0]).all():
-        if cotangent[0] == 1:  # the cost was summed: the gradient stands as it was computed
-            return made
-        return [x if x is None else x * cotangent[0] for x in made]
-    return [x if x is None else cotangent.reshape(-1, *(1,) * (x.ndim - 1)) * x for x in made]
+        if cotangent[0] != 1:  # else the cost was summed: the gradient stands as it was computed
+            made = [x if x is None else x * cotangent[0] for x in made]
+    else:
+        made = [x if x is None else cotangent.reshape(-1, *(1,) * (x.ndim - 1)) * x for x in made]
+    if options.rows is not None and wanted[0]:
+        xp = namespace(cotangent)
+        made[2:] = sum_of_rows(xp, xp.stack(made[2:]), options.rows.index, options.rows.number)
+    return made
 
 
 @op("other", name="smoothness_cost", sequence="parts", outputs=("cost", "by_u", "by_p", "by_v", "by_a", "by_dt"), differentiable=(0,),
@@ -204,18 +211,18 @@ def smoothness(
     xp: Any, dt: Any, weights: Any, bounds: Any, limit_weight: float, wanted: tuple[bool, bool], options: SmoothnessOptions, parts: Any
 ) -> Any:
     """Cost (B,) and, where wanted, its gradients by the positions, by the start parts and by dt."""
-    shape, time_last = options
+    shape, time_last, chosen = options
     batch, joints = batch_and_joints(shape, time_last)
     u, *start = parts
-    begin = each(xp, start, batch, joints)
     constants = (weights, bounds, limit_weight, *wanted)
     made: Any
     if xp is np:
         u = np.ascontiguousarray(u.swapaxes(1, 2)) if time_last else u
+        begin = each(xp, host_rows(chosen, start), batch, joints)
         made = host.cost_and_gradient(u, begin, host_times(dt, False, joints), *constants)
     else:
-        rows, group = [series_rows(x, time_last) for x in begin], joints if time_last else 1
-        made = device.cost_and_gradient(xp, series(u, time_last), rows, launch_times(xp, dt), *constants, group)
+        index, group = None if chosen is None else chosen.index, joints if time_last else 1
+        made = device.cost_and_gradient(xp, series(u, time_last), start, launch_times(xp, dt), *constants, group, index)
     cost, by_u, *by_start, by_dt = made
     if by_u is not None:
         by_u = np.ascontiguousarray(by_u.swapaxes(1, 2)) if xp is np and time_last else shaped(by_u, shape)

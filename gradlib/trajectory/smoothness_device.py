@@ -7,12 +7,12 @@ from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, options, plan, ready, real_dtype, start_rows, times
+from gradlib.trajectory.tiles import THREADS, one_row, options, plan, ready, real_dtype, start_rows, times
 
 
 def cost_and_gradient_call(
     xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: tuple[float, ...] | Array, limits: Array | None,
-    limit_weight: float, cost: Array, made: Sequence[Array | None], group: int,
+    limit_weight: float, cost: Array, made: Sequence[Array | None], group: int, index: Array | None = None,
 ) -> Call:  # fmt: skip
     """The launch of ``smoothness``: ``cost`` has `joint_tiles` rows, ``made`` are the gradients by u, start parts and dt, or None."""
     control, *begin = ready(xp, (u, *start))
@@ -22,7 +22,8 @@ def cost_and_gradient_call(
     chosen = options(u, u.size, LIMITS=limits is not None, TIMED=timed)
     weighing = (None, *weights) if isinstance(weights, tuple) else (weights, 0.0, 0.0, 0.0)
     constants = (*weighing, limits, limit_weight)
-    args = (control, *begin, table, seconds, *constants, cost, *made, *u.shape, group, dt_b, dt_h, *tiles.sizes)
+    one = one_row(begin, index, u.shape[0], u.shape[2])
+    args = (control, *begin, index, one, table, seconds, *constants, cost, *made, *u.shape, group, dt_b, dt_h, *tiles.sizes)
     return Call("smoothness.cu", "smoothness", chosen, tiles.grid, THREADS, args, tiles.shared)
 
 
@@ -41,7 +42,7 @@ def _over_tiles(partial: Array, group: int) -> Array:
 
 def cost_and_gradient(
     xp: Any, u: Array, start: Sequence[Array | None], dt: Array, weights: tuple[float, ...] | Array, limits: Array | None,
-    limit_weight: float, by_parts: bool, by_dt: bool, group: int,
+    limit_weight: float, by_parts: bool, by_dt: bool, group: int, index: Array | None = None,
 ) -> tuple[Array | None, ...]:  # fmt: skip
     """`gradlib.trajectory.smoothness_host.cost_and_gradient` on the GPU, for (series, H, joints); ``group`` series a trajectory."""
     series, horizon, joints = u.shape
@@ -49,5 +50,5 @@ def cost_and_gradient(
     cost = xp.empty((joint_tiles(joints), series), real)
     over_time = xp.empty((*cost.shape, horizon), real) if by_dt else None
     parts = [xp.empty(u.shape, u.dtype), *start_rows(xp, u)] if by_parts else [None] * 4
-    launch(cost_and_gradient_call(xp, u, start, dt, weights, limits, limit_weight, cost, (*parts, over_time), group))
+    launch(cost_and_gradient_call(xp, u, start, dt, weights, limits, limit_weight, cost, (*parts, over_time), group, index))
     return _over_tiles(cost, group).astype(u.dtype, copy=False), *parts, None if over_time is None else _over_tiles(over_time, group)

@@ -28,17 +28,18 @@ def scatter_parts(number: int, entries: int) -> int:
     return max(1, min(-(-entries // THREADS), 1024 // max(1, number)))
 
 
-def scatter_call(xp: Any, grad: Array, order: Array, bounds: Array, partial: Array) -> Call:
-    """The launch of ``rows_scatter`` into ``partial`` (S, parts, D)."""
-    number, parts, joints = partial.shape
-    args = (*ready(xp, (grad, order, bounds)), partial, joints, min(joints, THREADS))
-    chosen = options(grad, max(partial.size, grad.size))
-    return Call("rows.cu", "rows_scatter", chosen, (number, parts), THREADS, args, THREADS * partial.itemsize)
+def scatter_call(xp: Any, grads: Array, order: Array, bounds: Array, partial: Array) -> Call:
+    """The launch of ``rows_scatter`` of several arrays, (arrays, B, D), into ``partial`` (arrays, S, parts, D)."""
+    arrays, number, parts, joints = partial.shape
+    args = (*ready(xp, (grads, order, bounds)), partial, grads.shape[1], joints, parts, min(joints, THREADS))
+    chosen = options(grads, max(partial.size, grads.size))
+    return Call("rows.cu", "rows_scatter", chosen, (number, arrays * parts), THREADS, args, THREADS * partial.itemsize)
 
 
-def scatter(xp: Any, grad: Array, order: Array, bounds: Array, number: int) -> Array:
-    """The transpose of `gather` on the GPU, with the entries of each row listed by ``order`` and ``bounds``."""
-    parts = scatter_parts(number, len(order))
-    partial = xp.empty((number, parts, grad.shape[1]), real_dtype(grad))
-    launch(scatter_call(xp, grad, order.astype("int64", copy=False), bounds.astype("int64", copy=False), partial))
-    return (partial[:, 0] if parts == 1 else partial.sum(axis=1)).astype(grad.dtype, copy=False)
+def scatter(xp: Any, grads: Array, order: Array, bounds: Array, number: int) -> Array:
+    """The transpose of `gather` on the GPU, of several arrays, with the entries of each row listed by ``order`` and ``bounds``."""
+    arrays, entries, joints = grads.shape
+    parts = scatter_parts(number, entries)
+    partial = xp.empty((arrays, number, parts, joints), real_dtype(grads))
+    launch(scatter_call(xp, grads, order.astype("int64", copy=False), bounds.astype("int64", copy=False), partial))
+    return (partial[:, :, 0] if parts == 1 else partial.sum(axis=2)).astype(grads.dtype, copy=False)

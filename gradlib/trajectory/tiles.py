@@ -144,6 +144,13 @@ def ready(xp: Any, arrays: Sequence[Array | None]) -> list[Array | None]:
     return made
 
 
+def one_row(parts: Sequence[Array | None], index: Array | None, series: int, joints: int) -> int:
+    """Which start parts have one row for all trajectories, a bit for each: the kernels then read it from where it is."""
+    if index is not None:
+        return 0
+    return sum(1 << k for k, part in enumerate(parts) if part is not None and part.size != series * joints)
+
+
 def start_rows(xp: Any, like: Array, number: int = 3) -> list[Array]:
     """Uninitialised arrays with one row for each series."""
     return [xp.empty((like.shape[0], like.shape[2]), like.dtype) for _ in range(number)]

@@ -370,14 +370,14 @@ def test_rows(executor, rng, storage, index, number, entries, joints):
         gather = with_index(start_rows_device.gather_call(executor.xp, put(values), put(chosen), out), index)
         executor.run(replace(gather, **changed))
         np.testing.assert_array_equal(executor.host(out).astype(np.float64), values[chosen].astype(np.float64))
-    grads = draw(rng, (entries, joints), dtype)
-    partial = put(
-        poisoned((number, start_rows_device.scatter_parts(number, entries), joints), np.float64 if storage == "float64" else np.float32)
-    )
+    grads = draw(rng, (2, entries, joints), dtype)
+    parts, real = start_rows_device.scatter_parts(number, entries), np.float64 if storage == "float64" else np.float32
+    partial = put(poisoned((2, number, parts, joints), real))
     order = np.argsort(chosen, kind="stable")
     bounds = np.searchsorted(chosen[order], np.arange(number + 1))
     executor.run(with_index(start_rows_device.scatter_call(executor.xp, put(grads), put(order), put(bounds), partial), index))
-    close(executor.host(partial).sum(axis=1), rows_adjoint(grads, chosen, number), storage)
+    for found, grad in zip(executor.host(partial).sum(axis=2), grads, strict=True):
+        close(found, rows_adjoint(grad, chosen, number), storage)
 
 
 @pytest.mark.parametrize(("timed", "limited"), [(True, False), (False, True)])
@@ -621,7 +621,7 @@ def test_a_number_travels_as_an_argument(executor, rng):
     u, start = draw(rng, shape, np.float64), [draw(rng, shape[::2], np.float64) for _ in range(3)]
     out = [executor.put(poisoned(shape, np.float64)) for _ in range(4)]
     call = chain_device.forward_call(executor.xp, executor.put(u), [executor.put(x) for x in start], 0.3, 2, False, None, out, 1)
-    assert call.args[7:9] == (None, 0.3)
+    assert call.args[9:11] == (None, 0.3)
     executor.run(call)
     for found, expected in zip(out, chain.forward(u, start, np.full((1, 1), 0.3), 2), strict=True):
         close(executor.host(found), expected, storage)
@@ -643,7 +643,7 @@ def test_one_large_array_is_enough_for_long_indices():
         bspline_device.adjoint_call(lazy, [large] * 4, 0.1, small, 3, 1, 1),
         start_rows_device.gather_call(lazy, few, index, many),
         start_rows_device.gather_call(lazy, many, index, few),
-        start_rows_device.scatter_call(lazy, many, index, index, small),
-        start_rows_device.scatter_call(lazy, few, index, index, large),
+        start_rows_device.scatter_call(lazy, many[None], index, index, small[None]),
+        start_rows_device.scatter_call(lazy, few[None], index, index, large[None]),
     ]
     assert [dict(call.options)["INDEX"] for call in calls] == [LONG] * 6
