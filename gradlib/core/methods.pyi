@@ -1185,7 +1185,7 @@ class Methods:
         """The dimensions in another order."""
 
     def pin_memory(self, device: _Device | None = None) -> Tensor:
-        """The tensor in page-locked memory, from which a GPU copies without the host; itself where it lies there. Differentiable."""
+        """The tensor in page-locked memory, from which a GPU copies without waiting; the same tensor if it is there. Differentiable."""
 
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
         """``linalg.pinv`` with an rtol of 1e-15."""
@@ -1221,7 +1221,7 @@ class Methods:
         """``reciprocal`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def record_stream(self, stream: Any) -> None:
-        """Let its memory not be used again, once it is dropped, before a stream has done the work that it was given until then."""
+        """Keep the tensor's memory, after the tensor is deleted, until a stream has done the work that it was given until then."""
 
     def relu(self, *, out: Tensor | None = None) -> Tensor:
         """Each element, or 0 where it is negative; the derivative at 0 is 0."""

@@ -1,4 +1,4 @@
-"""torch.cuda's names for the devices: which there are, which one is current, what they are."""
+"""torch.cuda's functions for devices: how many there are, which one is current, and their properties."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def init() -> None:
 
 
 def index_of(device: Any, optional: bool = True) -> int:
-    """The number of a CUDA device: a number, a name, a device, None for the current one.
+    """The index of a CUDA device that is given as a number, a name or a device; None for the current one.
 
     Raises: RuntimeError for a device that is not there, and where nothing is; ValueError for one that is no CUDA device.
     """
@@ -166,7 +166,7 @@ class device_of(device):
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """What a GPU is, by torch's names; memory in bytes."""
+    """The properties of a GPU, under torch's names; memory in bytes."""
 
     name: str
     major: int
@@ -201,7 +201,7 @@ _RUNTIME_NAMES = {
 
 
 def get_device_properties(device: Any = None) -> DeviceProperties:
-    """What a GPU is: its name, compute capability, memory, multiprocessors and limits.
+    """The properties of a GPU: its name, compute capability, memory, multiprocessors and limits.
 
     Args:
         device: a number, a name or a device; None for the current one.

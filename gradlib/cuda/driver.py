@@ -1,4 +1,4 @@
-"""Two functions of CUDA's driver that CuPy does not offer: what a thread is refused during captures, and how much a graph holds."""
+"""Two functions of CUDA's driver API that CuPy does not offer: a thread's capture mode, and the number of nodes in a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _driver() -> ctypes.CDLL:
 
 
 def _exchange(mode: int) -> int:
-    """Set the calling thread's mode; returns the one before."""
+    """Set the calling thread's capture mode. Returns: the mode before."""
     held = ctypes.c_int(mode)
     if code := _driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(held)):
         raise RuntimeError(f"cuThreadExchangeStreamCaptureMode failed with CUDA's error {code}")
@@ -26,7 +26,7 @@ def _exchange(mode: int) -> int:
 
 @contextlib.contextmanager
 def relaxed() -> Iterator[None]:
-    """Within it this thread may take memory and load kernels while it captures, whatever the mode of the capture.
+    """While entered, this thread may allocate memory and load kernels during a capture, whatever the capture's mode.
 
     CuPy's pool grows by cudaMalloc, and the first launch of a kernel loads it; CUDA refuses both within a capture that is not relaxed.
     """
@@ -38,7 +38,7 @@ def relaxed() -> Iterator[None]:
 
 
 def node_count(graph: int) -> int:
-    """How many nodes a graph has, by its handle."""
+    """The number of nodes in a graph, given by its handle (cudaGraph_t)."""
     count = ctypes.c_size_t()
     if code := _driver().cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)):
         raise RuntimeError(f"cuGraphGetNodes failed with CUDA's error {code}")

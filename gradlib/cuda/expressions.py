@@ -1,4 +1,6 @@
-"""``gradlib.cuda.elementwise`` and ``reduction``: C expressions as differentiable operations, on CuPy's kernels of these kinds."""
+"""``gradlib.cuda.elementwise`` and ``reduction``: C expressions as differentiable operations, run by CuPy's ElementwiseKernel and
+ReductionKernel.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import spread
 
 Derivative = str | Callable[..., Any] | tuple[str, Callable[..., Any]]
-"""A C expression, a function of gradlib's, or an expression with the same in NumPy's functions for the host."""
+"""The derivative by one input: a C expression, a function written with gradlib's, or a C expression and its NumPy form for the host."""
 
 
 class Variable(NamedTuple):
-    """One parameter: its type as CuPy calls it, its name."""
+    """One parameter: its type, by CuPy's name, and its own name."""
 
     type: str
     name: str
@@ -53,7 +55,7 @@ def _variables(name: str, text: str) -> list[Variable]:
 
 
 class Expression(NamedTuple):
-    """A C expression with the place where it stands."""
+    """A C expression, and the file and line where the user wrote it."""
 
     text: str
     source: Source
@@ -90,11 +92,14 @@ def _run(name: str, source: Source, kernel: Callable[[], Any], args: Sequence[An
 def _operation(
     label: str, kind: str, names: Sequence[str], more: Sequence[str], run: Callable[..., Any], rules: Mapping[str, Any], promote: str | None
 ) -> Callable[..., Any]:
-    """An operation of tensors called ``names`` and arguments called ``more``.
+    """Declare an operation.
 
     Args:
-        run: ``(xp, *tensors, *arguments) -> result``.
-        rules: for each differentiable input the names that its rule asks for, inputs or "out" or arguments, and the rule ``(g, *those)``.
+        label: its name in profiles; kind: what forward mode needs to know of it, as for ``@op``.
+        names: of its tensor inputs; more: of its other arguments.
+        run: computes its value: ``(xp, *tensors, *arguments) -> result``.
+        rules: for each differentiable input, the names of what its rule reads (inputs, arguments or "out") and the rule ``(g, *those)``.
+        promote: how dtypes are promoted, as for ``@op``.
     """
     called = {name: f"a{i}" for i, name in enumerate(names)} | {name: name for name in (*more, "out")}
     head = ", ".join([*(called[name] for name in names), *(f"{name}=None" if name == "dim" else f"{name}=False" for name in more)])
@@ -110,12 +115,13 @@ def _operation(
     return named(made.call, label)
 
 
-class Expressed:
+class ExpressionOp:
     """An elementwise or reducing C expression as a differentiable operation; ``elementwise`` and ``reduction`` make it.
 
     Attributes:
-        name: as profiles, nodes and errors know it; names: of its inputs; outputs: of its result.
-        differentiable: how often it can be differentiated: 0, 1 or 2, which is any number of times. generic: whether of any dtype.
+        name: shown in profiles, nodes and errors; names: of the inputs; outputs: of the result.
+        differentiable: how often it can be differentiated: 0, 1, or 2 for any number of times.
+        generic: whether some input may have any dtype.
     """
 
     linear = False
@@ -150,8 +156,8 @@ class Expressed:
     def __repr__(self) -> str:
         return f"<gradlib.cuda operation {self.name}({', '.join(map(str, self.inputs))}) -> {self.output}>"
 
-    def moving(self, args: Sequence[Any]) -> list[int]:
-        """The places of the arguments that have a gradient."""
+    def differentiable_args(self, args: Sequence[Any]) -> list[int]:
+        """The positions of the arguments that get a gradient."""
         kinds = [isinstance(x, Tensor) and is_floating_point(x.dtype) for x in args]
         return [i for i, name in enumerate(self.names) if kinds[i] and name in self.derivative]
 
@@ -160,7 +166,7 @@ class Expressed:
         return check(self, args, atol, rtol)
 
     def refuse(self, values: Sequence[Any]) -> None:
-        """Raises: TypeError for an array of another dtype than is declared."""
+        """Check dtypes. Raises: TypeError for an array of another dtype than is declared."""
         for variable, value in zip(self.inputs, values, strict=True):
             if len(variable.type) > 1 and is_array(value) and value.dtype.name != variable.type:
                 got = f"{value.dtype} of shape {value.shape}"
@@ -177,11 +183,12 @@ class Expressed:
         return self.host(*(x if i >= len(self.names) else _filled(x, like) for i, x in enumerate(args)))
 
     def rules(self, host: bool, more: Sequence[str], spread_out: Callable[..., Any]) -> dict[str, Any]:
-        """The rules of the operation on the host, or on a device.
+        """The derivative rules of the operation, as ``_operation`` takes them.
 
         Args:
-            more: the operation's arguments that are no tensors.
-            spread_out: ``(value, shape, *arguments)`` brings what has the result's shape to the inputs'.
+            host: whether they are for the host form or for the kernel.
+            more: the names of the operation's arguments that are not tensors.
+            spread_out: ``(value, shape, *arguments)`` broadcasts a value of the result's shape to the inputs' shape.
         """
         made: dict[str, Any] = {}
         for name in self.names:
@@ -221,7 +228,7 @@ class Expressed:
         return given, rule
 
     def _slope(self, name: str, known: Any, needed: Sequence[str], by_recording: bool) -> Callable[..., Any]:
-        """``g`` times the derivative as an operation, which is linear in ``g`` and has no derivative by the rest."""
+        """``g`` times a derivative given as a C expression, as an operation: linear in ``g``, not differentiable by anything else."""
         expression, host = known
         variables = {v.name: v for v in (*self.inputs, self.output)}
         target = variables[name].type
@@ -255,8 +262,8 @@ class Expressed:
     options = 0
 
     def _recorded(self, name: str, g: Any, values: Sequence[Any]) -> Any:
-        """The gradient by one input of a host form that is written with NumPy's or gradlib's functions."""
-        if not self.options:  # element by element, also where g is a tangent
+        """The gradient by one input, found by recording the host form, which is written with NumPy's or gradlib's functions."""
+        if not self.options:  # elementwise, also where g is a tangent
             values = tuple(np.broadcast_to(_filled(x, g), g.shape) for x in values)
         with enable_grad():
             leaves = [wrap(x) if is_array(x) else x for x in values[: len(self.names)]]
@@ -274,7 +281,7 @@ class Expressed:
 
 
 def _filled(value: Any, like: Any) -> Any:
-    """A number as an array without dimensions beside an array or Tensor; anything else as it is."""
+    """A Python number as a 0-d array of the dtype and device of ``like``; anything else unchanged."""
     if not isinstance(value, (int, float, complex)):
         return value
     array = like._array if isinstance(like, Tensor) else like
@@ -287,7 +294,7 @@ def _is_on_host(values: Sequence[Any]) -> bool:
     return isinstance(next(arrays, None), np.ndarray)
 
 
-class Elementwise(Expressed):
+class Elementwise(ExpressionOp):
     """An elementwise C expression as an operation."""
 
     def __init__(self, text: Expression, *args: Any) -> None:
@@ -311,13 +318,13 @@ class Elementwise(Expressed):
         ]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result for tensors that broadcast with one another; numbers may stand in their places."""
+        """The result for tensors that broadcast with one another, or numbers in their place."""
         if kwargs or len(args) != len(self.names):
             args = self.__signature__.bind(*args, **kwargs).args
         return self._forms[_is_on_host(args)](*args)
 
 
-class Reduction(Expressed):
+class Reduction(ExpressionOp):
     """A reducing C expression as an operation."""
 
     options = 2
@@ -361,21 +368,22 @@ def elementwise(
 ) -> Elementwise:  # fmt: skip
     """An elementwise C expression as a differentiable operation.
 
-    The arguments are those of ``cupy.ElementwiseKernel``, but types are C's: ``float`` has 32 bits. Inputs broadcast and may lie in
-    memory as they like; if one letter is the type of all, they meet in their common dtype. Forward mode and ``vmap`` follow from the
-    derivative.
+    The arguments are those of ``cupy.ElementwiseKernel``, but types are C's: ``float`` has 32 bits. Inputs broadcast and may have
+    any layout of memory; if one letter is the type of all of them, they are promoted to their common dtype. Forward mode and ``vmap``
+    follow from the derivative.
 
     Args:
         in_params, out_params: the inputs, and the one result, such as ``"T x, T y"`` and ``"T z"``.
         operation: C that assigns the result: ``"z = x * sin(y)"``.
-        name: as profiles, nodes and errors know it.
-        derivative: by input, what the gradient is multiplied by: a C expression of inputs and result ("x * cos(y)"); or, so that it can be
-            differentiated again, a function of gradlib's whose parameters are named so (``lambda x, y: x * gradlib.cos(y)``); or
-            a pair of an expression and the same in NumPy's functions of what it names, for the host. An input without one is a constant.
-        host: the same in NumPy's or gradlib's functions; with it the operation also runs on the CPU.
+        name: shown in profiles, nodes and errors.
+        derivative: for each input, what the gradient is multiplied by. Either a C expression of inputs and result ("x * cos(y)"); or, to
+            be differentiated again, a function written with gradlib's, whose parameters have the names of inputs or of the result
+            (``lambda x, y: x * gradlib.cos(y)``); or a pair: a C expression, and for the host a NumPy function of the names in it. An
+            input that is not listed is a constant.
+        host: the host form: the same function written with NumPy's or gradlib's. With it the operation also runs on the CPU.
         preamble: C in front of the kernel, such as functions that it calls.
-    Returns: the operation; ``.check(...)`` proves it.
-    Raises: ValueError where names and types do not go together; when called, CompileError with the line in question.
+    Returns: the operation; its method ``check`` tests it.
+    Raises: ValueError for names and types that contradict each other; when called, CompileError that shows the line.
     Source: cupy.ElementwiseKernel.
     Example:
         >>> wave = gradlib.cuda.elementwise(
@@ -403,16 +411,16 @@ def reduction(
 
     Args:
         in_params, out_params: the inputs, of one shape, and the one result.
-        map_expr: C expression of the inputs that is reduced.
-        reduce_expr: of ``a`` and ``b``.
+        map_expr: C expression of the inputs: what is reduced.
+        reduce_expr: C expression that combines two values, ``a`` and ``b``.
         post_map_expr: C that assigns the result from ``a``.
         identity: the value to begin with.
-        name: as profiles, nodes and errors know it.
-        derivative: by input, what the gradient of the result is multiplied by, element by element: as for ``elementwise``, where the result
-            is spread over what was reduced.
-        host: ``(*inputs, dim, keepdim)``, the same in NumPy's or gradlib's functions.
+        name: shown in profiles, nodes and errors.
+        derivative: for each input, what the gradient is multiplied by, elementwise, as for ``elementwise``; the result is broadcast over
+            the dimensions that were reduced.
+        host: the host form ``(*inputs, dim, keepdim)``: the same function written with NumPy's or gradlib's.
         preamble: C in front of the kernel.
-    Returns: the operation; ``.check(...)`` proves it.
+    Returns: the operation; its method ``check`` tests it.
     Raises: ValueError and CompileError, as ``elementwise``.
     Source: cupy.ReductionKernel.
     Example:

@@ -1,4 +1,4 @@
-"""A function as CUDA graphs, one for each set of shapes it is called with, and as it is where that cannot be."""
+"""``graphed``: a function is captured as a CUDA graph for each set of argument shapes, and runs eagerly where it cannot be captured."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Graphed:
         return unflatten([value.clone() for value in found], outer)  # the next replay overwrites the graph's own
 
     def _captured(self, leaves: list[Any], structure: Any) -> Callable[..., Any] | None:
-        """The function of the tensors among the arguments as graphs; None, with a warning, if it cannot be captured."""
+        """Capture the function of the tensors among the arguments; None, with a warning, if it cannot be captured."""
 
         def call(*tensors: Tensor) -> Any:
             left = iter(tensors)
@@ -72,15 +72,16 @@ def _key(leaf: Any) -> Any:
 
 
 def graphed(function: Callable[..., Any] | None = None, *, max_graphs: int = 8) -> Any:
-    """Run a function of CUDA tensors as CUDA graphs, captured at the first call with tensors of other shapes. A decorator.
+    """Decorate a function of CUDA tensors to run as CUDA graphs: one is captured at the first call with each set of shapes.
 
-    The function runs as it is for tensors on the CPU, within a capture, and, after one warning that names the operation, where it cannot be
-    captured. It must do the same at every call with the same shapes and other arguments, and change nothing but what it returns. Gradients
+    The function runs eagerly for tensors on the CPU, within another capture, and, after one warning that names the operation, where it
+    cannot be captured. Calls with the same shapes and the same other arguments must do the same work and have no side effects. Gradients
     reach the tensors that are passed, and no others. Results are copies.
 
     Args:
-        function: takes and returns tensors in nests; other arguments must be hashable, and each value has a graph of its own.
-        max_graphs: how many are kept; of more, the one that was not used for longest is forgotten.
+        function: takes and returns tensors, or nested tuples, lists and dicts of them. Other arguments must be hashable; each of their
+            values has a graph of its own.
+        max_graphs: how many graphs are kept; beyond that, the least recently used one is dropped.
     Returns: the function, with a method ``reset``.
     Raises: ValueError for max_graphs below 1.
     Example:

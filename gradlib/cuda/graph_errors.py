@@ -1,4 +1,4 @@
-"""What cannot be captured, in words: which operation, why, and what to do instead."""
+"""Errors for what a CUDA graph cannot capture: they say which operation it is, why, and what to do instead."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REASONS = (
 
 
 def refusal(error: BaseException) -> RuntimeError | None:
-    """The error to raise in the place of one that says that something cannot be captured; None for any other error."""
+    """The error to raise instead of CUDA's or CuPy's, if that says that something cannot be captured; None for any other error."""
     if not isinstance(error, (RuntimeError, NotImplementedError)) or isinstance(error, CaptureRefused):
         return None
     for pattern, reason, advice in _REASONS:
@@ -53,7 +53,7 @@ def refusal(error: BaseException) -> RuntimeError | None:
 
 
 class CaptureRefused(RuntimeError):
-    """What was to be captured cannot be; the capture has been given up, and its stream and memory are free again."""
+    """Something cannot be captured in a CUDA graph. The capture has ended, and its stream and memory are free again."""
 
 
 def operation_of(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The memory of captured graphs: pools beside CuPy's own, which nobody else is given memory from and which give none back in use."""
+"""The memory pools of captured graphs: apart from CuPy's pool, and they free nothing as long as a graph may be replayed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GraphPool:
         self.handle = handle
         blocks: list[Any] = []
 
-        def block(size: int) -> Any:  # knows the list and not the pool, which so dies with its last user
+        def block(size: int) -> Any:  # refers to the list, not to the pool: no reference cycle keeps the pool alive
             made = cupy().cuda.Memory(size)
             blocks.append(made)
             return cupy().cuda.MemoryPointer(made, 0)
@@ -41,15 +41,15 @@ class GraphPool:
         return self._pool.malloc(size)
 
     def usage(self) -> tuple[int, int]:
-        """Bytes of the current device in arrays that live, and held."""
+        """Bytes of the current device that live arrays occupy, and that the pool holds."""
         return int(self._pool.used_bytes()), int(self._pool.total_bytes())
 
 
 def graph_pool_handle() -> Handle:
     """A name for a pool that several graphs share.
 
-    Graphs may share one if they are replayed in the order in which they were captured and none beside another: what one graph frees, the
-    next one uses.
+    Graphs may share a pool if they are replayed in the order in which they were captured and never at the same time: memory that one graph
+    frees is used by the next.
 
     Returns: a token for ``CUDAGraph.capture_begin``, ``graph`` and ``make_graphed_callables``.
     Raises: RuntimeError that says what is missing.
@@ -70,7 +70,7 @@ def graph_pool_handle() -> Handle:
 
 
 def pool_of(handle: Any) -> GraphPool:
-    """The pool of a handle; None for one of its own.
+    """The pool that a handle names; a new one for None.
 
     Raises: TypeError for what is no handle.
     """

@@ -1,4 +1,4 @@
-"""Functions whose forward and backward are CUDA graphs, each inside one node of the tape."""
+"""``make_graphed_callables``: functions whose forward and backward are CUDA graphs, recorded as one node each."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gradlib.ops.create import zeros_like
 
 @dataclass
 class _Captured:
-    """One callable: where its graphs read and write."""
+    """One callable, its graphs, and the tensors that these read and write."""
 
     call: Callable[..., Any]
     sample: tuple[Any, ...]
-    inputs: tuple[Tensor, ...]  # what the user passes, then the parameters
-    given: int  # how many of them the user passes
+    inputs: tuple[Tensor, ...]  # the user's arguments, then the parameters
+    given: int  # how many of them are the user's arguments
     forward: CUDAGraph = field(default_factory=CUDAGraph)
     backward: CUDAGraph = field(default_factory=CUDAGraph)
     outputs: tuple[Tensor, ...] = ()
@@ -37,14 +37,14 @@ class _Captured:
         return tuple(value for value in self.inputs if value.requires_grad)
 
     def derive(self, outputs: Any, cotangents: Any, unused: bool) -> tuple[Tensor | None, ...]:
-        """The gradients of the inputs that want one."""
+        """The gradients of the inputs that require one."""
         live = [(out, g) for out, g in zip(outputs, cotangents, strict=True) if isinstance(out, Tensor) and out.requires_grad]
         if not live or not self.sought:
             return (None,) * len(self.sought)
         return tuple(grad([out for out, _ in live], self.sought, [g for _, g in live], allow_unused=unused))
 
     def warm_up(self, times: int, unused: bool) -> None:
-        """Run it as it is, so that kernels are compiled and tables are on the device before it is captured."""
+        """Run it eagerly, so that kernels are compiled and constants are on the device before it is captured."""
         for _ in range(times):
             outputs = flatten(self.call(*self.sample))[0]
             self.derive(outputs, [zeros_like(out) if isinstance(out, Tensor) else None for out in outputs], unused)
@@ -65,7 +65,7 @@ class _Captured:
             self.gradients = tuple(next(left) if value.requires_grad else None for value in self.inputs)
 
     def function(self) -> Callable[..., Any]:
-        """The callable that replays."""
+        """The function for the user, which replays the graphs."""
         captured = self
 
         class Graphed(Function):
@@ -100,17 +100,17 @@ class _Captured:
 def make_graphed_callables(
     callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False, pool: Handle | None = None
 ) -> Any:
-    """Functions that run their forward, and in backward their gradients, as CUDA graphs: one launch each, whatever they consist of.
+    """Capture functions so that their forward, and their backward, each run as one CUDA graph.
 
-    The result is called as the function is, with tensors of the shapes, dtypes and devices of the samples, and joins the tape as one node.
-    What it returns lies where the graph writes: the next call overwrites it, so clone what is to last. Second derivatives are refused.
+    The result is called as the function is, with tensors of the shapes, dtypes and devices of the samples, and is recorded as one node.
+    Its results lie in the graph's memory: the next call overwrites them, so clone what is to last. Second derivatives are refused.
 
     Args:
         callables: a function, or a tuple of functions in the order in which they will be called. An object with a method ``parameters``
             gets gradients for those too.
-        sample_args: the arguments as a tuple, tensors in nests, whose ``requires_grad`` is that of the calls to come; for several
-            functions a tuple of such tuples. They are the memory that the graphs read, so nobody else uses them.
-        num_warmup_iters: how often each is run before it is captured.
+        sample_args: a tuple of sample arguments: tensors, or nested containers of them, with the ``requires_grad`` of later calls; for
+            several functions a tuple of such tuples. The graphs read their memory, so use these tensors for nothing else.
+        num_warmup_iters: how often each function is run before it is captured.
         allow_unused_input: whether an input may have no gradient.
         pool: whose memory to share, as for ``CUDAGraph.capture_begin``.
     Returns: a function, or a tuple of them.
@@ -141,7 +141,7 @@ def make_graphed_callables(
         for each in made:
             each.warm_up(num_warmup_iters, allow_unused_input)
     synchronize()
-    # Captured in the order in which they will run, for they share memory: forwards from the first to the last, then backwards
+    # They share memory, so they are captured in the order in which they will run: all forwards, then all backwards in reverse.
     for each in made:
         each.capture_forward(memory)
     for each in reversed(made):

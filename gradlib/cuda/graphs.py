@@ -1,4 +1,4 @@
-"""CUDA graphs: work that is captured once and replayed with no Python between its kernels. Source: torch.cuda.graphs."""
+"""CUDA graphs: work that is captured once and replayed without Python. Source: torch.cuda.graphs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
 
 
 class CUDAGraph:
-    """Work of a GPU that is captured once, and replayed at the same addresses as often as wanted.
+    """Work of a GPU that is captured once and then replayed any number of times, at the same memory addresses.
 
-    Whatever runs on the capturing stream between ``capture_begin`` and ``capture_end`` is kept and not run. A replay runs all of it: it
-    reads the tensors that the capture read, where they lay, and writes its results where the capture's results lie. New inputs are copied
-    into the old ones (``copy_``). Memory that the capture asks for is the graph's own (see ``graph_pool_handle``). Tensors that were made
-    before the capture must live as long as the graph is replayed.
+    What is launched on the capturing stream between ``capture_begin`` and ``capture_end`` is recorded, not run. A replay runs all of it: it
+    reads the memory of the tensors that the capture read, and writes the memory of the capture's results. To replay with new inputs, copy
+    them into the old ones (``copy_``). Memory that is allocated during the capture belongs to the graph (see ``graph_pool_handle``).
+    Tensors that were made before the capture must live as long as the graph is replayed.
 
     Args:
-        keep_graph: keep what was captured for ``raw_cuda_graph``, and make it ready for replays at ``instantiate`` or the first replay.
+        keep_graph: keep the captured graph for ``raw_cuda_graph``, and instantiate it at ``instantiate`` or the first replay.
     Raises: RuntimeError that says what is missing.
     Source: torch.cuda.CUDAGraph.
     Example:
@@ -47,20 +47,20 @@ class CUDAGraph:
         self._keep = keep_graph
         self._debug = False
         self._graph: Any = None  # CuPy's
-        self._run: int = 0  # the handle of what is launched
-        self._further: int = 0  # such a handle that is not in CuPy's care
+        self._run: int = 0  # the handle (cudaGraphExec_t) that replays launch
+        self._further: int = 0  # such a handle that we made, and not CuPy: destroyed here
         self._pool: GraphPool | None = None
         self._device = -1
-        self._capture = Capture()  # what it draws
+        self._capture = Capture()  # the random numbers it draws
         self._under_way: tuple[Stream, contextlib.ExitStack] | None = None
 
     def capture_begin(self, pool: Handle | None = None, capture_error_mode: str = "global", check_input_liveness: bool = False) -> None:
-        """Begin to capture the work of the current stream, which is not the default one. ``gradlib.cuda.graph`` does it for a block.
+        """Begin to capture the work of the current stream, which may not be the default one. ``gradlib.cuda.graph`` does so for a block.
 
         Args:
             pool: whose memory to share: what ``graph_pool_handle`` or another graph's ``pool`` returned.
-            capture_error_mode: "global", "thread_local" or "relaxed": whose calls of what CUDA calls potentially unsafe (to take memory)
-                break the capture: those of every other thread, or of none. This thread may take memory and load kernels in any case.
+            capture_error_mode: which threads break the capture by a call that CUDA calls potentially unsafe, such as cudaMalloc: any other
+                thread ("global"), or none ("thread_local", "relaxed"). This thread may allocate memory and load kernels in any case.
             check_input_liveness: not supported.
         Raises: RuntimeError for a graph that has been captured, on a default stream, while another capture of this thread is under way.
         """
@@ -89,7 +89,7 @@ class CUDAGraph:
     def capture_end(self) -> None:
         """End the capture on the current stream. From now on the graph can be replayed.
 
-        Raises: RuntimeError on another stream than it began on; for a capture that something has broken, which is given up.
+        Raises: RuntimeError on another stream than the capture began on, and for a capture that was broken; it ends without a graph.
         """
         if self._under_way is None or current_stream() != self._under_way[0]:
             raise RuntimeError("Capture must end on the same stream it began on.")
@@ -114,7 +114,7 @@ class CUDAGraph:
         entered.close()
 
     def instantiate(self) -> None:
-        """Make what was captured ready for replays, anew if it was; only asked for with ``keep_graph``.
+        """Instantiate the captured graph for replays, again if it was before. Needed only with ``keep_graph``.
 
         Raises: RuntimeError before the capture has ended.
         """
@@ -127,7 +127,7 @@ class CUDAGraph:
         self._run = self._further = int(cupy().cuda.runtime.graphInstantiate(int(self._graph.graph)))
 
     def replay(self) -> None:
-        """Run what was captured, on the current stream.
+        """Run the captured work on the current stream.
 
         Raises: RuntimeError without a capture that succeeded.
         """
@@ -148,10 +148,10 @@ class CUDAGraph:
                 runtime.setDevice(before)
 
     def reset(self) -> None:
-        """Forget what was captured, or give up a capture under way. Memory that tensors or other graphs do not use is free again."""
+        """Drop the captured graph, or end a capture that has begun. Its memory is freed, but for what tensors or other graphs use."""
         if self._under_way is not None:
             begun, entered = self._under_way
-            with contextlib.suppress(Exception):  # that it was invalidated, or that streams which it forked to have not come back
+            with contextlib.suppress(Exception):  # it was invalidated, or streams that it forked to have not joined it again
                 begun.cupy_stream.end_capture()
             self._leave(entered)
         self._drop_further()
@@ -168,7 +168,7 @@ class CUDAGraph:
                 self.reset()
 
     def pool(self) -> Handle:
-        """What names the graph's memory, for other graphs that are to share it.
+        """The handle of the graph's memory pool, for other graphs to share.
 
         Raises: RuntimeError before the capture has begun.
         """
@@ -177,11 +177,11 @@ class CUDAGraph:
         return self._pool.handle
 
     def enable_debug_mode(self) -> None:
-        """Let ``debug_dump`` write the graph."""
+        """Allow ``debug_dump`` to write the graph."""
         self._debug = True
 
     def debug_dump(self, debug_path: str) -> None:
-        """Write the graph in DOT's language; a warning without ``enable_debug_mode``.
+        """Write the graph as a DOT file; warns without ``enable_debug_mode``.
 
         Args:
             debug_path: the file to write.
@@ -193,7 +193,7 @@ class CUDAGraph:
             file.write(self._graph.debug_dot_str())
 
     def raw_cuda_graph(self) -> int:
-        """CUDA's handle (cudaGraph_t) of what was captured.
+        """CUDA's handle (cudaGraph_t) of the captured graph.
 
         Raises: RuntimeError without ``keep_graph``, and before the capture has ended.
         """
@@ -204,7 +204,7 @@ class CUDAGraph:
         return int(self._graph.graph)
 
     def raw_cuda_graph_exec(self) -> int:
-        """CUDA's handle (cudaGraphExec_t) of what replays launch.
+        """CUDA's handle (cudaGraphExec_t) of the instantiated graph.
 
         Raises: RuntimeError before it is instantiated.
         """
@@ -220,10 +220,10 @@ def refuse_nested() -> None:
 
 
 class graph:
-    """A block whose work is captured, on a stream beside the current one.
+    """A context that captures the work of its block, on another stream than the current one.
 
-    If the block cannot be captured, an error says which operation was the reason; the capture is given up, the graph can be captured
-    again, and the stream is as it was before.
+    If the block cannot be captured, the error names the operation that was the reason. The capture has ended then, the graph can be
+    captured again, and the stream is as it was before.
 
     Args:
         cuda_graph: the CUDAGraph to capture into.

@@ -1,4 +1,4 @@
-"""What proves a user's operation: its two forms against each other, its derivatives against finite differences, the adjoint's identity."""
+"""The tests of a user's operation: kernel against host form, derivatives against finite differences, and the adjoint identity."""
 
 from __future__ import annotations
 
@@ -21,15 +21,19 @@ from gradlib.ops.random import randn_like
 
 
 def check(operation: Any, args: Sequence[Any], atol: float | None, rtol: float | None) -> tuple[str, ...]:
-    """The checks of an operation (``Kernel.check``); returns the names of those that were made.
+    """Run all checks that apply to an operation, as ``Kernel.check`` says.
 
-    The operation tells of itself by ``host``, ``moving(args)`` (the places of what has a gradient), ``generic`` (whether it takes float64),
-    ``differentiable`` (how often), ``linear`` and ``jvp``.
+    Args:
+        operation: a ``Kernel`` or an ``ExpressionOp``.
+        args: its arguments.
+        atol, rtol: how close numbers must be; None for what their dtype allows.
+    Returns: the names of the checks that were made.
+    Raises: AssertionError that says what differs.
     """
     values = [as_tensor(x).detach() if isinstance(x, Tensor) or is_array(x) else x for x in args]
     if operation.generic:
         values = [x.to(float64) if isinstance(x, Tensor) and is_floating_point(x.dtype) else x for x in values]
-    moving = operation.moving(values) if operation.differentiable else []
+    moving = operation.differentiable_args(values) if operation.differentiable else []
     done: list[str] = []
     place = _place(values)
     if operation.host is not None and place != "cpu":
@@ -55,7 +59,7 @@ def check(operation: Any, args: Sequence[Any], atol: float | None, rtol: float |
 
 
 def _place(values: Sequence[Any]) -> str:
-    """Where the kernel is checked: the device of the first tensor on one, else the current one; "cpu" where there is none."""
+    """The device to check the kernel on: that of the first CUDA tensor, else the current one; "cpu" where there is none."""
     for x in values:
         if isinstance(x, Tensor) and x.is_cuda:
             return str(x.device)
@@ -69,7 +73,7 @@ def _place(values: Sequence[Any]) -> str:
 def _asserted(name: str, run: Callable[[], Any]) -> None:
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Input #. requires gradient and is not a double precision")  # the steps are wider then
+            warnings.filterwarnings("ignore", "Input #. requires gradient and is not a double precision")  # its steps are wider
             run()
     except RuntimeError as error:  # what gradcheck raises for a wrong derivative, and what a call raises
         raise AssertionError(f"{name}: {error}") from error
@@ -80,7 +84,7 @@ def _results(made: Any) -> tuple[Any, ...]:
 
 
 def _gradients(operation: Any, values: Sequence[Any], moving: Sequence[int], cotangents: Sequence[Tensor] | None, place: str) -> Any:
-    """Results on a device and, for these cotangents, gradients; all on the host."""
+    """Run the operation on a device. Returns: its results, and the gradients for these cotangents, copied to the host."""
     with enable_grad():
         there = [x.to(place).clone() if isinstance(x, Tensor) else x for x in values]
         for i in moving:
@@ -97,7 +101,7 @@ def _gradients(operation: Any, values: Sequence[Any], moving: Sequence[int], cot
 def _compare_forms(
     operation: Any, values: Sequence[Any], moving: Sequence[int], place: str, atol: float | None, rtol: float | None
 ) -> None:
-    """The host form against the kernel: results, and gradients of the same cotangents."""
+    """Compare the host form with the kernel: their results, and their gradients for the same cotangents."""
     host, _ = _gradients(operation, values, [], None, "cpu")
     cotangents = [as_tensor(np.cos(np.arange(y.size, dtype=np.float64)).reshape(y.shape).astype(y.dtype)) for y in host]
     pairs = [_gradients(operation, values, moving, cotangents, each) for each in ("cpu", place)]
@@ -114,7 +118,7 @@ def _compare_forms(
 
 
 def _identity(operation: Any, inputs: Sequence[Any], moving: Sequence[int], rtol: float) -> None:
-    """<J v, w> = <v, J' w> for random v and w."""
+    """Check the adjoint identity <J v, w> = <v, J' w> for random v and w."""
 
     def moved(*parts: Any) -> Any:
         given = list(inputs)

@@ -1,7 +1,8 @@
-"""A user's kernel as an operation: its value launches it or runs its host form, its rule runs the adjoint.
+"""A user's kernel as an operation: its value launches the kernel or runs the host form, its rule runs the adjoint.
 
-The operation's tensors are one list at its end, those whose values the adjoint does not read before it, each a ``Joint``: so one launch
-gives all gradients, and what the adjoint does not name is not kept. Tensors are handed to rules by the names of the kernel's parameters.
+The operation has two groups of inputs. Those that the adjoint reads are one list, its last argument, and are saved. Those that it does not
+read are arguments of their own in front, declared as ``Joint``, and only their shapes and dtypes are saved. One run of the rule gives the
+gradients of all of them. Rules get tensors by the names of the kernel's parameters.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from gradlib.core.declaration import Joint
 from gradlib.core.modes import enable_grad, is_grad_enabled
 from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.cuda.kernel_plan import Form, Given
+from gradlib.cuda.kernel_plan import CallInfo, KernelSpec
 from gradlib.cuda.launch import Call, launch
 
 Values = dict[str, Any]
-Rule = Callable[[Sequence[Any], Given, Values], Mapping[str, Any]]
-"""From the gradient of each output (None where nothing used it), what the call was told and what is kept by name: gradients by name.
+Rule = Callable[[Sequence[Any], CallInfo, Values], Mapping[str, Any]]
+"""``(g, given, values) -> gradients by name``, where g has the gradient of each output (None where nothing used it).
 
-An input that is not kept is a `Like`."""
+values has the saved tensors by name, and a `ShapeDtype` for each input that was not saved."""
 
 
-class Like(NamedTuple):
-    """What is known of an array that was not kept."""
+class ShapeDtype(NamedTuple):
+    """The shape and dtype of an array that was not saved."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -39,14 +40,15 @@ class Like(NamedTuple):
 def recorded(
     name: str, inputs: Sequence[str], outputs: Sequence[str], kept: set[str], run: Callable[..., Any], rule: Rule,
     jvp: Callable[..., Any] | None = None,
-) -> Callable[[Given, Values], Any]:  # fmt: skip
-    """An operation whose tensors have names.
+) -> Callable[[CallInfo, Values], Any]:  # fmt: skip
+    """Declare an operation whose tensors are passed by name.
 
     Args:
-        name: as profiles, nodes and errors know it.
-        inputs, outputs: the names of its tensors; kept: those, of either, whose values the rule reads.
+        name: shown in profiles, nodes and errors.
+        inputs, outputs: the names of its tensors; kept: the names of those that are saved for the rule.
         run: ``(xp, given, values) -> results`` on raw arrays.
-        rule: its derivative. jvp: ``(given, values, tangents) -> tangents of the outputs``, both by the inputs' names.
+        rule: its derivative.
+        jvp: ``(given, values, tangents) -> tangents of the outputs``; values and tangents are by the inputs' names.
     Returns: ``(given, values) -> results``, one or a tuple.
     """
     free = [each for each in inputs if each not in kept]
@@ -58,16 +60,16 @@ def recorded(
     def values_of(before: Sequence[Any], tensors: Sequence[Any]) -> Values:
         return {**dict(zip(free, before, strict=True)), **dict(zip(listed, tensors, strict=True))}
 
-    def value(xp: Any, given: Given, before: Sequence[Any], tensors: Sequence[Any]) -> Any:
+    def value(xp: Any, given: CallInfo, before: Sequence[Any], tensors: Sequence[Any]) -> Any:
         return run(xp, given, values_of(before, tensors))
 
-    def backward(g: Any, given: Given, before: Sequence[tuple[Any, Any]], tensors: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        values = values_of([Like(tuple(shape), dtype) for shape, dtype in before], tensors)
+    def backward(g: Any, given: CallInfo, before: Sequence[tuple[Any, Any]], tensors: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        values = values_of([ShapeDtype(tuple(shape), dtype) for shape, dtype in before], tensors)
         values.update(zip((each for each in outputs if each in kept), results, strict=True))
         gradients = rule([g] if single else g, given, values)
         return [gradients.get(each) for each in (*free, *listed)]
 
-    def forward(given: Given, before: Sequence[Any], tensors: Sequence[Any], t_before: Sequence[Any], t_tensors: Sequence[Any]) -> Any:
+    def forward(given: CallInfo, before: Sequence[Any], tensors: Sequence[Any], t_before: Sequence[Any], t_tensors: Sequence[Any]) -> Any:
         return jvp(given, values_of(before, tensors), values_of(t_before, t_tensors))  # type: ignore[misc]
 
     singles = [f"a{i}" for i in range(len(free))]
@@ -94,7 +96,7 @@ def recorded(
 
 
 def raising(message: str) -> Callable[..., Any]:
-    """The rule of what has no derivative: an error when it is asked for."""
+    """A rule that raises RuntimeError with this message: there is no derivative."""
 
     def rule(*values: Any) -> Any:
         raise RuntimeError(message)
@@ -102,70 +104,72 @@ def raising(message: str) -> Callable[..., Any]:
     return rule
 
 
-class Launched:
-    """A kernel that is launched, with a host form or without one: what an operation runs.
+class Implementation:
+    """The value of a user's operation: launches the kernel for CuPy arrays, runs the host form for NumPy arrays.
 
     Args:
-        form: its declaration.
-        host: the same on the host: what takes the kernel's arguments, in order, and gives its outputs.
+        spec: the kernel's declaration and how it is launched.
+        host: the host form: takes the kernel's arguments in order and returns its outputs; None without one.
     """
 
-    def __init__(self, form: Form, host: Callable[..., Any] | None) -> None:
-        self.form, self.host = form, host
+    def __init__(self, spec: KernelSpec, host: Callable[..., Any] | None) -> None:
+        self.spec, self.host = spec, host
 
-    def __call__(self, xp: Any, given: Given, values: Values) -> Any:
-        form = self.form
-        for name in form.inputs:
+    def __call__(self, xp: Any, given: CallInfo, values: Values) -> Any:
+        spec = self.spec
+        for name in spec.inputs:
             if not is_array(values[name]):
-                raise TypeError(f"{form.name}: {name} is a Tensor or an array, got {type(values[name]).__name__}")
-        arrays = {name: values[name] for name in form.inputs}
-        plan = form.plan(arrays, given)
+                raise TypeError(f"{spec.name}: {name} is a Tensor or an array, got {type(values[name]).__name__}")
+        arrays = {name: values[name] for name in spec.inputs}
+        plan = spec.plan(arrays, given)
         if xp is np:
             return self.on_host(given, arrays, plan.outputs)
         made = {
-            name: (xp.zeros if name in form.zeroed else xp.empty)(shape, dtype)
-            for name, (shape, dtype) in zip(form.outputs, plan.outputs, strict=True)
+            name: (xp.zeros if name in spec.zeroed else xp.empty)(shape, dtype)
+            for name, (shape, dtype) in zip(spec.outputs, plan.outputs, strict=True)
         }
         ready = {name: x if x.flags.c_contiguous else xp.ascontiguousarray(x) for name, x in arrays.items()} | made
         known = {**plan.sizes, **given.numbers}
-        args = tuple(ready[p.name] if p.pointer else known[p.name] for p in form.declared.declared)
-        launch(Call(form.source, form.kernel, plan.options, plan.grid, plan.block, args, plan.shared))
+        args = tuple(ready[p.name] if p.pointer else known[p.name] for p in spec.declared.declared)
+        launch(Call(spec.source, spec.kernel, plan.options, plan.grid, plan.block, args, plan.shared))
         results = tuple(made.values())
         return results[0] if len(results) == 1 else results
 
-    def on_host(self, given: Given, arrays: Values, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Any:
-        """The host form's results, as the kernel's declaration has them."""
-        form = self.form
+    def on_host(self, given: CallInfo, arrays: Values, outputs: Sequence[tuple[tuple[int, ...], Any]]) -> Any:
+        """Run the host form, and check its results against the kernel's declaration."""
+        spec = self.spec
         if self.host is None:
             raise RuntimeError(
-                f"{form.name} has no host form, so it runs on a GPU only, got tensors on the CPU. Move them with .cuda(), or give host=, "
+                f"{spec.name} has no host form, so it runs on a GPU only, got tensors on the CPU. Move them with .cuda(), or give host=, "
                 "the same in NumPy's or gradlib's functions."
             )
-        made = self.host(*({**arrays, **given.numbers}[name] for name in form.arguments))
+        made = self.host(*({**arrays, **given.numbers}[name] for name in spec.arguments))
         results = made if isinstance(made, tuple) else (made,)
         if len(results) != len(outputs):
-            raise TypeError(f"{form.name}: the host form gives {len(outputs)} results ({', '.join(form.outputs)}), got {len(results)}")
+            raise TypeError(f"{spec.name}: the host form gives {len(outputs)} results ({', '.join(spec.outputs)}), got {len(results)}")
         checked = []
-        for name, result, (shape, dtype) in zip(form.outputs, results, outputs, strict=True):
+        for name, result, (shape, dtype) in zip(spec.outputs, results, outputs, strict=True):
             array = np.asarray(result)
             if array.shape != tuple(shape) or array.dtype != dtype:
                 wanted, got = f"{dtype} of shape {tuple(shape)}", f"{array.dtype} of shape {array.shape}"
-                raise TypeError(f"{form.name}: the host form gives {wanted} for {name}, got {got}")
+                raise TypeError(f"{spec.name}: the host form gives {wanted} for {name}, got {got}")
             checked.append(array)
         return checked[0] if len(checked) == 1 else tuple(checked)
 
 
-def host_gradients(launched: Launched, given: Given, values: Values, gradients: Sequence[Any], constant: frozenset[str]) -> Values:
-    """The gradients of a host form that is written with NumPy's or gradlib's functions, by recording it, on raw arrays."""
-    form = launched.form
+def host_gradients(
+    implementation: Implementation, given: CallInfo, values: Values, gradients: Sequence[Any], constant: frozenset[str]
+) -> Values:
+    """The gradients of a host form, by recording the NumPy or gradlib functions that it calls; takes and returns raw arrays."""
+    spec = implementation.spec
     moved = [name for name, x in values.items() if name not in constant and is_differentiable(x.dtype)]
     with enable_grad():
         leaves = {name: wrap(x).want_grad() if name in moved else wrap(x) for name, x in values.items()}
-        made = launched.host(*({**leaves, **given.numbers}[name] for name in form.arguments))  # type: ignore[misc]
+        made = implementation.host(*({**leaves, **given.numbers}[name] for name in spec.arguments))  # type: ignore[misc]
         results = made if isinstance(made, tuple) else (made,)
     if not all(isinstance(each, Tensor) for each in results):
         raise RuntimeError(
-            f"{form.name}: the host form cannot be differentiated, as of Tensors it gives {type(results[0]).__name__}. Write it with "
+            f"{spec.name}: the host form cannot be differentiated, as of Tensors it gives {type(results[0]).__name__}. Write it with "
             "gradlib's functions, or give host_adjoint="
         )
     pairs = [(y, wrap(g)) for y, g in zip(results, gradients, strict=True) if y.requires_grad and g is not None]
@@ -176,7 +180,7 @@ def host_gradients(launched: Launched, given: Given, values: Values, gradients: 
 
 
 def refuse_constants(name: str, constant: frozenset[str], values: Values) -> None:
-    """Raises: ValueError for a constant that requires a gradient."""
+    """Refuse inputs that were declared constant and require a gradient. Raises: ValueError."""
     for each in constant:
         if isinstance(values.get(each), Tensor) and values[each].requires_grad and is_grad_enabled():
             advice = "detach it, or let the adjoint give its gradient"

@@ -1,4 +1,4 @@
-"""What a user declares of a kernel, and what it says of one call: sizes, types, outputs, launch shape; all asked before a launch."""
+"""What a user declares about a kernel (`KernelSpec`), and what follows for one call (`Plan`): sizes, types, outputs and launch shape."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from gradlib.cuda.signature import Declaration, Options, ctype_of, declaration, 
 from gradlib.cuda.source import Source
 
 Amount = int | str | tuple[int | str, ...]
-"""A number of blocks, threads or bytes, or a formula of sizes for it; or up to three of them."""
+"""A number of blocks, threads or bytes, or a formula that computes it from sizes; or a tuple of up to three of them."""
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """What a call is told beside its tensors.
+class CallInfo:
+    """What is known of one call besides its tensors.
 
     Attributes:
-        numbers: the caller's numbers, by name.
-        sizes, types: sizes and types of the template that are known already; outputs: the shapes and dtypes of outputs that are.
+        numbers: the scalar arguments, by name.
+        sizes, types: sizes, and C types of the template, that are known already; an adjoint takes them from the forward call.
+        outputs: shapes and dtypes of outputs that are known already.
     """
 
     numbers: Mapping[str, Any]
@@ -34,19 +35,19 @@ class Given:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from others."""
+        """All of it as a tuple, to find a plan by."""
         return tuple(tuple(each.items()) for each in (self.numbers, self.sizes, self.types, self.outputs))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One call as the arrays' shapes and dtypes decide it.
+    """All that one call's shapes and dtypes determine.
 
     Attributes:
-        sizes, types: what the names of sizes and of the template's types stand for.
+        sizes, types: the values of named sizes, and the C types of the template's type parameters.
         outputs: shape and dtype of each output, in the kernel's order.
-        options: what the template is made for.
-        grid, block, shared: the launch.
+        options: the template's arguments.
+        grid, block, shared: the launch configuration.
     """
 
     sizes: Sizes
@@ -59,15 +60,15 @@ class Plan:
 
 
 @dataclass
-class Form:
+class KernelSpec:
     """A kernel's declaration and how it is launched.
 
     Attributes:
-        source, kernel: where it stands and what it is called there; name: what it is called in errors and profiles.
-        shapes: of arrays by name, as far as they are said.
-        threads, grid, block, shared: as the user gives them; grid goes before threads.
+        source: the CUDA source; kernel: the kernel's name in it; name: its name in errors and profiles.
+        shapes: the shapes that the user declared, by the array's name.
+        threads, grid, block, shared: as the user gives them; threads has no effect beside grid.
         zeroed: outputs that are cleared before the launch; zeroed_later: those of the adjoint.
-        known: names of sizes that come from elsewhere.
+        known: names of sizes that a call is given (`CallInfo.sizes`), and no input's shape tells.
     """
 
     source: Source
@@ -124,18 +125,18 @@ class Form:
             if unknown := self._generic - bound:
                 raise ValueError(f"{name}: nothing tells the template's {sorted(unknown)}: no input is an array of it")
         fixed = dict(self._fixed()) | {each: "float" if kind == "typename" else "1" for kind, each in self.declared.template}
-        parameters(self.source, self.kernel, tuple(fixed.items()))  # every other type is known
+        parameters(self.source, self.kernel, tuple(fixed.items()))  # raises for a C type that is not known
 
     def _fixed(self) -> Options:
-        """What a kernel that was asked for as ``name<float, 7>`` says of its template."""
+        """The template's arguments of a kernel that was asked for as ``name<float, 7>``."""
         given = self.kernel.partition("<")[2].rstrip("> ")
         return tuple((name, value.strip()) for (_, name), value in zip(self.declared.template, given.split(","), strict=False) if value)
 
-    def plan(self, arrays: Mapping[str, Any], given: Given) -> Plan:
-        """The plan of a call; kept for the shapes and dtypes that it was made for.
+    def plan(self, arrays: Mapping[str, Any], given: CallInfo) -> Plan:
+        """The plan of a call, cached by the shapes and dtypes of the arrays.
 
         Raises:
-            TypeError, ValueError: what an argument must be, and what was received.
+            TypeError, ValueError: an argument's shape or dtype does not fit the declaration.
         """
         key = (tuple((a.shape, a.dtype) for a in arrays.values()), given.key)
         made = self._plans.get(key)
@@ -145,7 +146,7 @@ class Form:
             made = self._plans[key] = self._planned(arrays, given)
         return made
 
-    def _planned(self, arrays: Mapping[str, Any], given: Given) -> Plan:
+    def _planned(self, arrays: Mapping[str, Any], given: CallInfo) -> Plan:
         sizes, types = dict(given.sizes), dict(self._fixed()) | dict(given.types)
         for name in self.inputs:
             self._bind_type(name, arrays[name], types)
@@ -176,7 +177,7 @@ class Form:
             )
 
     def _output(
-        self, name: str, arrays: Mapping[str, Any], given: Given, types: Mapping[str, str], known: Mapping[str, Any]
+        self, name: str, arrays: Mapping[str, Any], given: CallInfo, types: Mapping[str, str], known: Mapping[str, Any]
     ) -> tuple[tuple[int, ...], np.dtype[Any]]:
         if name in given.outputs:
             return given.outputs[name]
@@ -193,7 +194,7 @@ class Form:
         return tuple(formula(known) for formula in self._launch[what])
 
 
-_KEPT = 256  # plans of a kernel
+_KEPT = 256  # cached plans of a kernel
 
 
 def _formulas(amount: Amount | None) -> tuple[Formula, ...]:

@@ -1,4 +1,4 @@
-"""Where a user's kernel comes from: a text, a file, or what CuPy made already."""
+"""Reads a user's kernel from a text, a file, or an object of CuPy's (RawKernel, RawModule, cupyx.jit)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ def source_of(given: Any, name: str | None, parameters: str | None, options: tup
 
     Args:
         given, name, parameters, options: as for ``gradlib.cuda.kernel``.
-        depth: how many callers stand between this function and the one that wrote the text.
+        depth: how many frames above the caller of this function is the user's, where the text was written.
     Raises:
-        TypeError: it is nothing that holds a kernel. ValueError: name or parameters are needed.
+        TypeError: ``given`` holds no kernel.
+        ValueError: name or parameters are needed.
         FileNotFoundError: no such file.
     """
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".cu")):
@@ -39,7 +40,7 @@ def _only(source: Source) -> str:
 
 
 def place_of(text: str, name: str | None, depth: int) -> tuple[str, int]:
-    """The file and line in which a text stands, so that the compiler's errors name them; where it is not found, the kernel's name."""
+    """The file and line where a text was written, for the compiler's errors; the kernel's name and line 1 if they cannot be found."""
     frame = sys._getframe(depth + 1)
     written = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
     place = written.find(text)
@@ -49,7 +50,7 @@ def place_of(text: str, name: str | None, depth: int) -> tuple[str, int]:
 
 
 def _made(given: Any, name: str | None, parameters: str | None) -> tuple[Source, str]:
-    """What CuPy made: launched as it is; its declaration is read from its source, or given."""
+    """An object of CuPy's, which is launched unchanged; its declaration is read from its source or from ``parameters``."""
     code = getattr(given, "code", None)
     called = name or getattr(given, "name", None) or getattr(given, "__name__", None)
     jit = type(given).__module__.partition(".")[0] == "cupyx"

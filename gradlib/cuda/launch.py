@@ -1,7 +1,7 @@
 """The typed launch: a kernel's declared parameters, checked and cast, on the current stream of the arrays' device.
 
-CuPy passes a Python float as a double and an int as 64 bits, whatever the kernel declares, and an array of another dtype without a
-word. Here the declaration in the source is the truth: every argument is checked against it and every number cast to it.
+CuPy passes a Python float as a double and an int as 64 bits, whatever the kernel declares, and passes an array of a wrong dtype silently.
+Here every argument is checked against the declaration in the source, and every number is cast to the declared type.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from gradlib.cuda.source import Source, compile_error, headers_digest, kernel_fo
 
 @dataclass(frozen=True)
 class Call:
-    """One launch of a kernel, as plain data, so that whoever has a compiler for the source can run it.
+    """One launch of a kernel as plain data: it runs on a GPU by `launch`, and in the tests by other compilers.
 
     Attributes:
         source: file name in the kernel folder, or a user's text; kernel: the function's name in it.
-        options: compile-time names and their values, such as (("STORAGE", "float"), ("INDEX", "int")); of a template its parameters.
-        grid, block: numbers of blocks and of threads a block; shared: bytes of dynamic shared memory.
+        options: macros and their values, such as (("STORAGE", "float"), ("INDEX", "int")), or a template's parameters and arguments.
+        grid, block: the number of blocks, and of threads per block; shared: bytes of dynamic shared memory.
         args: arrays (None is a null pointer) and numbers, in the kernel's order.
     """
 
@@ -44,12 +44,12 @@ _NULL = np.uintp(0)  # how CuPy takes a null pointer
 
 
 class Check(NamedTuple):
-    """What an argument is asked for one parameter.
+    """How the argument for one parameter is checked.
 
     Attributes:
-        where: the kernel's and the parameter's name, for the texts of errors.
-        dtype: of the array or, for a number, the type that it is cast to, which is `cast`.
-        kinds: the Python and NumPy types that a number may have; bounds: the least and the greatest, None for a float.
+        where: the kernel's and the parameter's name, for error texts.
+        dtype: the array's dtype, or the type that a number is cast to; cast: the NumPy scalar type that does it.
+        kinds: the Python and NumPy types that a number may have; bounds: its least and greatest value, None for a float.
     """
 
     parameter: Parameter
@@ -78,9 +78,9 @@ def _check(kernel: str, parameter: Parameter) -> Check:
 
 
 class Prepared:
-    """A kernel with its options as its launches need it: what each argument is asked, and the kernel's handle on each device.
+    """A kernel and its options, prepared for launches: a `Check` for each parameter, and the kernel's handle on each device.
 
-    What depends on the declaration alone is worked out here, once; a launch is one pass over its arguments.
+    What depends on the declaration alone is computed here, once. A launch is then one pass over its arguments.
     """
 
     def __init__(self, source: str | Source, kernel: str, options: Options) -> None:
@@ -129,7 +129,7 @@ class Prepared:
         return tuple(made), device
 
     def handle(self, device: int) -> Any:
-        """The CuPy kernel on a device: asked of the module once, for every call of ``get_function`` gives another that loads it again."""
+        """The CuPy kernel on a device, cached: every call of ``get_function`` gives a new object, which loads the kernel again."""
         found = self._handles.get(device)
         if found is None:
             found = self._handles[device] = self._found(device)
@@ -155,7 +155,7 @@ prepared = cache(Prepared)
 
 
 def checked_args(call: Call) -> tuple[Any, ...]:
-    """The arguments of a call as its kernel declares them: arrays checked, numbers cast, absent arrays as null pointers.
+    """The arguments of a call as its kernel declares them: arrays are checked, numbers cast, and None becomes a null pointer.
 
     Raises:
         TypeError: a number of arguments, a dtype or a kind of value that the kernel does not declare.
@@ -166,11 +166,11 @@ def checked_args(call: Call) -> tuple[Any, ...]:
 
 
 def compile_options(options: Iterable[tuple[str, str]], source: str | Source = "") -> tuple[str, ...]:
-    """What the run-time compiler is told: the language, where the headers lie, line numbers for profilers, the options.
+    """The flags for NVRTC: the language standard, the folder of headers, line numbers for profilers, and the options as macros.
 
-    The digest of all sources is one of them because CuPy keeps what it compiled under a key that no header is part of. CuPy adds -ftz=true
-    to every launch, here it stands for all who compile: float32 numbers below 1.2e-38 count as zero in the kernels. What the options say of
-    a template goes into the name by which the kernel is asked for.
+    One macro is the digest of all sources, because the key of CuPy's cache of compiled kernels does not cover headers. CuPy adds -ftz=true
+    to every compilation; it is listed here so that others compile alike: float32 numbers below 1.2e-38 count as zero in the kernels. A
+    template's arguments are no flags; they are part of the name by which the kernel is requested.
     """
     if isinstance(source, Source):
         folders = () if source.folder is None else (f"-I{source.folder}", f"-DGRADLIB_HEADERS=x{headers_digest(source)}")
@@ -183,14 +183,14 @@ _HALF_HEADERS = (("__half", "#include <cuda_fp16.h>"), ("__nv_bfloat16", "#inclu
 
 
 def compiled_text(source: str | Source, options: Options) -> str:
-    """What the compiler is given: the source, behind the header of a half type where a template is made for one."""
+    """The text to compile: the source, preceded by the header of a half type if the template is instantiated with one."""
     asked = {value for _, value in options} if isinstance(source, Source) else set()
     return "\n".join([*(include for ctype, include in _HALF_HEADERS if ctype in asked), numbered_source(source)])
 
 
 @cache
 def compiled(source: str | Source, options: Options, device: int, asked: str | None = None) -> Any:
-    """The CuPy module of a source with these options on a device: compiled once in a process. ``asked``: the kernel of a user's source."""
+    """The CuPy module of a source with these options on a device, compiled once per process. ``asked``: the kernel, in a user's source."""
     library = cupy()
     with library.cuda.Device(device):
         return library.RawModule(
@@ -204,10 +204,10 @@ BLOCKING = os.environ.get("GRADLIB_LAUNCH_BLOCKING", "0") != "0"
 
 
 def awaited(kernel: str, args: Iterable[Any] = ()) -> None:
-    """Wait for a kernel that was just launched on the current stream, if the environment asks for that.
+    """Wait for the kernel that was just launched on the current stream, if GRADLIB_LAUNCH_BLOCKING is set.
 
     Raises:
-        RuntimeError: it failed on the device; the text names it and what it was given.
+        RuntimeError: the kernel failed on the device; the text names it and its arguments.
     """
     if not BLOCKING:
         return

@@ -1,4 +1,4 @@
-"""torch.cuda's names for memory, as CuPy's default pool and the pools of captured graphs count it, in bytes."""
+"""torch.cuda's functions for memory: the bytes in CuPy's default pool and in the pools of captured graphs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gradlib.backend.array import cupy, let_go
 from gradlib.cuda.devices import device_count, index_of, is_available
 from gradlib.cuda.graph_pools import graph_memory
 
-_peaks: dict[int, tuple[int, int]] = {}  # by device: the most that was in use, and held, since it was last reset
-_watching: list[Callable[[int], Any]] = []  # the allocator that notes them, once somebody asked
+_peaks: dict[int, tuple[int, int]] = {}  # by device: the largest amount in use, and held by the pool, since the last reset
+_watching: list[Callable[[int], Any]] = []  # the allocator that updates them, installed at the first question
 
 
 def _now(index: int) -> tuple[int, int]:
@@ -21,7 +21,7 @@ def _now(index: int) -> tuple[int, int]:
 
 
 def _watch(index: int) -> tuple[int, int]:
-    """The peaks of a device, which from the first question on are noted at each allocation."""
+    """The peaks of a device. From the first call on they are updated at each allocation."""
     if not _watching:
         inner = cupy().cuda.get_allocator()
 
@@ -72,7 +72,7 @@ def memory_reserved(device: Any = None) -> int:
 def max_memory_allocated(device: Any = None) -> int:
     """The most that ``memory_allocated`` was since ``reset_peak_memory_stats``; 0 without a GPU.
 
-    CuPy's pool does not keep it, so it is noted at each allocation from the first call of this function or of the reset on.
+    CuPy's pool does not track it, so gradlib does, at each allocation from the first call of this function or of the reset on.
 
     Args:
         device: a number, a name or a device; None for the current one.
@@ -85,7 +85,7 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The most that ``memory_reserved`` was since ``reset_peak_memory_stats``, noted as ``max_memory_allocated`` is; 0 without a GPU.
+    """The most that ``memory_reserved`` was since ``reset_peak_memory_stats``; 0 without a GPU.
 
     Args:
         device: a number, a name or a device; None for the current one.
@@ -98,7 +98,7 @@ def max_memory_reserved(device: Any = None) -> int:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Begin anew to note the most memory that is in use. Without a GPU nothing happens.
+    """Set the peaks of memory to what is in use now. Without a GPU nothing happens.
 
     Args:
         device: a number, a name or a device; None for the current one.
@@ -113,7 +113,7 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
-    """The figures of memory by torch's names.
+    """A device's memory figures under torch's names.
 
     Args:
         device: a number, a name or a device; None for the current one.
@@ -134,7 +134,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def empty_cache() -> None:
-    """Give the memory that the pool holds and no array occupies back to the devices. Without a GPU nothing happens.
+    """Return the memory that the pool holds and no array occupies to the devices. Without a GPU nothing happens.
 
     Source: torch.cuda.empty_cache.
     Example:
@@ -147,7 +147,7 @@ def empty_cache() -> None:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free and total bytes of a device's memory, of all programs.
+    """Free and total bytes of a device's memory, over all processes.
 
     Args:
         device: a number, a name or a device; None for the current one.

@@ -1,4 +1,4 @@
-"""The run-time compiler by itself: a source's PTX, also where there is no GPU. Launches compile through CuPy, which keeps the result."""
+"""NVRTC, the run-time compiler: the PTX of a source, also without a GPU. Launches compile through CuPy, which caches the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def version() -> tuple[int, int]:
 
 
 def architectures() -> tuple[int, ...]:
-    """What NVRTC compiles for, as ten times the compute capability: 90 is 9.0. Raises: as `version`."""
+    """The architectures that NVRTC compiles for, as ten times the compute capability: 90 is 9.0. Raises: as `version`."""
     return tuple(_bindings().getSupportedArchs())
 
 
@@ -32,7 +32,7 @@ def ptx(source: str | Source, options: Options, architecture: int, kernel: str |
     Args:
         source: file name in the kernel folder, or a user's text; options: compile-time names and their values.
         architecture: ten times the compute capability to compile for.
-        kernel: that of a user's source for which the options say what its template is made for.
+        kernel: the name of a template kernel in a user's source; the options are its arguments.
     Returns: PTX.
     Raises: CompileError when the source does not compile; as `version`.
     """

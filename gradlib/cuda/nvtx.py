@@ -18,7 +18,7 @@ _depth = _Depth()
 
 
 def range_push(msg: str) -> int:
-    """Begin a range on this thread, within those that are open.
+    """Begin a range on this thread, nested in those that are open.
 
     Args:
         msg: its name.

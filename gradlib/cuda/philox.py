@@ -1,4 +1,4 @@
-"""Random numbers on the GPU: the launches of kernels/philox.cu, eager and within a captured graph alike."""
+"""Random numbers on the GPU: the launches of kernels/philox.cu, both eager and in captured graphs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def draw_call(kind: str, out: Array, place: Array | None, seed: int, number: int
     """The launch that fills ``out`` with "uniform" or "normal" numbers of its dtype, or with "bits" (int64).
 
     Args:
-        place: (2,) int64 on the device, the seed and the draws before; None where ``seed`` and ``number`` are all there is.
-        seed: of the generator, 64 bits; number: of the draw.
+        place: for captured graphs, (2,) int64 on the device: the seed, and the number of draws before; None for eager draws.
+        seed: of the generator, 64 bits, for eager draws; number: of this draw, counted from ``place`` if that is given.
     """
     storage = "float" if kind == "bits" else STORAGE[out.dtype.name]
     options = (("STORAGE", storage), ("INDEX", "int" if out.size < 1 << 30 else "long long"))
@@ -29,12 +29,12 @@ def draw_call(kind: str, out: Array, place: Array | None, seed: int, number: int
 
 
 def _signed(x: int) -> int:
-    """The same 64 bits as a signed number."""
+    """A 64-bit number with the same bits, read as signed."""
     return (x + _SIGN) % (2 * _SIGN) - _SIGN
 
 
 def draw(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, seed: int, number: int) -> Array:
-    """A draw on the current device, as ``draw_call`` says."""
+    """Draw on the current device; arguments as for ``draw_call``."""
     out = cupy().empty(shape, np.int64 if kind == "bits" else dtype)
     if out.size:
         launch(draw_call(kind, out, place, seed, number))
@@ -42,7 +42,7 @@ def draw(kind: str, shape: tuple[int, ...], dtype: Any, place: Any, seed: int, n
 
 
 def place_of(seed: int, number: int, at: Array) -> None:
-    """Write where a generator stands, for the graph that is launched next on this stream."""
+    """Write a generator's seed and number of draws for the graph that is launched next on this stream."""
     at[:1].fill(_signed(seed))
     at[1:].fill(_signed(number))
 

@@ -15,7 +15,7 @@ _TILE = 16
 
 
 def product_call(a: Array, c: Array, out: Array) -> Call:
-    """The launch for matrices (B, n, k) and (B, k, m), each of which may be one for all (B is 1), into (B, n, m); all contiguous."""
+    """The launch that multiplies matrices (B, n, k) and (B, k, m) into (B, n, m). All are contiguous; one of the inputs may have B = 1."""
     stack, rows, columns = out.shape
     inner = a.shape[-1]
     down, across = -(-rows // _TILE), -(-columns // _TILE)
@@ -28,7 +28,7 @@ def product_call(a: Array, c: Array, out: Array) -> Call:
 
 
 def product(a: Array, c: Array) -> Array:
-    """``matmul`` of two CuPy arrays of one real floating dtype, of any ranks that it takes; sums run along the inner dimension in order."""
+    """``matmul`` of two CuPy arrays of the same real floating dtype and any ranks; sums run along the inner dimension in order."""
     library: Any = cupy()
     with on_device_of(a):
         left, right = (a[None] if a.ndim == 1 else a), (c[:, None] if c.ndim == 1 else c)
@@ -43,7 +43,7 @@ def product(a: Array, c: Array) -> Array:
 
 
 def _stacked(library: Any, x: Array, stack: tuple[int, ...]) -> Array:
-    """Matrices as one contiguous stack; a single one stays single."""
+    """Matrices with all batch dimensions flattened to one, contiguous; a single matrix gets a batch of 1."""
     single = all(size == 1 for size in x.shape[:-2])
     whole = x.reshape(1, *x.shape[-2:]) if single else library.broadcast_to(x, (*stack, *x.shape[-2:]))
     whole = library.ascontiguousarray(whole)

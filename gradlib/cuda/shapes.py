@@ -1,4 +1,4 @@
-"""Shapes by the names of their sizes: ``"*B, H, D"`` read from arrays, and ``"*B, H - 1, D"`` made of what was read."""
+"""Symbolic shapes: sizes are read from an array of shape ``"*B, H, D"``, and from them follows the shape ``"*B, H - 1, D"``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NODES = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast
 _FUNCTIONS = {"min": min, "max": max, "cdiv": lambda a, b: -(-a // b)}
 
 Sizes = dict[str, int]
-"""Sizes by name. What a starred name stands for is there twice: the number of elements by its name, each size by ``*NAME:i``."""
+"""Sizes by name. For a starred name: the number of elements under NAME, the rank under ``*NAME``, and each size under ``*NAME:i``."""
 
 
 class Formula:
-    """A whole number as a formula of sizes: names, numbers, ``+ - * // %``, ``min``, ``max`` and ``cdiv``, which rounds up.
+    """An integer formula of sizes: names, numbers, ``+ - * // %``, ``min``, ``max`` and ``cdiv``, which divides and rounds up.
 
     Raises:
         ValueError: anything else.
@@ -40,10 +40,10 @@ class Formula:
 
 
 class Shape:
-    """The shape of an array: sizes apart by commas, of which one may be starred and stand for any number of dimensions.
+    """A symbolic shape: sizes separated by commas. One may be starred and stands for any number of dimensions.
 
     Raises:
-        ValueError: two starred names, or what is no formula.
+        ValueError: two starred names, or a size that is no formula.
     """
 
     def __init__(self, text: str) -> None:
@@ -61,10 +61,10 @@ class Shape:
         return {part[1:] for part in self.parts if part.startswith("*")}.union(*(f.names for f in self.formulas if f is not None))
 
     def read(self, where: str, shape: tuple[int, ...], known: Sizes) -> None:
-        """Add what an array's shape says of sizes.
+        """Read sizes from an array's shape into ``known``.
 
         Raises:
-            ValueError: it does not fit; the text begins with ``where``.
+            ValueError: the shape does not fit; the text begins with ``where``.
         """
         extra = len(shape) - len(self.parts) + 1
         if (self.star is None and extra != 1) or extra < 0:
@@ -90,7 +90,7 @@ class Shape:
             raise ValueError(f"{where} has shape ({self.text}), got {shape}, but {what} is {known[name]} in what came before")
 
     def made(self, known: Sizes) -> tuple[int, ...]:
-        """The shape that these sizes give."""
+        """The shape for these sizes."""
         sizes: list[int] = []
         for part, formula in zip(self.parts, self.formulas, strict=True):
             sizes += [known[f"{part}:{i}"] for i in range(known[part])] if formula is None else [formula(known)]

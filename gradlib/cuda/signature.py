@@ -1,6 +1,6 @@
-"""What a kernel's declaration in its source says: its parameters, and the parameters of its template.
+"""A kernel's declaration, parsed from its source: its parameters, and those of its template.
 
-The declaration is the truth that every argument is checked against. It is read as text, so that it is known where there is no compiler.
+Every argument is checked against the declaration. It is read as text, so no compiler is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ C_TYPES = {"float": "float32", "double": "float64", "half_t": "float16", "bfloat
 """The NumPy dtype name of each C type that a parameter of gradlib's own kernels may have."""
 
 STORAGE = {dtype: ctype for ctype, dtype in C_TYPES.items()}
-"""The reverse: what gradlib's own kernels call a dtype."""
+"""The reverse: the C type of each dtype in gradlib's own kernels."""
 
 FURTHER_TYPES = {
     "__half": "float16", "half": "float16", "__nv_bfloat16": "bfloat16", "bool": "bool", "signed char": "int8", "unsigned char": "uint8",
@@ -28,7 +28,7 @@ FURTHER_TYPES = {
     "size_t": "uint64", "int8_t": "int8", "uint8_t": "uint8", "int16_t": "int16", "uint16_t": "uint16", "int32_t": "int32",
     "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "complex<float>": "complex64", "complex<double>": "complex128",
 }  # fmt: skip
-"""Those that a user's kernel may have besides; ``complex`` is that of ``<cupy/complex.cuh>``."""
+"""Further C types that a user's kernel may have; ``complex`` is that of ``<cupy/complex.cuh>``."""
 
 _DTYPES = {dtype: ctype for ctype, dtype in reversed((C_TYPES | FURTHER_TYPES).items()) if not ctype.endswith("_t")}
 
@@ -36,7 +36,7 @@ Options = tuple[tuple[str, str], ...]
 
 
 def dtype_of(ctype: str) -> np.dtype[Any]:
-    """The dtype of arrays of a C type."""
+    """The dtype of an array whose elements have a C type."""
     name = C_TYPES.get(ctype) or FURTHER_TYPES[ctype]
     return bfloat16() if name == "bfloat16" else np.dtype(name)
 
@@ -62,11 +62,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Declaration:
-    """A kernel's head as it stands in the source.
+    """A kernel's declaration as written in the source.
 
     Attributes:
-        template: (kind, name) of each parameter of its template; kind is "typename" or the type of a number.
-        declared: its parameters, with the types as they are written.
+        template: (kind, name) of each template parameter; kind is "typename" or an integer type.
+        declared: the kernel's parameters, with their types as written.
     """
 
     template: tuple[tuple[str, str], ...]
@@ -107,7 +107,7 @@ def _parameter(text: str) -> Parameter:
 
 @cache
 def parameters(source: str | Source, kernel: str, options: Options) -> tuple[Parameter, ...]:
-    """The declared parameters of a kernel, with the options' names and ``real`` put in.
+    """The declared parameters of a kernel; types that are names of options, and ``real``, are replaced by C types.
 
     Raises:
         ValueError: the source has no such kernel, or declares a type that is not known.
@@ -126,7 +126,7 @@ def _typed(source: str | Source, parameter: Parameter, names: Mapping[str, str])
 
 
 def expression(source: str | Source, kernel: str, options: Options) -> str:
-    """How the compiler is asked for a kernel: by its name and, of a template, what the options say of each of its parameters."""
+    """The name by which a kernel is requested from the compiler; for a template with its arguments, which are options."""
     if "<" in kernel:
         return kernel
     template, names = declaration(source, kernel).template, dict(options)

@@ -1,4 +1,4 @@
-"""CUDA sources: gradlib's own, which lie in a folder and are read once, and a user's text."""
+"""CUDA sources: gradlib's own files, which are read once, and users' texts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_source(name: str) -> str:
 
 
 def numbered_source(source: str | Source) -> str:
-    """The text of a source behind a line that tells compilers, and so profilers, where its lines stand. Raises: as `read_source`."""
+    """The text of a source after a #line directive, so that compilers and profilers show its file and lines. Raises: as `read_source`."""
     file, line = (source.file, source.line) if isinstance(source, Source) else (str(kernel_folder() / source), 1)
     path = file.replace("\\", "\\\\").replace('"', '\\"')
     return f'#line {line} "{path}"\n{text_of(source)}'
@@ -68,7 +68,7 @@ def _digest(text: str) -> str:
 
 @cache
 def sources_digest() -> str:
-    """What changes when any source or header does."""
+    """A digest of all sources and headers, for the keys of caches."""
     return _digest("\0".join(name + "\0" + read_source(name) for name in kernel_files()))
 
 
@@ -78,10 +78,10 @@ class Source:
 
     Attributes:
         text: what is compiled.
-        file, line: where its first line stands, as the compiler's errors name it; file is a path, or a name in angle brackets.
-        folder: where its headers lie, None without any.
-        flags: what the compiler is told besides.
-        made: a kernel or module of CuPy that was made already and is launched as it is; text then only declares it.
+        file, line: the position of its first line, for the compiler's errors; file is a path, or a name in angle brackets.
+        folder: the folder of its headers, None without any.
+        flags: further flags for the compiler.
+        made: a kernel or module of CuPy's that is launched unchanged; text then only holds its declaration.
     """
 
     text: str
@@ -101,7 +101,7 @@ def text_of(source: str | Source) -> str:
 
 
 class CompileError(RuntimeError):
-    """A source that the compiler refuses: the compiler's text, and the lines of the source that it names.
+    """The compiler refused a source. The text has the compiler's message and the source lines that it names.
 
     Example:
         >>> issubclass(gradlib.cuda.CompileError, RuntimeError)
@@ -122,7 +122,7 @@ _SHOWN = 4  # lines of the source that an error repeats
 
 
 def headers_digest(source: Source) -> str:
-    """What changes when a header beside a user's source does, or one that such a header includes."""
+    """A digest of the headers beside a user's source, and of those that they include, for the keys of caches."""
     if source.folder is None:
         return ""
     found: dict[Path, str] = {}

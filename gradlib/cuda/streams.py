@@ -1,4 +1,4 @@
-"""torch.cuda's streams and events, around CuPy's: what is current here is current for CuPy, and the reverse."""
+"""torch.cuda's streams and events, which wrap CuPy's: gradlib and CuPy always have the same current stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradlib.cuda.devices import current_device, index_of, is_initialized
 
 
 class Stream:
-    """A queue of work on one device, which runs beside that of other streams.
+    """A queue of work on one device. Work on different streams may run at the same time.
 
     Args:
         device: a number, a name or a device; None for the current one.
@@ -40,7 +40,7 @@ class Stream:
 
     @classmethod
     def around(cls, stream: Any, index: int) -> Stream:
-        """What CuPy's stream is here."""
+        """The Stream that wraps one of CuPy's."""
         made: Stream = object.__new__(Stream)
         made.device_index, made.cupy_stream, made._entered = index, stream, []
         return made
@@ -57,7 +57,7 @@ class Stream:
 
     @property
     def stream_id(self) -> int:
-        """A number that tells it from others of its device."""
+        """A number that is different for each stream of a device."""
         return self.cuda_stream
 
     @property
@@ -69,7 +69,7 @@ class Stream:
         return 0, self.cuda_stream
 
     def query(self) -> bool:
-        """Whether all its work is over."""
+        """Whether all its work has been done."""
         return bool(self.cupy_stream.done)
 
     def synchronize(self) -> None:
@@ -77,17 +77,17 @@ class Stream:
         self.cupy_stream.synchronize()
 
     def wait_event(self, event: Event) -> None:
-        """Let what it is given from now on wait for an event."""
+        """Make work that is given to this stream from now on wait for an event."""
         event.wait(self)
 
     def wait_stream(self, stream: Any) -> None:
-        """Let what it is given from now on wait for what another was given so far, on whichever device."""
+        """Make work that is given to this stream from now on wait for all that another stream was given so far, on any device."""
         other = as_stream(stream)
         if other != self:
             self.wait_event(other.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Record an event, a new one if none is given, behind what it was given so far; returns it."""
+        """Record an event after the work that the stream was given so far. Returns: the event, a new one if none is given."""
         event = Event() if event is None else event
         event.record(self)
         return event
@@ -135,7 +135,7 @@ class ExternalStream(Stream):
 
 
 class _Handle(NamedTuple):
-    """A handle as an object of the protocol, which CuPy asks for and keeps, and with it whom the stream belongs to."""
+    """A handle with the method ``__cuda_stream__`` that CuPy asks for; CuPy holds it, and so keeps the stream's owner alive."""
 
     handle: int
     owner: Any
@@ -145,7 +145,7 @@ class _Handle(NamedTuple):
 
 
 def _handle(stream: Any) -> int:
-    """The driver's handle of a stream: itself, or what its ``__cuda_stream__`` says."""
+    """The driver's handle from an integer, or from an object with ``__cuda_stream__``."""
     if isinstance(stream, int):
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
@@ -158,7 +158,7 @@ def _handle(stream: Any) -> int:
 
 
 def as_stream(stream: Any) -> Stream:
-    """A stream of whichever library as one of ours. Raises: TypeError for what is none."""
+    """A stream of any library as a Stream. Raises: TypeError for what is no stream."""
     if isinstance(stream, Stream):
         return stream
     index = getattr(stream, "device_id", None)  # CuPy's
@@ -171,11 +171,11 @@ def as_stream(stream: Any) -> Stream:
 
 
 class Event:
-    """A mark in a stream, for which other streams or the host wait, and between two of which time passes.
+    """A point in a stream's work, for which other streams or the host can wait; two events measure the time between them.
 
     Args:
-        enable_timing: whether ``elapsed_time`` will be asked.
-        blocking: whether the host sleeps while it waits, and does not spin.
+        enable_timing: whether ``elapsed_time`` will be called.
+        blocking: whether the host sleeps while it waits, instead of spinning.
         interprocess: not supported.
     Raises: RuntimeError for interprocess, and where something is missing.
     Source: torch.cuda.Event.
@@ -199,7 +199,7 @@ class Event:
 
     @property
     def device(self) -> Device | None:
-        """Where it was recorded first."""
+        """The device on which it was recorded first."""
         return None if self.device_index < 0 else Device("cuda", self.device_index)
 
     @property
@@ -208,7 +208,7 @@ class Event:
         return 0 if self.cupy_event is None else int(self.cupy_event.ptr)
 
     def record(self, stream: Any = None) -> None:
-        """Mark what a stream (None: the current one) was given so far. Raises: RuntimeError on another device than before."""
+        """Record the event after the work that a stream (None: the current one) has. Raises: RuntimeError on another device than before."""
         chosen = current_stream() if stream is None else as_stream(stream)
         if self.cupy_event is not None and chosen.device_index != self.device_index:
             raise RuntimeError(
@@ -221,18 +221,18 @@ class Event:
             self.cupy_event.record(chosen.cupy_stream)
 
     def wait(self, stream: Any = None) -> None:
-        """Let what a stream (None: the current one) is given from now on wait for it; at once where it was not recorded."""
+        """Make later work of a stream (None: the current one) wait for the event; no effect before it is recorded."""
         chosen = current_stream() if stream is None else as_stream(stream)
         if self.cupy_event is not None:
             with cupy().cuda.Device(chosen.device_index):
                 chosen.cupy_stream.wait_event(self.cupy_event)
 
     def query(self) -> bool:
-        """Whether the work in front of it is over."""
+        """Whether the work before it has been done."""
         return self.cupy_event is None or bool(self.cupy_event.done)
 
     def synchronize(self) -> None:
-        """Wait, on the host, for the work in front of it."""
+        """Wait, on the host, for the work before it."""
         if self.cupy_event is not None:
             self.cupy_event.synchronize()
 

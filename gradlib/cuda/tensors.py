@@ -1,4 +1,4 @@
-"""What a Tensor has to do with streams and page-locked memory: ``record_stream``, ``pin_memory`` and ``is_pinned``."""
+"""Tensor methods for streams and page-locked memory: ``record_stream``, ``pin_memory`` and ``is_pinned``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def pin_memory_op(xp: Namespace, input: Any) -> Any:
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Let its memory not be used again, once it is dropped, before a stream has done the work that it was given until then.
+    """Keep the tensor's memory, after the tensor is deleted, until a stream has done the work that it was given until then.
 
-    Wanted where a tensor that was made on one stream is read on another and dropped without the first waiting for that.
+    Needed where a tensor that was made on one stream is used on another, and deleted without the first stream waiting for the second.
 
     Args:
         stream: a ``gradlib.cuda.Stream``, one of CuPy, or an object with ``__cuda_stream__``.
@@ -37,7 +37,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor in page-locked memory, from which a GPU copies without the host; itself where it lies there. Differentiable.
+    """The tensor in page-locked memory, from which a GPU copies without waiting; the same tensor if it is there. Differentiable.
 
     Args:
         device: accepted, as in torch; every GPU can read it.

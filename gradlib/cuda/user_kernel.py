@@ -16,8 +16,8 @@ from gradlib.core.tensor import Tensor
 from gradlib.cuda import kernel_adjoint as derivatives
 from gradlib.cuda.kernel_adjoint import Derivative
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import Launched, Values, recorded, refuse_constants
-from gradlib.cuda.kernel_plan import Amount, Form, Given
+from gradlib.cuda.kernel_op import Implementation, Values, recorded, refuse_constants
+from gradlib.cuda.kernel_plan import Amount, CallInfo, KernelSpec
 from gradlib.cuda.kernel_source import source_of
 from gradlib.cuda.shapes import Shape
 from gradlib.cuda.signature import declaration
@@ -27,11 +27,11 @@ class Kernel:
     """A CUDA kernel as a differentiable operation; ``kernel`` makes it.
 
     Attributes:
-        name: as profiles, nodes and errors know it.
-        names: of its arguments, in the kernel's order.
-        outputs: of its results.
-        differentiable: how often it can be differentiated: 0, 1 or 2, which is any number of times.
-        generic: whether its tensors may be of any dtype.
+        name: shown in profiles, nodes and errors.
+        names: the names of its arguments, in the kernel's order.
+        outputs: the names of its results.
+        differentiable: how often it can be differentiated: 0, 1, or 2 for any number of times.
+        generic: whether its tensors may have any dtype, by a template.
     Example:
         >>> fill = gradlib.cuda.kernel('extern "C" __global__ void fill(const float* x, float* y, float value) {}')
         >>> fill
@@ -39,35 +39,35 @@ class Kernel:
     """
 
     def __init__(
-        self, form: Form, *, adjoint: Any = None, linear: bool = False, jvp: Any = None, host: Callable[..., Any] | None = None,
+        self, spec: KernelSpec, *, adjoint: Any = None, linear: bool = False, jvp: Any = None, host: Callable[..., Any] | None = None,
         host_adjoint: Callable[..., Any] | None = None, constant: frozenset[str] = frozenset(), rule: Derivative | None = None,
     ) -> None:  # fmt: skip
-        self.form, self.constant, self.linear, self.host = form, constant, linear, host
-        self.name, self.names, self.outputs = form.name, form.arguments, form.outputs
-        self.__name__ = self.__qualname__ = form.name
-        self.__doc__ = f"``{form.name}({', '.join(form.arguments)}) -> {', '.join(form.outputs)}``, a CUDA kernel of {form.source}."
+        self.spec, self.constant, self.linear, self.host = spec, constant, linear, host
+        self.name, self.names, self.outputs = spec.name, spec.arguments, spec.outputs
+        self.__name__ = self.__qualname__ = spec.name
+        self.__doc__ = f"``{spec.name}({', '.join(spec.arguments)}) -> {', '.join(spec.outputs)}``, a CUDA kernel of {spec.source}."
         self.jvp = self._tangents(jvp)
         self.differentiable = 0 if adjoint is None else 2 if linear or callable(adjoint) else 1
-        self.generic = any(kind == "typename" for kind, _ in form.declared.template) and "<" not in form.kernel
-        launched = Launched(form, host)
+        self.generic = any(kind == "typename" for kind, _ in spec.declared.template) and "<" not in spec.kernel
+        implementation = Implementation(spec, host)
         derivative = rule if rule is not None else self._derivative(adjoint, host_adjoint)
-        self._apply = self._recorded(launched, derivative)
+        self._apply = self._recorded(implementation, derivative)
         self._on_host = self._apply
         if isinstance(adjoint, str) and host is not None and host_adjoint is None:
-            self._on_host = self._recorded(launched, derivatives.by_recording(launched, constant, adjoint, self._again))
+            self._on_host = self._recorded(implementation, derivatives.by_recording(implementation, constant, adjoint, self._again))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel on the device of its tensors, and record it.
 
         Args:
-            args: a Tensor or array for each pointer to const and a number for each number that is no size, in the kernel's order.
-        Returns: a Tensor for each pointer that is not const, a tuple where there are several.
+            args: in the kernel's order, a Tensor or array for each pointer to const, and a number for each scalar that is no size.
+        Returns: a Tensor for each pointer that is not const; a tuple if there are several.
         Raises: TypeError and ValueError, before the launch, for what the declaration does not allow.
         """
         if kwargs or len(args) != len(self.names):
             args = self.__signature__.bind(*args, **kwargs).args
         values = dict(zip(self.names, args, strict=True))
-        numbers = {name: values.pop(name) for name in self.form.numbers}
+        numbers = {name: values.pop(name) for name in self.spec.numbers}
         for name, number in numbers.items():
             if isinstance(number, Tensor) or is_array(number):
                 raise TypeError(f"{self.name}: {name} is a number, got {type(number).__name__}; give number.item(), or declare a pointer")
@@ -75,7 +75,7 @@ class Kernel:
             if not (isinstance(value, Tensor) or is_array(value)):
                 raise TypeError(f"{self.name}: {name} is a Tensor or an array, got {type(value).__name__}")
         refuse_constants(self.name, self.constant, values)
-        return self.apply(Given(numbers), values)
+        return self.apply(CallInfo(numbers), values)
 
     @functools.cached_property
     def __signature__(self) -> inspect.Signature:
@@ -89,78 +89,78 @@ class Kernel:
 
         Args:
             args: as for a call, on either device.
-            atol, rtol: how close numbers must be; left out, what their dtype allows.
-        Returns: the names of the checks that were made: "values" and "gradients" (the host form and the kernel agree; with a host form and
-            a GPU), "gradcheck", "gradgradcheck" (where the derivative has one), "adjoint" (<K v, w> = <v, K' w>, for a linear kernel or one
-            with a jvp).
-        Raises: AssertionError that says what differs; what a call raises.
+            atol, rtol: how close numbers must be; None for what their dtype allows.
+        Returns: the names of the checks that were made: "values" and "gradients" (kernel against host form; they need a host form and a
+            GPU), "gradcheck", "gradgradcheck" (if the derivative has a derivative), "adjoint" (<K v, w> = <v, K' w>; for a linear kernel or
+            one with a jvp).
+        Raises: AssertionError that says what differs, and what a call raises.
         """
         return check(self, args, atol, rtol)
 
-    def moving(self, args: Sequence[Any]) -> list[int]:
-        """The places of the arguments that have a gradient."""
+    def differentiable_args(self, args: Sequence[Any]) -> list[int]:
+        """The positions of the arguments that get a gradient."""
         kinds = [isinstance(x, Tensor) and is_floating_point(x.dtype) for x in args]
         return [i for i, name in enumerate(self.names) if kinds[i] and name not in self.constant]
 
-    def apply(self, given: Given, values: Values) -> Any:
-        """The operation on tensors by their names."""
+    def apply(self, given: CallInfo, values: Values) -> Any:
+        """Run the operation on tensors given by name."""
         first = next(iter(values.values()), None)
         array = first._array if isinstance(first, Tensor) else first
         return (self._on_host if isinstance(array, np.ndarray) else self._apply)(given, values)
 
-    def _recorded(self, launched: Launched, derivative: Derivative) -> Callable[[Given, Values], Any]:
-        form, jvp = self.form, self.jvp
-        return recorded(form.name, form.inputs, form.outputs, derivative[0], launched, derivative[1], jvp)
+    def _recorded(self, implementation: Implementation, derivative: Derivative) -> Callable[[CallInfo, Values], Any]:
+        spec, jvp = self.spec, self.jvp
+        return recorded(spec.name, spec.inputs, spec.outputs, derivative[0], implementation, derivative[1], jvp)
 
     # ---- derivatives ---------------------------------------------------------------------------------------------------------------
 
     def _derivative(self, adjoint: Any, host: Callable[..., Any] | None) -> Derivative:
         if adjoint is None:
-            return derivatives.no_derivative(self.form)
+            return derivatives.no_derivative(self.spec)
         if not isinstance(adjoint, str):
-            return derivatives.by_function(self.form, adjoint, self.constant)
-        form = self._adjoint_form(adjoint)
-        self.adjoint = Kernel(form, host=host, rule=self._again(form.outputs, adjoint))
-        return derivatives.by_kernel(self.form, form, self.adjoint.apply)
+            return derivatives.by_function(self.spec, adjoint, self.constant)
+        spec = self._adjoint_spec(adjoint)
+        self.adjoint = Kernel(spec, host=host, rule=self._again(spec.outputs, adjoint))
+        return derivatives.by_kernel(self.spec, spec, self.adjoint.apply)
 
     def _again(self, gradients: Sequence[str], adjoint: str) -> Derivative:
-        """The derivative of the adjoint, whose outputs are these."""
+        """The derivative of the adjoint, whose outputs have the names ``gradients``."""
         if self.linear:
-            return derivatives.by_forward(self.form, gradients, self.apply)
-        return derivatives.once_only(self.form, adjoint)
+            return derivatives.by_forward(self.spec, gradients, self.apply)
+        return derivatives.first_order_only(self.spec, adjoint)
 
-    def _adjoint_form(self, kernel: str) -> Form:
-        """The adjoint kernel's declaration; sizes, shapes and launch are the forward's, as far as its names are."""
-        mine = self.form
+    def _adjoint_spec(self, kernel: str) -> KernelSpec:
+        """The adjoint kernel's spec. It takes sizes, shapes and launch configuration from the forward's, for the names that it has too."""
+        mine = self.spec
         there = {p.name for p in declaration(mine.source, kernel).declared}
         shapes = dict(mine.shapes) | {f"grad_{name}": shape for name, shape in mine.shapes.items()}
         sizes = (frozenset(mine.numbers) - there).union(*(mine.shapes[name].names for name in mine.inputs if name in mine.shapes))
-        form = replace(
+        spec = replace(
             mine, kernel=kernel, name=f"{mine.name}_adjoint", shapes={name: shape for name, shape in shapes.items() if name in there},
             zeroed=mine.zeroed_later & there, zeroed_later=frozenset(), known=sizes,
         )  # fmt: skip
         reads = {*mine.inputs, *mine.outputs, *(f"grad_{name}" for name in mine.outputs)}
         writes = {f"grad_{name}" for name in mine.inputs if name not in self.constant}
         numbers = {*mine.numbers, *sizes}
-        for names, allowed, does in ((form.inputs, reads, "reads"), (form.outputs, writes, "writes"), (form.numbers, numbers, "takes")):
+        for names, allowed, does in ((spec.inputs, reads, "reads"), (spec.outputs, writes, "writes"), (spec.numbers, numbers, "takes")):
             if unknown := set(names) - allowed:
                 known = f"an adjoint of {mine.name} {does} {', '.join(sorted(allowed)) or 'no number'}"
                 raise ValueError(f"{kernel} {does} {', '.join(sorted(unknown))}; {known}")
-        missing = [name for name in sorted(writes) if name not in form.outputs and not derivatives.is_whole(mine, name[5:])]
+        missing = [name for name in sorted(writes) if name not in spec.outputs and not derivatives.is_integer(mine, name[5:])]
         if missing:
             raise ValueError(f"{kernel} writes no {', '.join(missing)}; let it, or say constant={tuple(name[5:] for name in missing)}")
-        still = self.constant.union(name for name in mine.inputs if derivatives.is_whole(mine, name))
-        if self.linear and (read := set(form.inputs) - {f"grad_{name}" for name in mine.outputs} - still):
+        still = self.constant.union(name for name in mine.inputs if derivatives.is_integer(mine, name))
+        if self.linear and (read := set(spec.inputs) - {f"grad_{name}" for name in mine.outputs} - still):
             raise ValueError(f"{kernel} reads {', '.join(sorted(read))}, so {mine.name} is not linear; leave linear out")
-        return form
+        return spec
 
     def _tangents(self, jvp: Any) -> Callable[..., Any] | None:
-        """``(given, values, tangents) -> tangents of the outputs``."""
-        mine, constant = self.form, self.constant
+        """The jvp as a function ``(given, values, tangents) -> tangents of the outputs``; None without one."""
+        mine, constant = self.spec, self.constant
         if jvp is None and self.linear:
 
-            def moved(given: Given, values: Values, tangents: Values) -> Any:
-                same = {name for name in mine.inputs if name in constant or derivatives.is_whole(mine, name)}
+            def moved(given: CallInfo, values: Values, tangents: Values) -> Any:
+                same = {name for name in mine.inputs if name in constant or derivatives.is_integer(mine, name)}
                 return self.apply(given, {name: values[name] if name in same else tangents[name] for name in mine.inputs})
 
             return moved
@@ -171,7 +171,7 @@ class Kernel:
         if unknown := set(names) - known:
             raise ValueError(f"{mine.name}: jvp asks for {sorted(unknown)}; there are {', '.join(sorted(known))}")
 
-        def carried(given: Given, values: Values, tangents: Values) -> Any:
+        def carried(given: CallInfo, values: Values, tangents: Values) -> Any:
             available = {**given.numbers, **values, **{f"t_{name}": each for name, each in tangents.items()}}
             return jvp(*(available[name] for name in names))
 
@@ -186,34 +186,38 @@ def kernel(
 ) -> Kernel:  # fmt: skip
     """A CUDA kernel as a differentiable operation.
 
-    Its declaration in the source says what it takes: a pointer to const is a tensor, another pointer a result that is allocated, a number
-    an argument, or the size of that name in ``shapes``. A template's types follow from the tensors' dtypes, its numbers from the sizes. The
-    adjoint is a kernel of the same source whose parameters are called as the forward's, ``grad_NAME`` for the gradient of an output (read)
-    and of an input (written), in any order; only what it names is kept. Work goes to the current stream.
+    The arguments follow from the declaration in the source: a pointer to const is an input tensor, any other pointer is a result and is
+    allocated; a scalar is an argument, or a size if ``shapes`` has that name. Template types follow from the tensors' dtypes, template
+    numbers from the sizes. An adjoint kernel stands in the same source. Its parameters have the forward's names, and ``grad_NAME`` for the
+    gradient of an output (read) or of an input (written), in any order; only the tensors that it names are saved. Work goes to the current
+    stream.
 
     Args:
         source: CUDA text, a path ending in ``.cu``, or what CuPy made: a RawKernel, a RawModule, a kernel of ``cupyx.jit``.
-        name: of the kernel in it. It may be left out where the source has one kernel.
-        shapes: by parameter, sizes apart by commas: ``{"x": "*B, D", "y": "*B"}``. One may be starred and stands for any number of
-            dimensions; those of outputs may be formulas ("H - 1"). An input without one has any shape, an output that of the first input.
-        adjoint: the name of the kernel that gives the gradients; or, so that these can be differentiated again, another such operation or
-            a function of gradlib's, whose parameters are named in the same way and which returns the inputs' gradients in order.
-        linear: the kernel is a linear map of its inputs (but integers and ``constant``), so adjoint and kernel are each other's derivative.
-        jvp: for forward mode: a function or operation of inputs and their tangents ``t_NAME`` that gives the outputs' tangents.
-        host: the same in NumPy's or gradlib's functions: it takes the operation's arguments and gives its results. With it the operation
-            also runs on the CPU. host_adjoint: the same for the adjoint, with its arguments in the kernel's order; it may be left out where
-            host is written with NumPy's or gradlib's functions.
+        name: the kernel's name; optional if the source has one kernel.
+        shapes: for each parameter, its sizes separated by commas: ``{"x": "*B, D", "y": "*B"}``. One size may be starred and stands for any
+            number of dimensions; sizes of outputs may be formulas ("H - 1"). Without an entry an input has any shape, and an output the
+            first input's.
+        adjoint: the name of the kernel that computes the gradients. Or, to be differentiated again, another such operation or a function
+            written with gradlib's: its parameters are named in the same way, and it returns the inputs' gradients in order.
+        linear: the kernel is a linear map of its inputs (without integers and ``constant``), so adjoint and kernel are each other's
+            derivative.
+        jvp: for forward mode: a function or operation of inputs and their tangents ``t_NAME`` that returns the outputs' tangents.
+        host: the host form: the same function written with NumPy's or gradlib's, from the operation's arguments to its results. With it the
+            operation also runs on the CPU.
+        host_adjoint: the host form of the adjoint, with its arguments in the kernel's order. It is not needed if host is written with
+            NumPy's or gradlib's functions.
         constant: inputs without a gradient.
-        zeroed: outputs, of the adjoint too, that are cleared before the launch, as for atomicAdd.
-        threads: how many threads there are, in up to three directions, as numbers or formulas of sizes ("B * D"); left out, one for each
-            element of the first output.
-        grid: the number of blocks instead.
-        block: threads of a block.
-        shared: bytes of shared memory.
+        zeroed: outputs, also of the adjoint, that are set to zero before the launch, as for atomicAdd.
+        threads: the number of threads in up to three directions, as numbers or formulas of sizes ("B * D"); by default one for each element
+            of the first output.
+        grid: the number of blocks, instead of threads.
+        block: the number of threads per block.
+        shared: bytes of dynamic shared memory.
         options: for the compiler, such as ``("--use_fast_math",)``.
-        parameters: the declaration, such as ``"const float* x, float* y, int n"``, where CuPy's object has no source to read it from.
-    Returns: the operation, to be called with the inputs and numbers in the kernel's order; ``.check(...)`` proves it.
-    Raises: ValueError where the declaration, shapes and names do not go together; when called, CompileError with the lines in question.
+        parameters: the declaration, such as ``"const float* x, float* y, int n"``, for an object of CuPy's that has no source.
+    Returns: the operation, called with the inputs and numbers in the kernel's order; its method ``check`` tests it.
+    Raises: ValueError if declaration, shapes and names contradict each other; when called, CompileError that shows the lines.
     Example:
         >>> scale = gradlib.cuda.kernel(
         ...     '''template <typename T> __global__ void scale(const T* x, T* y, double factor, int n) {
@@ -236,12 +240,12 @@ def kernel(
     label = called.partition("<")[0]
     outputs = {p.name for p in declaration(found, called).declared if p.written}
     cleared = frozenset(zeroed)
-    form = Form(
+    spec = KernelSpec(
         found, called, label, {each: Shape(text) for each, text in (shapes or {}).items()}, threads, grid, block, shared, cleared & outputs,
         zeroed_later=cleared - outputs,
     )  # fmt: skip
-    if unknown := set(constant) - set(form.inputs):
-        raise ValueError(f"{label}: constant names {sorted(unknown)}, but its inputs are {', '.join(form.inputs)}")
-    if unknown := set(form.zeroed_later) - {f"grad_{each}" for each in form.inputs}:
+    if unknown := set(constant) - set(spec.inputs):
+        raise ValueError(f"{label}: constant names {sorted(unknown)}, but its inputs are {', '.join(spec.inputs)}")
+    if unknown := set(spec.zeroed_later) - {f"grad_{each}" for each in spec.inputs}:
         raise ValueError(f"{label}: zeroed names {sorted(unknown)}, which are no outputs of the kernel or its adjoint")
-    return Kernel(form, adjoint=adjoint, linear=linear, jvp=jvp, host=host, host_adjoint=host_adjoint, constant=frozenset(constant))
+    return Kernel(spec, adjoint=adjoint, linear=linear, jvp=jvp, host=host, host_adjoint=host_adjoint, constant=frozenset(constant))

@@ -366,12 +366,12 @@ def test_an_error_in_the_source_shows_the_users_line():
     assert re.search(r"undefined_thing.* (was not declared|is undefined)", str(caught.value))
     if ARCHITECTURES:
         with pytest.raises(CompileError, match=rf"{here}:{number}: y\[0\].*\n.*identifier \"undefined_thing\" is undefined"):
-            nvrtc.ptx(wrong.form.source, (), 90, "wrong")
+            nvrtc.ptx(wrong.spec.source, (), 90, "wrong")
 
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC")
 def test_nvrtc_compiles_every_template_that_is_asked_for():
-    source = softplus().form.source
+    source = softplus().spec.source
     for ctype in ("float", "double"):
         assert ".entry _Z8softplus" in nvrtc.ptx(source, (("T", ctype),), 90, "softplus")
 
@@ -449,10 +449,10 @@ def test_a_file_and_its_headers(device, tmp_path):
     (tmp_path / "twice.cu").write_text('#include "factor.cuh"\n' + TWICE.replace("2 *", "FACTOR *"))
     first = kernel(tmp_path / "twice.cu", shapes={"x": "*n"}, host=lambda x: 2 * x)
     assert first(gradlib.ones(2)).tolist() == [2, 2]
-    before = headers_digest(first.form.source)
+    before = headers_digest(first.spec.source)
     (tmp_path / "factor.cuh").write_text("#define FACTOR 5\n")
     again = kernel(str(tmp_path / "twice.cu"), shapes={"x": "*n"})
-    assert headers_digest(again.form.source) != before
+    assert headers_digest(again.spec.source) != before
 
 
 @pytest.mark.cuda
@@ -538,4 +538,4 @@ def test_nvrtc_compiles_the_kernels_of_the_page():
     for each in kernels:
         for one in (each, each.adjoint):
             options = (("T", "double"),) if one.generic else ()
-            assert one.form.kernel in nvrtc.ptx(one.form.source, options, 90, one.form.kernel)
+            assert one.spec.kernel in nvrtc.ptx(one.spec.source, options, 90, one.spec.kernel)
