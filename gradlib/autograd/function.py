@@ -15,7 +15,7 @@ from gradlib.autograd.function_vmap import call_on_rows, has_rule
 from gradlib.backend.capture import capturing
 from gradlib.core.batched import VmapLevel
 from gradlib.core.forward import ForwardLevel
-from gradlib.core.modes import global_state, lower, no_grad, observing, thread_state
+from gradlib.core.modes import global_state, lower, no_grad, observing, recording, thread_state
 from gradlib.core.tensor import Tensor, wrap
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
@@ -158,14 +158,14 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         if capturing.capture is not None:
             cls._refuse_capture()
         node = FunctionNode(cls._backward_cls, args)
-        recording = thread_state.grad_enabled and not thread_state.inference and any(node.needs)
+        recorded = thread_state.grad_enabled and not thread_state.inference and any(node.needs)
         ctx = node.public
         observer = observing()
         mark = made = None
         if observer is not None:
             mark = observer.begin(cls.__name__, node.seq, args)
         try:
-            with no_grad():
+            with recording(False):
                 if separate:
                     made = cls.forward(*args)
                     cls.setup_context(ctx, args, made)
@@ -178,8 +178,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         to_save = attributes.pop("to_save", ())
         node.for_forward = attributes.pop("saved_for_forward", ())
         node.materialize = attributes.pop("materialize_grads", True)
-        made = place_in_graph(node, recording, args, made)
-        if recording and to_save:
+        made = place_in_graph(node, recorded, args, made)
+        if recorded and to_save:
             node.save(to_save, made if isinstance(made, tuple) else (made,))
         return made, node
 

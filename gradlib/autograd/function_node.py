@@ -152,18 +152,21 @@ class BackwardCFunction(FunctionCtx):
 
     def _get_user_fn(self) -> Callable[..., Any]:
         """The Function's ``backward``, or its ``vjp``."""
-        root = self._forward_cls._root
-        backward, vjp = self._forward_cls.backward, self._forward_cls.vjp
-        if backward is not root.backward and vjp is not root.vjp:
+        cls = self._forward_cls
+        root, vjp = cls._root, cls.vjp
+        if vjp is root.vjp:
+            return cls.backward
+        if cls.backward is not root.backward:
             raise RuntimeError(
-                f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed ({self._forward_cls.__name__} does). "
+                f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed ({cls.__name__} does). "
                 "You should only implement one of them."
             )
-        return vjp if vjp is not root.vjp else backward
+        return vjp
 
     def apply(self, *grads: Tensor | None) -> Any:
         """The user's backward, as the walk calls it."""
-        return self._get_user_fn()(self, *([list(grads)] if self._forward_cls.boxed_grads_call else grads))
+        function = self._get_user_fn()
+        return function(self, list(grads)) if self._forward_cls.boxed_grads_call else function(self, *grads)
 
     def apply_jvp(self, *tangents: Tensor | None) -> Any:
         """The user's ``jvp``."""
@@ -194,7 +197,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, array: Array) -> Layout:
-        return cls(array.shape, array.dtype, device_index(array))
+        return tuple.__new__(cls, (array.shape, array.dtype, None if type(array) is np.ndarray else device_index(array)))
 
     def zeros(self) -> Array:
         return zeros(self.shape, self.dtype, self.device)
@@ -225,10 +228,15 @@ class FunctionNode(Node):
         self.ctx_class = ctx_class
         self.attributes = {}
         self._ctx: weakref.ref[BackwardCFunction] | None = None
-        self.positions = tuple([i for i, a in enumerate(arguments) if isinstance(a, Tensor)])
-        self.inputs = tuple([Layout.of(arguments[i]._array) for i in self.positions])
-        self.edges = tuple([arguments[i]._node for i in self.positions])
-        self.needs = tuple([isinstance(a, Tensor) and a._node is not None for a in arguments])
+        tensors = [a for a in arguments if isinstance(a, Tensor)]
+        self.edges = edges = tuple([a._node for a in tensors])
+        self.inputs = tuple([Layout.of(a._array) for a in tensors])
+        if len(tensors) == len(arguments):
+            self.positions = tuple(range(len(tensors)))
+            self.needs = tuple([node is not None for node in edges])
+        else:
+            self.positions = tuple([i for i, a in enumerate(arguments) if isinstance(a, Tensor)])
+            self.needs = tuple([isinstance(a, Tensor) and a._node is not None for a in arguments])
         self.materialize = True
         self.outputs = ()
         self.constant = ()
@@ -265,11 +273,26 @@ class FunctionNode(Node):
 
         Raises: TypeError for what is no tensor, RuntimeError for a tensor made in inference mode.
         """
-        self.saved = tuple(self._packed(i, t, results) for i, t in enumerate(tensors))
+        self.saved = tuple([self._packed(i, t, results) for i, t in enumerate(tensors)])
 
     def _packed(self, number: int, tensor: Any, results: tuple[Any, ...]) -> Saved:
         if tensor is None:
             return Saved(None, None, None, 0)
+        if type(tensor) is not Tensor:
+            self._check_savable(number, tensor)
+        hooks = thread_state.saving[-1] if global_state.active and thread_state.saving else None
+        for output, result in enumerate(results):
+            if result is tensor and tensor._node is not None:
+                if hooks is not None:
+                    return Saved(PackedTensor(tensor, *hooks, output=True), output, None, 0)
+                return Saved(tensor._array, output, tensor.version, tensor.version.count)
+        if hooks is not None:
+            return Saved(PackedTensor(tensor, *hooks), None, None, 0)
+        version = tensor._version_slot
+        return tuple.__new__(Saved, (tensor, None, None, 0 if version is None else version.count))
+
+    def _check_savable(self, number: int, tensor: Any) -> None:
+        """Refuse what is no tensor, and tensors made in inference mode."""
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"save_for_backward can only save variables, but argument {number} is of type {type(tensor).__name__} (in {self.name()}). "
@@ -280,16 +303,6 @@ class FunctionNode(Node):
                 f"Inference tensors cannot be saved for backward (argument {number} of save_for_backward in {self.name()}). Make a clone "
                 "outside inference mode to get a normal tensor."
             )
-        hooks = thread_state.saving[-1] if global_state.active and thread_state.saving else None
-        for output, result in enumerate(results):
-            if result is tensor and tensor._node is not None:
-                if hooks is not None:
-                    return Saved(PackedTensor(tensor, *hooks, output=True), output, None, 0)
-                return Saved(tensor._array, output, tensor.version, tensor.version.count)
-        if hooks is not None:
-            return Saved(PackedTensor(tensor, *hooks), None, None, 0)
-        version = tensor._version_slot
-        return Saved(tensor, None, None, 0 if version is None else version.count)
 
     def unpack_all(self) -> tuple[Tensor | None, ...]:
         """The saved tensors. Raises: RuntimeError for one that was written since, or when they were freed."""
@@ -301,7 +314,7 @@ class FunctionNode(Node):
                 "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function "
                 f"({self.name()}). Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
             )
-        result = tuple(self._unpacked(s) for s in self.saved)
+        result = tuple([self._unpacked(s) for s in self.saved])
         if clears and self.saved:
             self.saved = _CLEARED
         return result
@@ -338,7 +351,7 @@ class FunctionNode(Node):
     def run(self, g: Any) -> tuple[Array | None, ...]:
         given = g if len(self.outputs) != 1 else [g]
         found = self._backward([None if a is None else wrap(a) for a in given])
-        return tuple(None if d is None else d._array for d in found)
+        return tuple([None if d is None else d._array for d in found])
 
     def run_recorded(self, g: Any) -> tuple[Tensor | None, ...]:
         return tuple(self._backward(g if len(self.outputs) != 1 else [g]))
@@ -346,7 +359,7 @@ class FunctionNode(Node):
     def _backward(self, given: list[Tensor | None]) -> list[Tensor | None]:
         """Call the user's backward and check what it returns: a gradient (or None) for each edge."""
         if self.materialize:
-            given = [wrap(o.zeros()) if g is None and o is not None else g for g, o in zip(given, self.outputs, strict=True)]
+            given = [g if g is not None or o is None else wrap(o.zeros()) for g, o in zip(given, self.outputs)]  # noqa: B905  (costs)
         grads = call_users(self.public.apply, *given)
         grads = grads if isinstance(grads, tuple) else (grads,)
         count = len(self.needs)
@@ -354,13 +367,18 @@ class FunctionNode(Node):
             grads = grads[:count]
         if len(grads) != count:
             raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(grads)})")
+        if len(self.positions) < count:
+            self._check_places(grads)
+        return [self._checked(position, number, grads[position]) for number, position in enumerate(self.positions)]
+
+    def _check_places(self, grads: tuple[Any, ...]) -> None:
+        """Refuse a gradient for what is no tensor."""
         for position, d in enumerate(grads):
             if d is not None and position not in self.positions:
                 raise RuntimeError(
                     f"function {self.name()} returned a gradient different than None at position {position + 1}, but the corresponding "
                     "forward input was not a Tensor"
                 )
-        return [self._checked(position, number, grads[position]) for number, position in enumerate(self.positions)]
 
     def _checked(self, position: int, number: int, d: Any) -> Tensor | None:
         """One returned gradient, when it fits the input it is for; the walk brings it to the input's dtype."""
@@ -369,6 +387,8 @@ class FunctionNode(Node):
         if not isinstance(d, Tensor):
             raise RuntimeError(f"function {self.name()} returned an invalid gradient: expected Tensor or None (got {type(d).__name__})")
         have, want = Layout.of(d._array), self.inputs[number]
+        if have == want:
+            return d
         says = f"Function {self.name()} returned an invalid gradient at index {position} - "
         if have.shape != want.shape and not _reduces(have.shape, want.shape):
             raise RuntimeError(f"{says}got {list(have.shape)} but expected shape compatible with {list(want.shape)}")

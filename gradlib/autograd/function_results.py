@@ -28,15 +28,17 @@ def place_in_graph(node: FunctionNode, recording: bool, arguments: tuple[Any, ..
     Raises: RuntimeError for tensors marked wrongly, a leaf or a view that cannot be written in place.
     """
     several = isinstance(made, tuple)
-    results = tuple(made) if several else (made,)
-    inputs = {id(a): a for a in arguments if isinstance(a, Tensor)}
-    dirty = _marked(node, "dirty_tensors", "mark_dirty can only accept variables")
-    constant = _marked(node, "non_differentiable", "mark_non_differentiable only accepts variable arguments")
+    results = made if several else (made,)
+    inputs = set(map(id, arguments))
+    dirty = constant = _NONE
+    if node.attributes:
+        dirty = _marked(node, "dirty_tensors", "mark_dirty can only accept variables")
+        constant = _marked(node, "non_differentiable", "mark_non_differentiable only accepts variable arguments")
     if constant:
         node.constant = tuple(i for i, r in enumerate(results) if id(r) in constant)
     if dirty:
         _check_dirty(node, dirty, inputs, results)
-    node.outputs = tuple(Layout.of(r._array) if isinstance(r, Tensor) else None for r in results)
+    node.outputs = tuple([Layout.of(r._array) if isinstance(r, Tensor) else None for r in results])
     single = len(results) == 1
     if single:
         node.shape, node.dtype = node.outputs[0][:2] if node.outputs[0] else (None, None)
@@ -54,12 +56,17 @@ def place_in_graph(node: FunctionNode, recording: bool, arguments: tuple[Any, ..
                     "gradient would flow: return a Tensor (gradlib.as_tensor), or keep what backward needs as an attribute of ctx"
                 )
             placed.append(result)
-        elif not recording or id(result) in constant or not is_differentiable(result._array.dtype):
-            placed.append(_without_gradient(result, id(result) in inputs, id(result) in dirty))
+            continue
+        key = id(result)
+        if not recording or key in constant or not is_differentiable(result._array.dtype):
+            placed.append(_without_gradient(result, key in inputs, key in dirty))
         else:
             place = node if single else Output(node, index, result._array)
-            placed.append(_with_gradient(node, place, result, id(result) in inputs, id(result) in dirty, single))
+            placed.append(_with_gradient(node, place, result, key in inputs, key in dirty, single))
     return tuple(placed) if several else placed[0]
+
+
+_NONE: dict[int, Tensor] = {}
 
 
 def _marked(node: FunctionNode, name: str, rule: str) -> dict[int, Tensor]:
@@ -73,7 +80,7 @@ def _marked(node: FunctionNode, name: str, rule: str) -> dict[int, Tensor]:
     return {id(t): t for t in tensors}
 
 
-def _check_dirty(node: FunctionNode, dirty: dict[int, Tensor], inputs: dict[int, Tensor], results: tuple[Any, ...]) -> None:
+def _check_dirty(node: FunctionNode, dirty: dict[int, Tensor], inputs: set[int], results: tuple[Any, ...]) -> None:
     returned = {id(r) for r in results}
     if any(key not in returned for key in dirty):
         raise RuntimeError(

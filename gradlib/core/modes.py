@@ -32,7 +32,7 @@ class GlobalState:
     __slots__ = ("active", "born", "differentiating", "hooked", "new_node", "no_grad", "node_hooks", "observed", "packing", "walks")
 
     def __init__(self) -> None:
-        self.no_grad = 0
+        self.no_grad: list[None] = []  # an entry for each thread that does not record: to append and to pop need no lock
         self.active = 0
         self.node_hooks: tuple[NodeHook, ...] = ()  # as thread_state.node_hooks, for every thread
         self.new_node: tuple[Callable[[Any], None], ...] = ()  # told of every node when it is made
@@ -73,8 +73,10 @@ _lock = kept_at_fork(threading.Lock())
 def _set_grad(enabled: bool) -> None:
     if enabled != thread_state.grad_enabled:
         thread_state.grad_enabled = enabled
-        with _lock:
-            global_state.no_grad += -1 if enabled else 1
+        if enabled:
+            global_state.no_grad.pop()
+        else:
+            global_state.no_grad.append(None)
 
 
 class recording:

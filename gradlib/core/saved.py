@@ -13,7 +13,7 @@ from typing import Any
 from gradlib.backend.array import Array, is_array
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.declaration import Op
-from gradlib.core.modes import recording, restore_saving, thread_state
+from gradlib.core.modes import next_seq, recording, restore_saving, thread_state
 from gradlib.core.node import Node, Output, Version, check_outputs, freed, stale
 from gradlib.core.tensor import Tensor, wrap
 
@@ -28,10 +28,11 @@ class PackedTensor:
 
     def __init__(self, tensor: Tensor, pack: Pack, unpack: Unpack, output: bool = False) -> None:
         """Pack a tensor. For an output of the node that saves it no node is kept: the node would refer to itself."""
-        before = tensor._version
+        before = next_seq()
         with recording(False):
             self.form = pack(tensor)
-        if tensor._version != before:
+        version = tensor._version_slot
+        if version is not None and version.storage.changed > before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
                 "in-place operations as this can lead to unexpected side-effects. Return a changed copy instead."
