@@ -128,7 +128,7 @@ TYPES_OF = {
     **of("clamp_max", "max", "Tensor | _Number"),
     **of("tensordot", "dims", "_int | Sequence[Sequence[_int]]"),
     **of("roll", "dims", "_Dims | None"),
-    **of("aminmax cummax cummin eigh kthvalue lstsq qr slogdet sort svd topk", "out", "tuple[Tensor, ...] | None"),
+    **of("aminmax cummax cummin eig eigh kthvalue lstsq qr slogdet sort svd topk", "out", "tuple[Tensor, ...] | None"),
 }
 """Arguments whose name means something else in one function."""
 
@@ -140,7 +140,8 @@ SEQUENCES = (
 PAIRS = {
     "Max": "values indices", "Min": "values indices", "Sort": "values indices", "TopK": "values indices", "KthValue": "values indices",
     "Median": "values indices", "Cummax": "values indices", "Cummin": "values indices", "MinMax": "min max", "Slogdet": "sign logabsdet",
-    "Eigh": "eigenvalues eigenvectors", "SVD": "U S Vh", "QR": "Q R", "Lstsq": "solution residuals rank singular_values",
+    "Eig": "eigenvalues eigenvectors", "Eigh": "eigenvalues eigenvectors", "SVD": "U S Vh", "QR": "Q R",
+    "Lstsq": "solution residuals rank singular_values",
 }  # fmt: skip
 RETURNS = {
     **same(BOOLS, "_bool"),
@@ -149,7 +150,7 @@ RETURNS = {
     **same("__array_namespace__", "Any"),
     **same("std_mean var_mean", "tuple[Tensor, Tensor]"),
     "topk": "_TopK", "kthvalue": "_KthValue", "cummax": "_Cummax", "cummin": "_Cummin", "aminmax": "_MinMax", "slogdet": "_Slogdet",
-    "eigh": "_Eigh", "svd": "_SVD", "qr": "_QR", "lstsq": "_Lstsq", "numel": "_int", "broadcast_shapes": "Size",
+    "eig": "_Eig", "eigh": "_Eigh", "svd": "_SVD", "qr": "_QR", "lstsq": "_Lstsq", "numel": "_int", "broadcast_shapes": "Size",
     "__array_function__": "Any",
 }  # fmt: skip
 """What functions return that do not return a Tensor."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 from gradlib.ops.linalg.matrices import LinAlgError as LinAlgError
-from gradlib.core.methods import _Max, _Min, _Sort, _TopK, _KthValue, _Median, _Cummax, _Cummin, _MinMax, _Slogdet, _Eigh, _SVD, _QR, _Lstsq
+from gradlib.core.methods import _Max, _Min, _Sort, _TopK, _KthValue, _Median, _Cummax, _Cummin, _MinMax, _Slogdet, _Eig, _Eigh, _SVD, _QR, _Lstsq
 from gradlib.backend.device import device as _device_type
 from gradlib.core.random import Generator as Generator
 from gradlib.core.tensor import Size as Size, Tensor as Tensor
@@ -79,6 +79,22 @@ def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -
         tensor([1, 4])
     """
 
+def eig(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> _Eig:
+    """The eigenvalues and eigenvectors of square matrices: A = V diag(l) V^-1. Of Hermitian ones take ``eigh``.
+
+    Args:
+        A: (..., n, n), float or complex.
+    Returns: the named tuple (eigenvalues (..., n); eigenvectors (..., n, n), in columns of length 1, each up to a factor of modulus 1),
+        both complex, in no order. A function of the eigenvectors has a derivative where it does not depend on that factor, and no two
+        eigenvalues are equal.
+    Raises: LinAlgError (on the CPU) for inf and NaN, where on a GPU the results are NaN, and when the iteration does not converge;
+        RuntimeError for other shapes and dtypes, on a GPU with CUDA below 12.6, and from backward for a loss that depends on the factor.
+    Source: torch.linalg.eig.
+    Example:
+        >>> gradlib.linalg.eig(gradlib.tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
+        tensor([0.+1.j, 0.-1.j])
+    """
+
 def eigh(A: Tensor, UPLO: _str = 'L', *, out: tuple[Tensor, ...] | None = None) -> _Eigh:
     """The eigenvalues and eigenvectors of Hermitian matrices: A = V diag(l) V^H.
 
@@ -93,6 +109,19 @@ def eigh(A: Tensor, UPLO: _str = 'L', *, out: tuple[Tensor, ...] | None = None) 
     Example:
         >>> gradlib.linalg.eigh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
         tensor([1., 2.])
+    """
+
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The eigenvalues of square matrices, complex, in no order. Of Hermitian ones take ``eigvalsh``.
+
+    Args:
+        A: (..., n, n), float or complex.
+    Returns: (..., n), complex.
+    Raises: as ``eig``.
+    Source: torch.linalg.eigvals.
+    Example:
+        >>> gradlib.linalg.eigvals(gradlib.tensor([[2.0, 1.0], [0.0, 3.0]]))
+        tensor([2.+0.j, 3.+0.j])
     """
 
 def eigvalsh(A: Tensor, UPLO: _str = 'L', *, out: Tensor | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 Source: torch.return_types.
 """
 
-from gradlib.ops.linalg.decompositions import QR as linalg_qr, SVD as linalg_svd, Eigh as linalg_eigh
+from gradlib.ops.linalg.decompositions import QR as linalg_qr, SVD as linalg_svd, Eig as linalg_eig, Eigh as linalg_eigh
 from gradlib.ops.linalg.determinant import Slogdet as linalg_slogdet
 from gradlib.ops.linalg.solve import Lstsq as linalg_lstsq
 from gradlib.ops.minmax import Max as max, Min as min, MinMax as aminmax
@@ -13,6 +13,6 @@ from gradlib.ops.sort import KthValue as kthvalue, Median as median, Sort as sor
 slogdet = linalg_slogdet
 
 __all__ = [
-    "aminmax", "cummax", "cummin", "kthvalue", "linalg_eigh", "linalg_lstsq", "linalg_qr", "linalg_slogdet", "linalg_svd", "max",
-    "median", "min", "slogdet", "sort", "topk",
+    "aminmax", "cummax", "cummin", "kthvalue", "linalg_eig", "linalg_eigh", "linalg_lstsq", "linalg_qr", "linalg_slogdet", "linalg_svd",
+    "max", "median", "min", "slogdet", "sort", "topk",
 ]  # fmt: skip

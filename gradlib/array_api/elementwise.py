@@ -136,7 +136,6 @@ negative = _unary(elementwise.neg, "negative")
 positive = _unary(elementwise.positive, "positive")
 real = _unary(complexes.real, "real")
 reciprocal = _unary(elementwise.reciprocal, "reciprocal")
-round = _unary(elementwise.round, "round")
 signbit = _unary(signs.signbit, "signbit")
 sin = _unary(elementwise.sin, "sin")
 sinh = _unary(elementwise.sinh, "sinh")
@@ -187,6 +186,12 @@ def expm1(x: Any, /) -> Any:
 def imag(x: Any, /) -> Any:
     """The imaginary parts, as a view; zeros of a real array."""
     return complexes.imag(x) if x.dtype.kind == "c" else zeros_like(x)
+
+
+@standard
+def round(x: Any, /) -> Any:
+    """Each element to the nearest integer, halves to the even one; the parts of a complex element each for itself."""
+    return complexes.complex(elementwise.round(x.real), elementwise.round(x.imag)) if x.dtype.kind == "c" else elementwise.round(x)
 
 
 @standard

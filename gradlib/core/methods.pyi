@@ -69,6 +69,10 @@ class _Slogdet(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
 
+class _Eig(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
 class _Eigh(NamedTuple):
     eigenvalues: Tensor
     eigenvectors: Tensor

@@ -26,8 +26,8 @@ def _names(text: str) -> frozenset[str]:
 FUNCTIONS = _names("""
     addmm addmv aminmax baddbmm bmm bucketize column_stack conj_physical cross diag diff dot dstack gather gelu hstack index_add index_copy
     index_select inner inverse isin kron linear masked_select matrix_power mm mv nanmean nonzero norm outer scatter scatter_add
-    scatter_reduce searchsorted slogdet take take_along_dim tensordot true_divide vdot vstack
-    cholesky eigh eigvalsh linalg_cross linalg_norm lstsq matrix_norm multi_dot pinv qr solve solve_triangular svd svdvals vecdot
+    scatter_reduce searchsorted slogdet take take_along_dim tensordot true_divide vdot vstack cholesky
+    eig eigh eigvals eigvalsh linalg_cross linalg_norm lstsq matrix_norm multi_dot pinv qr solve solve_triangular svd svdvals vecdot
     fft fft2 fftn hfft hfft2 hfftn ifft ifft2 ifftn ihfft ihfft2 ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
     arange bernoulli empty eye fftfreq full linspace logspace multinomial normal ones rand randint randn randperm rfftfreq zeros
 """)

@@ -9,7 +9,7 @@ from gradlib.func.level import Level
 from gradlib.func.rules import perform, physical, rule
 
 
-@rule("cholesky", "cofactors", "det", "eigh", "eigvalsh", "inv", "pinv", "qr", "qr_complete", "slogdet", "svd", "svdvals")
+@rule("cholesky", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "pinv", "qr", "qr_complete", "slogdet", "svd", "svdvals")
 def of_matrices(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if args[0].ndim < 2:
         raise RuntimeError(f"linalg.{op.name}: The input tensor A must have at least 2 dimensions, got shape {list(args[0].shape)}")

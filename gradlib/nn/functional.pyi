@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 
-from gradlib.core.methods import _Max, _Min, _Sort, _TopK, _KthValue, _Median, _Cummax, _Cummin, _MinMax, _Slogdet, _Eigh, _SVD, _QR, _Lstsq
+from gradlib.core.methods import _Max, _Min, _Sort, _TopK, _KthValue, _Median, _Cummax, _Cummin, _MinMax, _Slogdet, _Eig, _Eigh, _SVD, _QR, _Lstsq
 from gradlib.backend.device import device as _device_type
 from gradlib.core.random import Generator as Generator
 from gradlib.core.tensor import Size as Size, Tensor as Tensor

@@ -9,13 +9,13 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import axes_of, floating, met, tensor_of, value_of
-from gradlib.numpy.registry import implements, refuses
+from gradlib.numpy.registry import implements
 from gradlib.ops import rearrange, slices
 from gradlib.ops.complex import conj
 from gradlib.ops.linalg import decompositions, determinant, norms, products, solve as solving
 
 
-def _inexact(a: Any) -> Tensor:
+def inexact(a: Any) -> Tensor:
     """A matrix in a dtype in which NumPy decomposes it. Raises: TypeError for float16, as NumPy does."""
     x = floating(a)
     if x.dtype.itemsize == 2:
@@ -52,32 +52,32 @@ class SVDResult(NamedTuple):
 @implements(np.linalg.inv)
 def inv(a: Any) -> Tensor:
     """The inverse of matrices."""
-    return solving.inv(_inexact(a))
+    return solving.inv(inexact(a))
 
 
 @implements(np.linalg.det)
 def det(a: Any) -> Tensor:
     """The determinant of matrices."""
-    return determinant.det(_inexact(a))
+    return determinant.det(inexact(a))
 
 
 @implements(np.linalg.slogdet)
 def slogdet(a: Any) -> SlogdetResult:
     """The sign of the determinant and the logarithm of its size."""
-    return SlogdetResult(*determinant.slogdet(_inexact(a)))
+    return SlogdetResult(*determinant.slogdet(inexact(a)))
 
 
 @implements(np.linalg.solve)
 def solve(a: Any, b: Any) -> Tensor:
     """x with ``a @ x == b``; b of one dimension is a vector, any other matrices."""
-    x, y = met(_inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
+    x, y = met(inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
     return solving.solve(x, y.unsqueeze(-1)).squeeze(-1) if y.ndim == 1 else solving.solve(x, y)
 
 
 @implements(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
     """The triangular factor of positive definite matrices, of which the lower triangle is read."""
-    return decompositions.cholesky(_of_triangle(_inexact(a), upper), upper=upper)
+    return decompositions.cholesky(_of_triangle(inexact(a), upper), upper=upper)
 
 
 def _of_triangle(x: Tensor, upper: bool) -> Tensor:
@@ -92,33 +92,53 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     """Orthogonal and triangular factors."""
     if mode not in ("reduced", "complete", "r"):
         raise TypeError(f"numpy.linalg.qr takes mode 'reduced', 'complete' or 'r' for a Tensor, got {mode!r}")
-    found = decompositions.qr(_inexact(a), mode if mode == "complete" else "reduced")
+    found = decompositions.qr(inexact(a), mode if mode == "complete" else "reduced")
     return found[1] if mode == "r" else QRResult(*found)
 
 
 @implements(np.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """The singular value decomposition."""
-    x = _inexact(a)
+    x = inexact(a)
     return SVDResult(*decompositions.svd(x, full_matrices)) if compute_uv else decompositions.svdvals(x)
 
 
 @implements(np.linalg.svdvals)
 def svdvals(x: Any, /) -> Tensor:
     """The singular values."""
-    return decompositions.svdvals(_inexact(x))
+    return decompositions.svdvals(inexact(x))
+
+
+@implements(np.linalg.eig)
+def eig(a: Any) -> EigResult:
+    """Eigenvalues and eigenvectors of any square matrix; real where a is and no eigenvalue has an imaginary part."""
+    x = inexact(a)
+    values, vectors = decompositions.eig(x)
+    return EigResult(values.real, vectors.real) if _all_real(x, values) else EigResult(values, vectors)
+
+
+@implements(np.linalg.eigvals)
+def eigvals(a: Any) -> Tensor:
+    """Eigenvalues of any square matrix; real as those of ``eig``."""
+    x = inexact(a)
+    values = decompositions.eigvals(x)
+    return values.real if _all_real(x, values) else values
+
+
+def _all_real(x: Tensor, eigenvalues: Tensor) -> bool:
+    return not x.is_complex() and bool((value_of(eigenvalues).imag == 0).all())
 
 
 @implements(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
-    return EighResult(*decompositions.eigh(_of_triangle(_inexact(a), UPLO.upper() == "U"), UPLO))
+    return EighResult(*decompositions.eigh(_of_triangle(inexact(a), UPLO.upper() == "U"), UPLO))
 
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric or Hermitian matrices."""
-    return decompositions.eigvalsh(_of_triangle(_inexact(a), UPLO.upper() == "U"), UPLO)
+    return decompositions.eigvalsh(_of_triangle(inexact(a), UPLO.upper() == "U"), UPLO)
 
 
 @implements(np.linalg.pinv)
@@ -127,14 +147,14 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     if rcond is not None and rtol is not None:
         raise ValueError("`rtol` and `rcond` can't be both set.")
     bound = rtol if rcond is None else rcond
-    x = _inexact(a)
+    x = inexact(a)
     return solving.pinv(x, 1e-15 if bound is None else value_of(bound), hermitian)
 
 
 @implements(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, Tensor, Any, Tensor]:
     """(least squares solution, residuals, rank, singular values) of ``a @ x = b``."""
-    x, y = met(_inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
+    x, y = met(inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
     rows, columns = x.shape
     values = decompositions.svdvals(x)
     bound = np.finfo(x.dtype).eps * max(rows, columns) if rcond is None else rcond
@@ -181,7 +201,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
 @implements(np.linalg.cond)
 def cond(x: Any, p: Any = None) -> Tensor:
     """The condition number of matrices."""
-    t = _inexact(x)
+    t = inexact(x)
     if p in (None, 2, -2):
         values = decompositions.svdvals(t)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
@@ -206,7 +226,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 @implements(np.linalg.tensorinv)
 def tensorinv(a: Any, ind: int = 2) -> Tensor:
     """The inverse for ``tensordot`` over the first ``ind`` axes."""
-    x = _inexact(a)
+    x = inexact(a)
     old = tuple(x.shape)
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -222,9 +242,3 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Tensor:
         x = x.permute((*[i for i in range(x.ndim) if i not in named], *named))
     inner = tuple(x.shape[y.ndim :])
     return solve(x.reshape((-1, math.prod(inner))), y.reshape((-1,))).reshape(inner)
-
-
-refuses(
-    "gradlib has no decomposition of general matrices; of symmetric and Hermitian ones numpy.linalg.eigh and eigvalsh are taken",
-    np.linalg.eig, np.linalg.eigvals,
-)  # fmt: skip

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.linear import lstsq
+from gradlib.numpy.linear import eigvals, inexact, lstsq
 from gradlib.numpy.operands import cast, constant, first_tensor, floating, met_arrays, tensor_of, value_of
-from gradlib.numpy.registry import implements, refuses
+from gradlib.numpy.registry import implements
 from gradlib.numpy.sampled import convolve
 from gradlib.numpy.shaping import concatenate, stack
 from gradlib.ops import elementwise
@@ -96,18 +96,36 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
 
 @implements(np.poly)
 def poly(seq_of_zeros: Any) -> Tensor:
-    """The coefficients of the polynomial with these zeros; of a symmetric matrix, its characteristic one."""
+    """The coefficients of the polynomial with these zeros; of a matrix, its characteristic one. Real where zeros are in conjugate pairs."""
     x = floating(seq_of_zeros)
-    if x.ndim == 2:
-        if not np.allclose(value_of(x), value_of(x).conj().T):
-            raise TypeError("numpy.poly of a Tensor takes zeros, or a symmetric matrix")
-        from gradlib.numpy.linear import eigvalsh
-
-        x = eigvalsh(x)
+    x = eigvals(x) if x.ndim == 2 else x
     found = x.new_ones((1,))
     for i in range(x.shape[0]):
         found = convolve(found, stack([x.new_ones(()), -x[i]]))
-    return found
+    return found.real if x.is_complex() and _in_pairs(value_of(x)) else found
+
+
+def _in_pairs(zeros: np.ndarray) -> bool:
+    return bool((np.sort(zeros) == np.sort(zeros.conj())).all())
+
+
+@implements(np.roots)
+def roots(p: Any) -> Tensor:
+    """The zeros of the polynomial, as eigenvalues of its companion matrix: no derivative exists where two are equal."""
+    x = inexact(p)
+    x = x.reshape((1,)) if x.ndim == 0 else x
+    if x.ndim != 1:
+        raise ValueError("Input must be a rank-1 array.")
+    places = np.flatnonzero(value_of(x))
+    if not places.size:
+        return x.new_zeros((0,))
+    at_zero = x.shape[0] - int(places[-1]) - 1
+    x = x[int(places[0]) : int(places[-1]) + 1]
+    if x.shape[0] == 1:
+        return x.new_zeros((at_zero,))
+    size = x.shape[0] - 1
+    found = eigvals(concatenate([(-x[1:] / x[0]).unsqueeze(0), constant(np.eye(size - 1, size, dtype=x.dtype), x)]))
+    return concatenate([found, found.new_zeros((at_zero,))]) if at_zero else found
 
 
 @implements(np.vander)
@@ -142,6 +160,3 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
     bound = at.shape[0] * np.finfo(floating(x, like).dtype).eps if rcond is None else rcond
     found = lstsq(matrix / scale, values, bound)[0]
     return found / (scale.unsqueeze(1) if found.ndim == 2 else scale)
-
-
-refuses("gradlib has no eigenvalues of general matrices, of which the zeros are made; numpy.polyval and numpy.poly are taken", np.roots)

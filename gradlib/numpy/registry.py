@@ -54,7 +54,7 @@ def refuses(instead: str, *functions: Any) -> None:
 
 
 def name_of(function: Any) -> str:
-    """A NumPy function as users spell it: numpy.linalg.eig."""
+    """A NumPy function as users spell it: numpy.linalg.eigh."""
     module = getattr(function, "__module__", None) or "numpy"
     return f"{module}.{getattr(function, '__name__', function)}"
 

@@ -178,11 +178,13 @@ def _from_python(data: Any, dtype: np.dtype | None) -> np.ndarray:
         raise ValueError("too many dimensions 'str': a tensor holds numbers, got strings")
     if any(issubclass(t, Tensor) for t in types):
         data = _without_tensors(data)
+    integers = bool(types) and types <= {bool, int}
     try:
-        array = np.array(data)
+        array = np.array(data, np.uint64 if integers and dtype == np.uint64 else None)
     except ValueError as error:
         raise ValueError(f"expected nested sequences of equal length at every level ({error})") from None
-    if array.dtype.kind not in "biufcV" or (array.dtype.kind == "u" and types <= _NUMBERS):
+    beyond_int64 = (array.dtype.kind == "u" and types <= _NUMBERS) or (array.dtype.kind == "f" and integers)
+    if array.dtype.kind not in "biufcV" or (beyond_int64 and dtype != np.uint64):
         if not types <= _NUMBERS:
             raise RuntimeError(f"Could not infer dtype of {_names(types)}")
         if dtype is None or dtype.kind in "iu":

@@ -401,7 +401,8 @@ def made_into() -> dict[str, tuple[Any, ...]]:
     calls: dict[str, tuple[Any, ...]] = {
         "addmm": (m, m, m), "addmv": (v, m, v), "aminmax": (x,), "arange": (3,), "baddbmm": (b, b, b), "bernoulli": (x / 3,),
         "bmm": (b, b), "bucketize": (x, x.sort().values), "cholesky": (m,), "column_stack": ([x, x],), "conj_physical": (x,),
-        "cross": (x, x.flip(0), 0), "diag": (x,), "diff": (x,), "dot": (x, x), "dstack": ([x, x],), "eigh": (m,), "eigvalsh": (m,),
+        "cross": (x, x.flip(0), 0), "diag": (x,), "diff": (x,), "dot": (x, x), "dstack": ([x, x],), "eig": (m,), "eigh": (m,),
+        "eigvals": (m,), "eigvalsh": (m,),
         "empty": (0,), "eye": (3,), "fftfreq": (4,), "full": ((3,), 2), "gather": (x, 0, i), "gelu": (x,), "hstack": ([x, x],),
         "index_add": (x, 0, i, x), "index_copy": (x, 0, i, x), "index_select": (x, 0, i), "inner": (x, x), "inverse": (m,),
         "isin": (x, x), "kron": (x, x), "linalg_cross": (x, x.flip(0)), "linalg_norm": (x,), "linear": (m, m), "linspace": (0, 1, 3),

@@ -37,6 +37,7 @@ WAITS = {
     "to_copy-float32",  # to the host
     "det", "det-singular", "det-zero", "det-empty",  # backward: whether a matrix is singular to working precision chooses the formula
     "cholesky", "cholesky-upper",  # whether there is a factor: one that was only begun looks like any other
+    "eig", "eig-pairs",  # backward: whether the loss depends on the phase of the eigenvectors
     "lstsq-residuals",  # whether there are residuals depends on the rank
 }  # fmt: skip
 

@@ -66,8 +66,8 @@ def test_a_tensor_that_requires_grad_does_not_silently_become_an_array(x):
 
 
 def test_what_is_refused_names_the_function_and_one_that_is_taken(x):
-    with pytest.raises(TypeError, match=r"numpy.linalg.eig does not take a gradlib Tensor.*numpy.linalg.eigh"):
-        np.linalg.eig(gradlib.eye(2))
+    with pytest.raises(TypeError, match=r"numpy.spacing does not take a gradlib Tensor.*numpy.nextafter"):
+        np.spacing(gradlib.eye(2))
 
 
 def test_where_keeps_an_infinite_derivative_out():

@@ -61,6 +61,8 @@ def test_tensors_in_a_list() -> None:
         ([[1, 2], [3]], None, ValueError, "equal length"),
         (2**70, None, ValueError, "Overflow"),
         ([2**63], None, ValueError, "Overflow"),
+        ([2**63, 1], None, ValueError, "Overflow"),
+        ([2**63, -1], "uint64", OverflowError, "out of bounds"),
         ([300], "uint8", RuntimeError, "without overflow"),
         ([300.0], "uint8", RuntimeError, "without overflow"),
         ([1.0, float("nan")], "int64", RuntimeError, "without overflow"),
@@ -73,6 +75,12 @@ def test_tensors_in_a_list() -> None:
 def test_data_that_is_no_tensor(data: Any, dtype: str | None, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         gradlib.tensor(data, dtype=dtype)
+
+
+def test_integers_beyond_int64_are_uint64s_or_floats_where_those_are_named() -> None:
+    assert gradlib.tensor([[2**64 - 1, 2**63]], dtype=np.uint64).tolist() == [[2**64 - 1, 2**63]]
+    assert gradlib.tensor([0, 2**64 - 1024], dtype=np.uint64).tolist() == [0, 2**64 - 1024]
+    assert gradlib.tensor([2**63, True], dtype=gradlib.float64).tolist() == [2.0**63, 1.0]
 
 
 def test_tensor_copies_and_keeps_the_order_of_memory() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,8 @@ def operands(device: str) -> None:
 
 
 SQUARE = {
-    "det": linalg.det, "slogdet": linalg.slogdet, "inv": linalg.inv, "cholesky": linalg.cholesky, "eigh": linalg.eigh,
-    "eigvalsh": linalg.eigvalsh, "solve": lambda a: linalg.solve(a, V.to(a.dtype)),
+    "det": linalg.det, "slogdet": linalg.slogdet, "inv": linalg.inv, "cholesky": linalg.cholesky, "eig": linalg.eig, "eigh": linalg.eigh,
+    "eigvals": linalg.eigvals, "eigvalsh": linalg.eigvalsh, "solve": lambda a: linalg.solve(a, V.to(a.dtype)),
     "solve_triangular": lambda a: linalg.solve_triangular(a, V.to(a.dtype)[:, None], upper=True),
 }  # fmt: skip
 ANY = {
@@ -486,7 +487,7 @@ def test_values_of_a_matrix_that_holds_inf_are_nan(place: tuple[int, int], dtype
 
 
 @pytest.mark.nonfinite
-@pytest.mark.parametrize("name", ["svd", "svdvals", "eigh", "eigvalsh", "pinv", "cholesky"])
+@pytest.mark.parametrize("name", ["svd", "svdvals", "eig", "eigh", "eigvals", "eigvalsh", "pinv", "cholesky"])
 def test_nan_is_refused_or_stays(name: str, device: str) -> None:
     a = np.eye(3)
     a[1, 0] = a[1, 1] = np.nan
@@ -496,8 +497,40 @@ def test_nan_is_refused_or_stays(name: str, device: str) -> None:
                 getattr(linalg, name)(x)
         elif name != "pinv":
             made = getattr(linalg, name)(x)
-            values = made[1] if name == "svd" else made[0] if name == "eigh" else made
+            values = made[1] if name == "svd" else made[0] if name in ("eig", "eigh") else made
             assert np.isnan(host(values)).all()
+
+
+def test_a_loss_that_depends_on_the_phase_of_complex_vectors_is_refused() -> None:
+    """By torch's bounds, as torch 2.13 answered; of a singular value decomposition both sides share the factor."""
+    a = gradlib.tensor(np.array([[1.0, 2j, 0.5], [0.3, 2.0, 1j], [1.0, -1.0, 4.0]]), requires_grad=True)
+    decompositions = {
+        "eig": lambda: linalg.eig(a)[1:], "eigh": lambda: linalg.eigh(a + a.mH)[1:], "left": lambda: linalg.svd(a)[:1],
+        "right": lambda: linalg.svd(a)[2:], "both": lambda: linalg.svd(a)[::2],
+    }  # fmt: skip
+    for name, turns, refused in (
+        ("eig", [0.0101j], True), ("eig", [0.0099j], False), ("eigh", [0.0101j], True), ("eigh", [0.0099j], False),
+        ("left", [0.0051j], True), ("left", [0.0049j], False), ("right", [0.0051j], True), ("right", [0.005j], False),
+        ("both", [0.5j, 0.5j], False), ("both", [0.5j, -0.5j], True),
+    ):  # fmt: skip
+        vectors = decompositions[name]()
+        with pytest.raises(RuntimeError, match="ill-defined") if refused else nullcontext():
+            gradlib.autograd.backward(vectors, [v.detach() * turn for v, turn in zip(vectors, turns, strict=True)])
+
+
+def test_eigenvectors_of_a_real_matrix_are_known_up_to_a_phase_too() -> None:
+    turn = gradlib.tensor([[0.0, -1.0], [1.0, 0.5]], requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"linalg_eig_backward.*ill-defined"):
+        linalg.eig(turn)[1].real.sum().backward()
+    assert gradlib.func.vmap(lambda x: linalg.eig(x).eigenvectors)(turn[None]).shape == (1, 2, 2)
+
+
+def test_eig_says_where_it_can_be_had_when_cusolver_has_none(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    if device == "cuda":
+        monkeypatch.setattr("cupyx.cusolver.check_availability", lambda name: name != "geev")
+    for function in (linalg.eig, linalg.eigvals):
+        with pytest.raises(RuntimeError, match=r"CUDA 12\.6.*\.cpu\(\)") if device == "cuda" else nullcontext():
+            function(A)
 
 
 def test_only_the_triangle_that_is_read_need_be_finite() -> None:

@@ -11,19 +11,52 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import failures_seen
+from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
+from gradlib.core.tensor import raw
 from gradlib.ops.join import cat
-from gradlib.ops.linalg.matrices import LinAlgError, adjoint, attempt, diagonal_mask, iterate, matrices, nan_where, records
-from gradlib.ops.linalg.solve import solve_triangle
+from gradlib.ops.linalg.matrices import (
+    LinAlgError,
+    adjoint,
+    attempt,
+    diagonal_mask,
+    iterate,
+    matrices,
+    nan_where,
+    records,
+    without_broken,
+)  # fmt: skip
+from gradlib.ops.linalg.solve import solve_op, solve_triangle
 from gradlib.ops.rearrange import tril, triu
 from gradlib.ops.select import where_op
 
 __all__: list[str] = []  # gradlib.linalg names them
 
+Eig = namedtuple("Eig", ["eigenvalues", "eigenvectors"])
 Eigh = namedtuple("Eigh", ["eigenvalues", "eigenvectors"])
 SVD = namedtuple("SVD", ["U", "S", "Vh"])
 QR = namedtuple("QR", ["Q", "R"])
+
+
+def _refuse_phase(name: str, kind: str, turned: Any, other: Any = None) -> None:
+    """Complex vectors are known up to a factor e^{i phi}: refuse a cotangent that depends on phi, as no loss with a derivative does.
+
+    Args:
+        turned, other: V^H g of the vectors and of those that share the factor, or None: the imaginary parts of their diagonals add up to
+            the derivative by phi. Within vmap they are not read.
+    """
+    given = [x for x in (turned, other) if x is not None]
+    if given[0].dtype.kind != "c" or any(type(x) is Batched for x in given):
+        return
+    a, b = (0.0 if x is None else raw(x).diagonal(0, -2, -1).imag for x in (turned, other))
+    if not bool((abs(a + b) <= 1e-2 + 1e-2 * abs(b)).all()):  # torch's bounds; NaN is refused too
+        raise RuntimeError(
+            f"{name}_backward: The {kind} in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss "
+            "function depends on this quantity, so it is ill-defined. Use one that does not, such as one of their absolute values."
+        )
+
 
 # ---- Cholesky ----------------------------------------------------------------------------------------------------------------
 
@@ -67,6 +100,88 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 # ---- eigenvalues -------------------------------------------------------------------------------------------------------------
 
 
+def _eig_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
+    """V^-H (diag(gL) + (V^H gV - V^H V diag(re V^H gV)) / conj(l_j - l_i) off the diagonal) V^H: columns of V keep their length 1."""
+    values, vectors = g
+    back = adjoint(eigenvectors)
+    if vectors is None:
+        return solve_op(back, [values[..., :, None] * back])
+    turned = back @ vectors
+    _refuse_phase("linalg_eig", "eigenvectors", turned)
+    mask = diagonal_mask(eigenvectors)
+    stretched = (back @ eigenvectors) * turned.diagonal(0, -2, -1).real[..., None, :]
+    gaps = where_op(mask, 1.0, (eigenvalues[..., None, :] - eigenvalues[..., :, None]).conj())
+    inner = where_op(mask, 0.0 if values is None else values[..., :, None], (turned - stretched) / gaps)
+    return solve_op(back, [inner @ back])
+
+
+def _of_general(xp: Any, name: str, A: Any) -> tuple[Any, Any]:
+    """What ``numpy.linalg`` or ``cupy.linalg`` gives by this name, with the identity in place of matrices of a GPU that are not finite."""
+    safe, broken = (A, None) if xp is np else without_broken(xp, A)  # NumPy's refuse those, as torch does
+    try:
+        return attempt(name, "A must be finite.", getattr(xp.linalg, name), safe), broken
+    except RuntimeError as error:
+        if isinstance(error, LinAlgError) or "geev is not available" not in str(error):
+            raise
+        raise RuntimeError(
+            f"linalg.{name}: the cuSOLVER that CuPy loads has no eigenvalues of general matrices, which came with CUDA 12.6. "
+            f"Compute them on the host: gradlib.linalg.{name}(A.cpu())."
+        ) from None
+
+
+@op(
+    "other", promote=matrices("eig", square=True), outputs=("eigenvalues", "eigenvectors"), complex="explicit",
+    A=_eig_slope,
+)  # fmt: skip
+def eig_op(xp: Any, A: Any) -> Any:
+    """Eigenvalues and eigenvectors of any square matrix."""
+    (values, vectors), broken = _of_general(xp, "eig", A)
+    dtype = dtypes.to_complex(A.dtype)
+    return nan_where(broken, values.astype(dtype, copy=False), vectors.astype(dtype, copy=False))
+
+
+@op("none", promote=matrices("eigvals", square=True), also=("A",))
+def eigvals_op(xp: Any, A: Any) -> Any:
+    """Eigenvalues alone, where no gradient is wanted."""
+    values, broken = _of_general(xp, "eigvals", A)
+    return nan_where(broken, values.astype(dtypes.to_complex(A.dtype), copy=False))
+
+
+@composite(method=False)
+def eig(A: Any) -> Any:
+    """The eigenvalues and eigenvectors of square matrices: A = V diag(l) V^-1. Of Hermitian ones take ``eigh``.
+
+    Args:
+        A: (..., n, n), float or complex.
+    Returns: the named tuple (eigenvalues (..., n); eigenvectors (..., n, n), in columns of length 1, each up to a factor of modulus 1),
+        both complex, in no order. A function of the eigenvectors has a derivative where it does not depend on that factor, and no two
+        eigenvalues are equal.
+    Raises: LinAlgError (on the CPU) for inf and NaN, where on a GPU the results are NaN, and when the iteration does not converge;
+        RuntimeError for other shapes and dtypes, on a GPU with CUDA below 12.6, and from backward for a loss that depends on the factor.
+    Source: torch.linalg.eig.
+    Example:
+        >>> gradlib.linalg.eig(gradlib.tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
+        tensor([0.+1.j, 0.-1.j])
+    """
+    return Eig(*eig_op(A))
+
+
+@composite(method=False)
+def eigvals(A: Any) -> Any:
+    """The eigenvalues of square matrices, complex, in no order. Of Hermitian ones take ``eigvalsh``.
+
+    Args:
+        A: (..., n, n), float or complex.
+    Returns: (..., n), complex.
+    Raises: as ``eig``.
+    Source: torch.linalg.eigvals.
+    Example:
+        >>> gradlib.linalg.eigvals(gradlib.tensor([[2.0, 1.0], [0.0, 3.0]]))
+        tensor([2.+0.j, 3.+0.j])
+    """
+    return eig_op(A)[0] if records(A) else eigvals_op(A)
+
+
 def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     """V (diag(gL) + skew(V^H gV) / (l_j - l_i) off the diagonal) V^H, which is Hermitian."""
     values, vectors = g
@@ -76,6 +191,7 @@ def _eigh_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     mask = diagonal_mask(eigenvectors)
     gaps = where_op(mask, 1.0, eigenvalues[..., None, :] - eigenvalues[..., :, None])
     turned = back @ vectors
+    _refuse_phase("linalg_eigh", "eigenvectors", turned)
     inner = where_op(mask, 0.0 if values is None else values[..., :, None], (turned - adjoint(turned)) * 0.5 / gaps)
     return eigenvectors @ (inner @ back)
 
@@ -158,15 +274,18 @@ def _svd_slope(g: Any, U: Any, S: Any, Vh: Any) -> Any:
     mask = diagonal_mask(U[..., :k, :])
     gaps = where_op(mask, 1.0, S[..., None, :] ** 2 - S[..., :, None] ** 2)
     inner: Any = 0.0
+    left = right = None
     if gU is not None:
-        turned = adjoint(U) @ gU
-        turned = turned - adjoint(turned)
-        inner = turned / gaps * S[..., None, :]
+        left = adjoint(U) @ gU
+        left = left - adjoint(left)
+        inner = left / gaps * S[..., None, :]
         if gVh is not None and U.dtype.kind == "c":
-            inner = inner + where_op(mask, turned / (2 * S[..., None, :]), 0.0)
+            inner = inner + where_op(mask, left / (2 * S[..., None, :]), 0.0)
     if gVh is not None:
-        turned = Vh @ adjoint(gVh)
-        inner = inner + S[..., :, None] * ((turned - adjoint(turned)) / gaps)
+        right = Vh @ adjoint(gVh)
+        right = right - adjoint(right)
+        inner = inner + S[..., :, None] * (right / gaps)
+    _refuse_phase("svd", "singular vectors", left, right)
     if gS is not None:
         inner = where_op(mask, gS[..., :, None] + inner, inner)
     result = U @ inner @ Vh
