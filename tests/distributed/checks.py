@@ -23,7 +23,7 @@ import gradlib.distributed as dist
 from gradlib.distributed import ReduceOp
 from gradlib.distributed.nn import functional
 
-TIMEOUT = timedelta(seconds=20)
+TIMEOUT = timedelta(seconds=60)  # the first group also waits for the other process to be started
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ def test_the_program_of_the_page_prints_what_the_page_says(tmp_path: Path) -> No
     program, line, wanted = re.search(r"```py\n(.*?)```.*?```sh\n(.*?)```.*?```text\n(.*?)```", PAGE, re.DOTALL).groups()  # type: ignore[union-attr]
     (tmp_path / "train.py").write_text(program, encoding="utf-8")
     words = [sys.executable if word == "python" else word for word in shlex.split(line)]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert (done.stdout, done.returncode) == (wanted, 0), done.stderr
     assert (tmp_path / "job.npz").stat().st_size > 100
 
