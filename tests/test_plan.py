@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -104,7 +105,8 @@ def test_a_run_says_how_long_it_will_take(tmp_path: Path) -> None:
         return next(line for line in done.stdout.splitlines() if "will take about" in line)
 
     assert said("-k", "0 or 1") == "2 tests on 1 at once will take about 0 s (2 of them run here for the first time)"
-    assert said() == "4 tests on 1 at once will take about 2 s (from the last run)"
+    wanted = r"4 tests on 1 at once will take about ([2-9]|\d\d) s \(from the last run\)"  # a busy machine may sleep longer
+    assert re.fullmatch(wanted, said())
     assert said("-p", "no:cacheprovider").endswith("(4 of them run here for the first time)")
 
 

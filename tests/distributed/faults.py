@@ -1,7 +1,7 @@
 """Jobs of which one rank fails; each must end by itself, with an error.
 
-Usage: ``mpiexec -n 2 python tests/distributed/faults.py NAME FOLDER``; each process writes what it says into a file of its own in FOLDER, since
-mpiexec may mix lines of several, and lose the last ones.
+Usage: ``mpiexec -n 2 python tests/distributed/faults.py NAME FOLDER``; each process writes what it says into a file of its own in FOLDER,
+since mpiexec may mix lines of several, and lose the last ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def raises() -> None:
         raise ValueError("the data of rank 1 are damaged")
     try:
         dist.all_reduce(gradlib.ones(3))
-    except dist.DistBackendError as error:
+    except dist.DistBackendError:
         time.sleep(0.3)  # a job that is ended at once would not come to the end of this
         print("rank 0 has saved its state", flush=True)
         raise

@@ -74,7 +74,7 @@ class Compiler:
         )
 
     def kernel_of(self, worker: subprocess.Popen[str]) -> Path:
-        out, errors = worker.communicate(timeout=120)
+        out, errors = worker.communicate(timeout=400)
         assert worker.returncode == 0, errors
         return Path(out.strip())
 
@@ -115,6 +115,6 @@ def test_what_is_kept_is_the_users_alone(tmp_path: Path) -> None:
     compiler.cache.mkdir()
     compiler.cache.chmod(0o777)
     worker = compiler.worker()
-    assert "must be yours and writable by nobody else" in worker.communicate(timeout=60)[1]
+    assert "must be yours and writable by nobody else" in worker.communicate(timeout=400)[1]
     assert worker.returncode == 1
     shutil.rmtree(compiler.cache)

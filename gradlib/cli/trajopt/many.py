@@ -105,22 +105,29 @@ _KEEP_FREED = {
     "OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1,
 }  # fmt: skip
 """The environment of workers. Dask's own lets glibc give all freed memory back, which costs a page fault for each page of each result."""
+_DASK = {
+    "distributed.nanny.pre-spawn-environ": _KEEP_FREED,
+    "distributed.deploy.lost-worker-timeout": "1h",  # a worker that starts again on a busy machine may take longer than Dask's 15 s
+}
 
 
-def _cluster(workers: int, device: str) -> Any:
+@contextmanager
+def _cluster(workers: int, device: str) -> Iterator[Any]:
     """A cluster of processes on this machine, which nobody reaches from another one."""
     where = {"n_workers": workers, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     if device.startswith("cuda") and workers > 1:
         try:
-            from dask_cuda import LocalCUDACluster
+            from dask_cuda import LocalCUDACluster as Cluster
         except ImportError as error:
             raise InputError("--workers on several GPUs needs dask-cuda, which gives each its own; install dask-cuda") from error
-        return LocalCUDACluster(**where)
-    import dask
-    from distributed import LocalCluster
+    else:
+        from distributed import LocalCluster as Cluster
 
-    with dask.config.set({"distributed.nanny.pre-spawn-environ": _KEEP_FREED}):
-        return LocalCluster(**where, memory_limit=None, silence_logs=50)
+        where |= {"memory_limit": None, "silence_logs": 50}
+    import dask
+
+    with dask.config.set(_DASK), Cluster(**where) as cluster:
+        yield cluster
 
 
 def _needs(package: str, option: str) -> None:
