@@ -208,8 +208,11 @@ def _constant(table: Callable[..., np.ndarray], args: tuple[Any, ...], dtype: np
 
 def copy(array: Array) -> Array:
     """A fresh array of the same values and the same memory order; in row-major order where what is expanded has none to keep."""
+    order: Any = "C" if 0 in array.strides else "K"
+    if type(array) is np.ndarray:
+        return np.array(array, order=order, copy=True)
     with on_device_of(array):  # CuPy copies to the current one
-        return namespace(array).array(array, order="C" if 0 in array.strides else "K", copy=True)
+        return namespace(array).array(array, order=order, copy=True)
 
 
 def assign(target: Array, key: Any, values: Any) -> None:

@@ -53,6 +53,7 @@ def is_half(dtype: np.dtype) -> bool:
     return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
+@functools.cache
 def category(dtype: np.dtype) -> int:
     """0 for bool, 1 for integers, 2 for floats, 3 for complex. Raises: TypeError for anything else."""
     kind = dtype.kind
@@ -148,6 +149,7 @@ _SINGLE = float(np.finfo(np.float32).max)
 _LARGEST = {float16: 65504.0, float32: _SINGLE, complex64: _SINGLE}
 
 
+@functools.cache
 def largest(dtype: np.dtype) -> float:
     """The largest number of a float or complex dtype; infinity for the others, which hold every number of Python's or have bounds."""
     return 255 * 2.0**120 if is_bfloat16(dtype) else _LARGEST.get(dtype, math.inf)

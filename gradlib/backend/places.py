@@ -70,7 +70,7 @@ def taken(xp: Namespace, array: Array, index: Array, dim: int) -> Array:
     else:
         dim %= array.ndim
         grid = tuple(index if d == dim else np.arange(n).reshape((n,) + (1,) * (array.ndim - 1 - d)) for d, n in enumerate(index.shape))
-    places = flat_places(array, grid)
+    places = None if array.size < FEW else flat_places(array, grid)
     return array[grid] if places is None else array.reshape(-1).take(places)
 
 

@@ -177,7 +177,7 @@ def composite(
     name, value = function.__name__, function
     if name not in OPERATIONS:
         function = compile_composite(value, name)
-    elif name in TAKE_OUT or "dim" in inspect.signature(value).parameters:
+    elif name in TAKE_OUT or "dim" in inspect.signature(value).parameters or isinstance(value, functools.partial):  # which is no method
         function = compile_composite(value, None)  # the operation of its name, which it calls, is what is seen
     COMPOSITES[name] = function
     COMPOSED.update((name, *aliases))

@@ -11,6 +11,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +27,14 @@ from gradlib.core.writes import add
 
 if TYPE_CHECKING:
     from gradlib.core.methods import Methods  # what operations put on Tensor, as ci/stubs.py writes it down
+
+    _of_array = property
 else:
     Methods = object
+
+    def _of_array(getter: Callable[[Any], Any]) -> property:
+        """A property that a tensor's array has by the same name; read without a call of Python, since every operation reads some."""
+        return property(attrgetter(f"_array.{getter.__name__}"), doc=getter.__doc__)
 
 
 class Size(tuple[int, ...]):
@@ -434,7 +441,7 @@ class Tensor(Methods):
         """The size of each dimension. Source: torch.Tensor.shape."""
         return Size(self._array.shape)
 
-    @property
+    @_of_array
     def dtype(self) -> np.dtype:
         """The type of the elements, one of NumPy's. Source: torch.Tensor.dtype."""
         return self._array.dtype
@@ -449,7 +456,7 @@ class Tensor(Methods):
         """Whether the elements lie on a GPU. Source: torch.Tensor.is_cuda."""
         return arrays.device_index(self._array) is not None
 
-    @property
+    @_of_array
     def ndim(self) -> int:
         """How many dimensions there are. Source: torch.Tensor.ndim."""
         return self._array.ndim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from gradlib.backend.array import Array, is_view_of
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, thread_state
-from gradlib.core.node import TensorMeta
+from gradlib.core.node import TensorMeta, Version
 from gradlib.core.tensor import InferenceTensor, Tensor, as_array, born, wrap
 
 Step = tuple[Op, tuple[Any, ...], int | None]
@@ -88,7 +89,10 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
     else:
         result.meta.view = View(source, (op, rest, None))
     counter = result._version_slot = source._version_slot or source.version
-    counter.add_view(result)
+    if type(counter) is Version and len(counter.views) < counter.limit:  # as `add_view` has it, without a call
+        counter.views.append(weakref.ref(result))
+    else:
+        counter.add_view(result)
 
 
 def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, ...]) -> list[Tensor]:

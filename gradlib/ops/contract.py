@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradlib.backend.array import is_array
@@ -19,6 +21,7 @@ from gradlib.ops.slices import diagonal
 __all__ = ["einsum", "inner", "kron", "tensordot"]
 
 Labels = list[int]
+Shape = tuple[int, ...]
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ELLIPSIS = len(_LETTERS)  # the labels of dimensions that an ellipsis covers count from here
 
@@ -26,106 +29,128 @@ _ELLIPSIS = len(_LETTERS)  # the labels of dimensions that an ellipsis covers co
 # ---- contraction --------------------------------------------------------------------------------------------------------------------
 
 
-def contract(operands: Sequence[Any], labels: Sequence[Labels], output: Labels) -> Any:
-    """The sum over every label that is not in the output of the products of all operands.
+class Contraction:
+    """The sum over every label that is not in the output of the products of all operands, for operands of given shapes.
+
+    What is to be called follows from labels and shapes alone, so it is found once for all operands of these shapes.
 
     Args:
-        operands: Tensors or arrays.
         labels: a label for each dimension of each operand; equal labels are one dimension of one size, or of size 1.
         output: the labels of the result's dimensions, each once.
+        shapes: of the operands.
+    Attributes:
+        calls: of each a function, the places of the values that it takes, and its further arguments. The operands have the first places,
+            each result the next. Each value is taken once.
+        sizes: by label.
     Raises: RuntimeError for sizes that differ.
     """
-    pairs = [_diagonal(x, list(names)) for x, names in zip(operands, labels, strict=True)]
-    sizes: dict[int, int] = {}
-    for k, (x, names) in enumerate(pairs):
-        for name, size in zip(names, x.shape, strict=True):
-            if sizes.setdefault(name, size) == 1:
-                sizes[name] = size
-            elif size not in (1, sizes[name]):
-                raise RuntimeError(
-                    f"einsum: subscript {_spelled(name)} has size {size} for operand {k} which does not broadcast with previously seen "
-                    f"size {sizes[name]}"
-                )
-    pairs = [_without_ones(x, names) for x, names in pairs]
-    for k, (x, names) in enumerate(pairs):
-        pairs[k] = _summed(x, names, {*output, *(n for j, (_, others) in enumerate(pairs) if j != k for n in others)})
-    while len(pairs) > 1:
-        i, j = _cheapest(pairs, output, sizes)
-        (b, its), (a, mine) = pairs.pop(j), pairs.pop(i)
-        wanted = {*output, *(n for _, names in pairs for n in names)}
-        pairs.append(_pair(a, mine, b, its, wanted))
-    ((result, names),) = pairs
-    if missing := [n for n in output if n not in names]:  # of size 1 everywhere
-        result, names = reshape(result, (*result.shape, *(1,) * len(missing))), names + missing
-    return result if names == output else permute(result, tuple(names.index(n) for n in output))
+
+    def __init__(self, labels: Sequence[Labels], output: Labels, shapes: Sequence[Shape]) -> None:
+        self.calls: list[tuple[Callable[..., Any], tuple[int, ...], tuple[Any, ...]]] = []
+        self.operands = len(shapes)
+        self.sizes: dict[int, int] = {}
+        given = [self._diagonal(k, list(names), shape) for k, (names, shape) in enumerate(zip(labels, shapes, strict=True))]
+        for k, (_, names, shape) in enumerate(given):
+            for name, size in zip(names, shape, strict=True):
+                if self.sizes.setdefault(name, size) == 1:
+                    self.sizes[name] = size
+                elif size not in (1, self.sizes[name]):
+                    raise RuntimeError(
+                        f"einsum: subscript {_spelled(name)} has size {size} for operand {k} which does not broadcast with previously seen "
+                        f"size {self.sizes[name]}"
+                    )
+        terms = [self._without_ones(*each) for each in given]
+        for k, (x, names) in enumerate(terms):
+            terms[k] = self._summed(x, names, {*output, *(n for j, (_, others) in enumerate(terms) if j != k for n in others)})
+        while len(terms) > 1:
+            i, j = self._cheapest(terms, output)
+            (b, its), (a, mine) = terms.pop(j), terms.pop(i)
+            wanted = {*output, *(n for _, names in terms for n in names)}
+            terms.append(self._pair(a, mine, b, its, wanted))
+        ((result, names),) = terms
+        if missing := [n for n in output if n not in names]:  # of size 1 everywhere
+            result = self._call(reshape, (result,), (*(self.sizes[n] for n in names), *(1,) * len(missing)))
+        self._arranged(result, names + missing, output)
+
+    def run(self, operands: Sequence[Any]) -> Any:
+        """Contract operands, Tensors or arrays."""
+        values = dict(enumerate(operands))
+        place = len(values)
+        for function, taken, more in self.calls:
+            values[place] = function(*map(values.pop, taken), *more)
+            place += 1
+        (result,) = values.values()
+        return result
+
+    def _call(self, function: Callable[..., Any], taken: tuple[int, ...], *more: Any) -> int:
+        """Note a call. Returns: the place of its result."""
+        self.calls.append((function, taken, more))
+        return self.operands + len(self.calls) - 1
+
+    def _diagonal(self, x: int, names: Labels, shape: Shape) -> tuple[int, Labels, Shape]:
+        """Bring a label that one operand repeats down to one dimension, the diagonal."""
+        for name in names:
+            while names.count(name) > 1:
+                first = names.index(name)
+                second = names.index(name, first + 1)
+                if shape[first] != shape[second]:
+                    raise RuntimeError(
+                        f"einsum: dimensions must match for repeated subscript {_spelled(name)}, got {shape[first]} and {shape[second]}"
+                    )
+                x = self._call(diagonal, (x,), 0, first, second)
+                rest = [i for i in range(len(names)) if i not in (first, second)]
+                names, shape = [names[i] for i in rest] + [name], (*(shape[i] for i in rest), shape[first])
+        return x, names, shape
+
+    def _without_ones(self, x: int, names: Labels, shape: Shape) -> tuple[int, Labels]:
+        """Drop dimensions of size 1, which broadcast against the same label of other operands."""
+        kept = [i for i, size in enumerate(shape) if size != 1]
+        return self._shaped(x, shape, tuple(shape[i] for i in kept)), [names[i] for i in kept]
+
+    def _summed(self, x: int, names: Labels, wanted: set[int]) -> tuple[int, Labels]:
+        """Sum over the labels that occur in no other operand nor in the output; integers and bools become int64, as in every sum."""
+        alone = tuple(i for i, n in enumerate(names) if n not in wanted)
+        return (self._call(total, (x,), alone) if alone else x), [n for n in names if n in wanted]
+
+    def _cheapest(self, terms: list[tuple[int, Labels]], output: Labels) -> tuple[int, int]:
+        """Which two operands to contract next: those with the fewest multiplications, and among these the smallest product."""
+
+        def cost(pair: tuple[int, int]) -> tuple[int, int]:
+            elsewhere = {*output, *(n for k, (_, names) in enumerate(terms) if k not in pair for n in names)}
+            met = {n for k in pair for n in terms[k][1]}
+            return math.prod(self.sizes[n] for n in met), math.prod(self.sizes[n] for n in met & elsewhere)
+
+        return min(itertools.combinations(range(len(terms)), 2), key=cost)
+
+    def _pair(self, a: int, mine: Labels, b: int, its: Labels, wanted: set[int]) -> tuple[int, Labels]:
+        """Contract two operands: a batched matrix product, or a plain one where nothing is summed."""
+        batch = [n for n in mine if n in its and n in wanted]
+        inner = [n for n in mine if n in its and n not in wanted]
+        left, right = [n for n in mine if n not in its], [n for n in its if n not in mine]
+        together, rows, columns, summed = (tuple(self.sizes[n] for n in names) for names in (batch, left, right, inner))
+        a = self._arranged(a, mine, batch + left + inner)
+        b = self._arranged(b, its, batch + inner + right)
+        if inner:
+            height, count, width = map(math.prod, (rows, summed, columns))
+            a = self._shaped(a, together + rows + summed, (*together, height, count))
+            b = self._shaped(b, together + summed + columns, (*together, count, width))
+            product = self._call(matmul, (a, b))
+            return self._shaped(product, (*together, height, width), together + rows + columns), batch + left + right
+        if columns:
+            a = self._shaped(a, together + rows, together + rows + (1,) * len(columns))
+        if rows:
+            b = self._shaped(b, together + columns, together + (1,) * len(rows) + columns)
+        return self._call(operator.mul, (a, b)), batch + left + right
+
+    def _shaped(self, x: int, shape: Shape, wanted: Shape) -> int:
+        return x if tuple(shape) == wanted else self._call(reshape, (x,), wanted)
+
+    def _arranged(self, x: int, names: Labels, order: Labels) -> int:
+        return x if names == order else self._call(permute, (x,), tuple(names.index(n) for n in order))
 
 
 def _spelled(label: int) -> str:
     return _LETTERS[label] if label < _ELLIPSIS else "..."
-
-
-def _diagonal(x: Any, names: Labels) -> tuple[Any, Labels]:
-    """Bring a label that one operand repeats down to one dimension, the diagonal."""
-    for name in names:
-        while names.count(name) > 1:
-            first = names.index(name)
-            second = names.index(name, first + 1)
-            if x.shape[first] != x.shape[second]:
-                raise RuntimeError(
-                    f"einsum: dimensions must match for repeated subscript {_spelled(name)}, got {x.shape[first]} and {x.shape[second]}"
-                )
-            x = diagonal(x, 0, first, second)
-            names = [n for i, n in enumerate(names) if i not in (first, second)] + [name]
-    return x, names
-
-
-def _without_ones(x: Any, names: Labels) -> tuple[Any, Labels]:
-    """Drop dimensions of size 1, which broadcast against the same label of other operands."""
-    kept = [i for i, size in enumerate(x.shape) if size != 1]
-    return (x, names) if len(kept) == len(names) else (reshape(x, tuple(x.shape[i] for i in kept)), [names[i] for i in kept])
-
-
-def _summed(x: Any, names: Labels, wanted: set[int]) -> tuple[Any, Labels]:
-    """Sum over the labels that occur in no other operand nor in the output; integers and bools become int64, as in every sum."""
-    alone = tuple(i for i, n in enumerate(names) if n not in wanted)
-    if not alone:
-        return x, names
-    return total(x, alone), [n for n in names if n in wanted]
-
-
-def _cheapest(pairs: list[tuple[Any, Labels]], output: Labels, sizes: dict[int, int]) -> tuple[int, int]:
-    """Which two operands to contract next: those with the fewest multiplications, and among these the smallest product."""
-
-    def cost(pair: tuple[int, int]) -> tuple[int, int]:
-        elsewhere = {*output, *(n for k, (_, names) in enumerate(pairs) if k not in pair for n in names)}
-        met = {n for k in pair for n in pairs[k][1]}
-        return math.prod(sizes[n] for n in met), math.prod(sizes[n] for n in met & elsewhere)
-
-    return min(itertools.combinations(range(len(pairs)), 2), key=cost)
-
-
-def _pair(a: Any, mine: Labels, b: Any, its: Labels, wanted: set[int]) -> tuple[Any, Labels]:
-    """Contract two operands: a batched matrix product, or a plain one where nothing is summed."""
-    batch = [n for n in mine if n in its and n in wanted]
-    inner = [n for n in mine if n in its and n not in wanted]
-    left, right = [n for n in mine if n not in its], [n for n in its if n not in mine]
-    size = dict(zip((*mine, *its), (*a.shape, *b.shape), strict=True))
-    together, rows, columns = (tuple(size[n] for n in names) for names in (batch, left, right))
-    a = _arranged(a, mine, batch + left + inner)
-    b = _arranged(b, its, batch + inner + right)
-    if inner:
-        count = math.prod(size[n] for n in inner)
-        product = matmul(reshape(a, (*together, math.prod(rows), count)), reshape(b, (*together, count, math.prod(columns))))
-        return reshape(product, together + rows + columns), batch + left + right
-    if columns:
-        a = reshape(a, together + rows + (1,) * len(columns))
-    if rows:
-        b = reshape(b, together + (1,) * len(rows) + columns)
-    return a * b, batch + left + right
-
-
-def _arranged(x: Any, names: Labels, order: Labels) -> Any:
-    return x if names == order else permute(x, tuple(names.index(n) for n in order))
 
 
 # ---- einsum -------------------------------------------------------------------------------------------------------------------------
@@ -149,13 +174,37 @@ def einsum(*args: Any) -> Any:
         >>> gradlib.einsum("ij,j->i", gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
         tensor([3., 7.])
     """
-    operands, terms, output = _sublists(args) if args and not isinstance(args[0], str) else _equation(args)
-    covered = [x.ndim - sum(n is not Ellipsis for n in names) for x, names in zip(operands, terms, strict=True)]
-    for k, (x, names, count) in enumerate(zip(operands, terms, covered, strict=True)):
+    if not args or not isinstance(args[0], str):
+        return _sublists(args)
+    operands = args[1:]
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    if not operands:
+        raise ValueError("einsum: must specify the equation string and at least one operand, or at least one operand and its subscripts")
+    return _equation(args[0], tuple(map(_SHAPE, operands))).run(operands)
+
+
+_SHAPE = operator.attrgetter("shape")
+
+
+@functools.lru_cache(maxsize=512)
+def _equation(equation: str, shapes: tuple[Shape, ...]) -> Contraction:
+    """What the notation with a string says."""
+    left, arrow, right = equation.partition("->")
+    terms = [_letters(term) for term in left.split(",")]
+    if len(terms) != len(shapes):
+        raise RuntimeError(f"einsum: {len(shapes)} operands were provided where the equation {equation!r} has {len(terms)} terms")
+    return _contraction(terms, _letters(right) if arrow else None, shapes)
+
+
+def _contraction(terms: Sequence[Sequence[Any]], output: Sequence[Any] | None, shapes: tuple[Shape, ...]) -> Contraction:
+    """The contraction that subscripts mean, in which Ellipsis stands for any dimensions, and None for an output that is left out."""
+    covered = [len(shape) - sum(n is not Ellipsis for n in names) for shape, names in zip(shapes, terms, strict=True)]
+    for k, (shape, names, count) in enumerate(zip(shapes, terms, covered, strict=True)):
         if count < 0 or (count and Ellipsis not in names):
             raise RuntimeError(
-                f"einsum: the number of subscripts in the equation ({len(names)}) does not match the number of dimensions ({x.ndim}) for "
-                f"operand {k}, of shape {list(x.shape)}"
+                f"einsum: the number of subscripts in the equation ({len(names)}) does not match the number of dimensions ({len(shape)}) "
+                f"for operand {k}, of shape {list(shape)}"
             )
     widest = max((count for names, count in zip(terms, covered, strict=True) if Ellipsis in names), default=0)
     labels = [_expanded(names, count, widest) for names, count in zip(terms, covered, strict=True)]
@@ -169,26 +218,12 @@ def einsum(*args: Any) -> Any:
             raise RuntimeError(f"einsum: output subscript {_spelled(n)} appears more than once in the output")
         if not any(n in names for names in labels):
             raise RuntimeError(f"einsum: output subscript {_spelled(n)} does not appear in the equation for any input operand")
-    return contract(operands, labels, wanted)
+    return Contraction(labels, wanted, shapes)
 
 
 def _expanded(names: Sequence[Any], count: int, widest: int) -> Labels:
     """The labels with an ellipsis written out, aligned at its right end."""
     return [label for n in names for label in (range(_ELLIPSIS + widest - count, _ELLIPSIS + widest) if n is Ellipsis else (n,))]
-
-
-def _equation(args: Sequence[Any]) -> tuple[list[Any], list[list[Any]], list[Any] | None]:
-    """The operands, their labels and the output's (None when it is left out) of the notation with a string."""
-    operands = list(args[1:])
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = list(operands[0])
-    if not operands:
-        raise ValueError("einsum: must specify the equation string and at least one operand, or at least one operand and its subscripts")
-    left, arrow, right = args[0].partition("->")
-    terms = [_letters(term) for term in left.split(",")]
-    if len(terms) != len(operands):
-        raise RuntimeError(f"einsum: {len(operands)} operands were provided where the equation {args[0]!r} has {len(terms)} terms")
-    return operands, terms, _letters(right) if arrow else None
 
 
 def _letters(term: str) -> list[Any]:
@@ -201,17 +236,17 @@ def _letters(term: str) -> list[Any]:
     return names
 
 
-def _sublists(args: Sequence[Any]) -> tuple[list[Any], list[list[Any]], list[Any] | None]:
-    """The same of the notation with lists of numbers."""
+def _sublists(args: Sequence[Any]) -> Any:
+    """``einsum`` in the notation with lists of numbers."""
     output = list(args[-1]) if len(args) % 2 else None
     pairs = args[: len(args) - len(args) % 2]
-    terms = [list(names) for names in pairs[1::2]]
+    operands, terms = pairs[::2], [list(names) for names in pairs[1::2]]
     for n in (n for names in [*terms, output or []] for n in names):
         if n is not Ellipsis and not (isinstance(n, int) and 0 <= n < _ELLIPSIS):
             raise ValueError(f"einsum: expected subscripts from 0 to {_ELLIPSIS - 1}, or Ellipsis, got {n!r}")
     if not terms:
         raise ValueError("einsum: must specify the equation string and at least one operand, or at least one operand and its subscripts")
-    return list(pairs[::2]), terms, output
+    return _contraction(terms, output, tuple(map(_SHAPE, operands))).run(operands)
 
 
 # ---- others -------------------------------------------------------------------------------------------------------------------------
@@ -234,22 +269,30 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     one_dtype("tensordot", [a, b])
     if isinstance(dims, Tensor) or is_array(dims):
         dims = dims.tolist()
+    if not isinstance(dims, int):
+        dims = tuple([tuple(map(operator.index, listed)) for listed in dims])
+    return _over_dims(tuple(a.shape), tuple(b.shape), dims).run((a, b))
+
+
+@functools.lru_cache(maxsize=512)
+def _over_dims(a: Shape, b: Shape, dims: int | tuple[Shape, ...]) -> Contraction:
+    """What ``tensordot`` does to shapes."""
     if isinstance(dims, int):
-        if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise RuntimeError(f"tensordot: dims must be from 0 to either rank, got {dims} for {list(a.shape)} and {list(b.shape)}")
-        dims = (range(a.ndim - dims, a.ndim), range(dims))
-    mine, its = ([wrap_dim(d, x.ndim) for d in listed] for x, listed in zip((a, b), dims, strict=True))
+        if not 0 <= dims <= min(len(a), len(b)):
+            raise RuntimeError(f"tensordot: dims must be from 0 to either rank, got {dims} for {list(a)} and {list(b)}")
+        dims = (tuple(range(len(a) - dims, len(a))), tuple(range(dims)))
+    mine, its = ([wrap_dim(d, len(shape)) for d in listed] for shape, listed in zip((a, b), dims, strict=True))
     if len(mine) != len(its):
         raise RuntimeError(f"tensordot: both dimension lists should have same length, got {mine} and {its}")
     for i, j in zip(mine, its, strict=True):
-        if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
+        if a[i] != b[j] and 1 not in (a[i], b[j]):
             raise RuntimeError(
-                f"tensordot: contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
-                f"{b.shape[j]} in dim {j}"
+                f"tensordot: contracted dimensions need to match, but first has size {a[i]} in dim {i} and second has size {b[j]} in dim "
+                f"{j}"
             )
-    left = list(range(a.ndim))
-    right = [mine[its.index(j)] if j in its else a.ndim + j for j in range(b.ndim)]
-    return contract([a, b], [left, right], [n for n in left if n not in mine] + [n for n in right if n not in mine])
+    left = list(range(len(a)))
+    right = [mine[its.index(j)] if j in its else len(a) + j for j in range(len(b))]
+    return Contraction([left, right], [n for n in left if n not in mine] + [n for n in right if n not in mine], (a, b))
 
 
 @composite
@@ -285,8 +328,17 @@ def kron(input: Any, other: Any) -> Any:
         >>> gradlib.kron(gradlib.tensor([1, 2]), gradlib.tensor([1, 10]))
         tensor([ 1, 10,  2, 20])
     """
-    rank = max(input.ndim, other.ndim)
-    mine, its = ((1,) * (rank - x.ndim) + tuple(x.shape) for x in (input, other))
-    wide = reshape(input, tuple(n for size in mine for n in (size, 1)))
-    fine = reshape(other, tuple(n for size in its for n in (1, size)))
-    return reshape(wide * fine, tuple(n * m for n, m in zip(mine, its, strict=True)))
+    shapes = []
+    for x in (input, other):
+        shapes.append(x._array.shape if type(x) is Tensor else tuple(x.shape))
+    wide, fine, whole = _interleaved(*shapes)
+    return reshape(reshape(input, wide) * reshape(other, fine), whole)
+
+
+@functools.lru_cache(maxsize=512)
+def _interleaved(input: Shape, other: Shape) -> tuple[Shape, Shape, Shape]:
+    """The shapes of the factors of ``kron``, by which they broadcast, and that of the result."""
+    rank = max(len(input), len(other))
+    mine, its = ((1,) * (rank - len(shape)) + shape for shape in (input, other))
+    wide, fine = (n for size in mine for n in (size, 1)), (n for size in its for n in (1, size))
+    return tuple(wide), tuple(fine), tuple(n * m for n, m in zip(mine, its, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ def wrap_dim(dim: Any, ndim: int) -> int:
 
 def wrap_dims(dims: Any, ndim: int) -> tuple[int, ...]:
     """Several dimensions counted from the front. Raises: RuntimeError when one appears twice; IndexError outside the range."""
-    wrapped = tuple(wrap_dim(d, ndim) for d in (dims if isinstance(dims, Sequence) else (dims,)))
+    wrapped = tuple(map(wrap_dim, dims if isinstance(dims, Sequence) else (dims,), itertools.repeat(ndim)))
     if len(set(wrapped)) != len(wrapped):
         raise RuntimeError(f"a dimension appears multiple times in the list of dims {tuple(dims)}")
     return wrapped

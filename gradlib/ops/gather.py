@@ -52,7 +52,7 @@ def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeEr
     """
     while type(places) is Batched:
         places = places.value
-    array = raw(places)
+    array = places._array if isinstance(places, Tensor) else places
     if not isinstance(array, np.ndarray) or array.size == 0:
         return None
     if not negative and array.dtype in _UNSIGNED and np.maximum.reduce(array.view(_UNSIGNED[array.dtype]), axis=None) < size:
@@ -74,20 +74,28 @@ def vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any
 def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
     """The index for ``index`` of positions along ``dim``, for ``gather`` and ``scatter``: in every other dimension the position itself."""
     integers(name, places)
-    array = raw(places)
-    shape, sizes = array.shape or (1,), raw(input).shape or (1,)
+    array = places._array if isinstance(places, Tensor) else places
+    whole = input._array if isinstance(input, Tensor) else input
+    shape, sizes = array.shape or (1,), whole.shape or (1,)
     if len(shape) != len(sizes):
         raise RuntimeError(
-            f"{name}: index must have the same number of dimensions as input, got {list(array.shape)} for {list(raw(input).shape)}"
+            f"{name}: index must have the same number of dimensions as input, got {list(array.shape)} for {list(whole.shape)}"
         )
     if 0 not in shape and any(map(operator.gt, shape, (*sizes[:dim], shape[dim], *sizes[dim + 1 :]))):
         raise RuntimeError(f"{name}: expected index {list(shape)} to be no larger than input {list(sizes)} apart from dimension {dim}")
     inside(name, places, sizes[dim])
-    if len(shape) == 1:
-        return [places]
+    return [places] if len(shape) == 1 else _with_positions(places, array, dim)
+
+
+def _with_positions(places: Any, array: Any, dim: int) -> list[Any]:
+    """Places along ``dim``, and along every other dimension the position itself; ``array``: the array in places."""
+    library = np if type(array) is np.ndarray else namespace(array)
+    found, behind = [], array.ndim
     with on_device_of(array):
-        arange, after = namespace(array).arange, [(...,) + (None,) * k for k in range(len(shape))]
-        return [places if d == dim else arange(n)[after[-1 - d]] for d, n in enumerate(shape)]
+        for d, n in enumerate(array.shape):
+            behind -= 1
+            found.append(places if d == dim else library.arange(n)[(..., *(None,) * behind)])
+    return found
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------------------------
@@ -110,7 +118,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
         tensor([[1],
                 [4]])
     """
-    ndim = raw(input).ndim
+    ndim = input.ndim
     places = along("gather", input, wrap_dim(dim, ndim), index)
     return pick(input if ndim else input.reshape((1,)), places)
 
@@ -179,17 +187,17 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     if not input.ndim:
         raise IndexError(f"take_along_dim: dim is {dim}, but the tensors have no dimensions")
     dim = wrap_dim(dim, input.ndim)
-    both = [max(n, m) if min(n, m) else 0 for n, m in zip(input.shape, indices.shape, strict=True)]
-    size, count = input.shape[dim], indices.shape[dim]
+    have, want = tuple(input.shape), tuple(indices.shape)
+    size, count = have[dim], want[dim]
     lowest = inside("take_along_dim", indices, size, IndexError, negative=True)
-    places = _expanded(indices, (*both[:dim], count, *both[dim + 1 :]))
+    places = indices
+    if have[:dim] != want[:dim] or have[dim + 1 :] != want[dim + 1 :]:
+        both = [max(n, m) if min(n, m) else 0 for n, m in zip(have, want, strict=True)]
+        places = expand(indices, (*both[:dim], count, *both[dim + 1 :]))
+        input = expand(input, (*both[:dim], size, *both[dim + 1 :]))
     wrapped = lowest is None or lowest < 0  # otherwise a copy, for what is saved is not the caller's
     places = where(places < 0, places + size, places) if wrapped else places.clone()
-    return gather(_expanded(input, (*both[:dim], size, *both[dim + 1 :])), dim, places)
-
-
-def _expanded(x: Any, shape: tuple[int, ...]) -> Any:
-    return x if tuple(x.shape) == shape else expand(x, shape)
+    return pick(input, _with_positions(places, raw(places), dim) if input.ndim > 1 else [places])
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------------------
@@ -200,14 +208,12 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
     name = function.__name__
     parameters = list(inspect.signature(function).parameters.values())[1:]
 
-    @functools.wraps(function)
-    def on_copy(*args: Any, **named: Any) -> Any:
-        return function(put, *args, **named)
+    on_copy: Any = functools.update_wrapper(functools.partial(function, put), function)
 
     def in_place(input: Tensor, *args: Any, **named: Any) -> Tensor:
         return write(input, lambda shadow: function(put_into, shadow, *args, **named), f"{name}_", copies_input=False)
 
-    on_copy.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    on_copy.__signature__ = inspect.Signature(parameters)
     in_place.__name__ = in_place.__qualname__ = f"{name}_"
     in_place.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
     made = composite(on_copy)
@@ -268,8 +274,8 @@ def index_put(put: Any, input: Any, indices: Any, values: Any, accumulate: bool 
 
 def put_shaped(put: Any, input: Any, values: Any, places: list[Any], accumulate: bool) -> Any:
     """``put``, where a 0-d tensor counts as a row of one element."""
-    if input.ndim:
-        return put(input if put is put_into else contiguous(input), values, places, accumulate)  # in row-major order, as torch's
+    if input.ndim:  # in row-major order, as torch's; so the sum is in any case
+        return put(input if accumulate or put is put_into else contiguous(input), values, places, accumulate)
     return put(input.reshape((1,)), values, places, accumulate).reshape(())
 
 
@@ -291,8 +297,9 @@ def index_add(put: Any, input: Any, dim: int, index: Any, source: Any, *, alpha:
     """
     dim = wrap_dim(dim, input.ndim)
     places = vector("index_add", dim, index, RuntimeError)
-    _slices_fit("index_add", input, dim, places[-1].shape[0], source, RuntimeError)
-    inside("index_add", index, input.shape[dim] if input.ndim else 1)
+    shape = input.shape
+    _slices_fit("index_add", shape, dim, places[-1].shape[0], source, RuntimeError)
+    inside("index_add", index, shape[dim] if shape else 1)
     values = values_for("index_add", source, input)
     if type(alpha) is not int or alpha != 1:
         values = values * (bool(alpha) if input.dtype.kind == "b" else as_element(alpha, input.dtype))
@@ -314,15 +321,16 @@ def index_copy(put: Any, input: Any, dim: int, index: Any, source: Any) -> Any:
     """
     dim = wrap_dim(dim, input.ndim)
     places = vector("index_copy", dim, index, IndexError)
-    _slices_fit("index_copy", input, dim, places[-1].shape[0], source, IndexError)
-    inside("index_copy", index, input.shape[dim] if input.ndim else 1, IndexError)
+    shape = input.shape
+    _slices_fit("index_copy", shape, dim, places[-1].shape[0], source, IndexError)
+    inside("index_copy", index, shape[dim] if shape else 1, IndexError)
     return put_shaped(put, input, values_for("index_copy", source, input), places, False)
 
 
-def _slices_fit(name: str, input: Any, dim: int, count: int, source: Any, error: type[Exception]) -> None:
-    """Refuse a source whose slices along ``dim`` are not input's, one for each place."""
-    have, want = tuple(source.shape), (*input.shape[:dim], count, *input.shape[dim + 1 :])
-    if len(have) != len(want) and have and input.ndim:
-        raise error(f"{name}: source has {len(have)} dimensions, input {input.ndim}; with this index it must have shape {list(want)}")
+def _slices_fit(name: str, shape: tuple[int, ...], dim: int, count: int, source: Any, error: type[Exception]) -> None:
+    """Refuse a source whose slices along ``dim`` are not those of the input of that shape, one for each place."""
+    have, want = tuple(source.shape), (*shape[:dim], count, *shape[dim + 1 :])
+    if len(have) != len(want) and have and shape:
+        raise error(f"{name}: source has {len(have)} dimensions, input {len(shape)}; with this index it must have shape {list(want)}")
     if have != want and (have or want != (1,)):
         raise RuntimeError(f"{name}: source must have shape {list(want)} with this index, got {list(have)}")

@@ -59,7 +59,10 @@ def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any
 
 def key_of(indices: Sequence[Any]) -> tuple[Any, ...]:
     """The arrays (and None for whole dimensions) as NumPy takes them between brackets."""
-    return tuple([_EVERYTHING if i is None else i for i in indices])
+    key = []
+    for i in indices:
+        key.append(_EVERYTHING if i is None else i)
+    return tuple(key)
 
 
 @op(
@@ -93,9 +96,11 @@ def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequenc
 
 def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
     """``target[indices] += values`` on raw arrays, where repeats count; a lone mask has none and is quicker."""
-    key = key_of(indices)
-    given = [i for i in indices if i is not None]
-    if len(given) == 1 and given[0].dtype.kind == "b":
+    key, given = key_of(indices), 0
+    for i in indices:
+        if i is not None:
+            given, last = given + 1, i
+    if given == 1 and last.dtype.kind == "b":
         target[key] += values
     else:
         scatter_add(target, key, values)

@@ -60,7 +60,11 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     """
     if not tensors:
         raise ValueError("cat expects a non-empty list of Tensors")
-    first = next((x for x in tensors if not _is_nothing(x.shape)), tensors[0])
+    first = tensors[0]
+    for x in tensors:
+        if x.shape != (0,):
+            first = x
+            break
     at = wrap_dim(dim, first.ndim)
     try:
         return row_major(xp.concatenate(tensors, axis=at))
@@ -435,7 +439,7 @@ def _listed(tensors: tuple[Any, ...]) -> list[Any]:
 
 
 def _atleast(tensors: tuple[Any, ...], several: bool, grow: Any) -> Any:
-    made = tuple(grow(x) for x in _listed(tensors))
+    made = tuple(map(grow, _listed(tensors)))
     alone = len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)) and not several
     return made[0] if alone else made
 
@@ -552,6 +556,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         order[:2] = [1, 0]
     shape = [1] * len(parts)
     for x, d in zip(parts, order, strict=True):
-        shape[d] = x.size if not isinstance(x, Tensor) else x.numel()
-    along = [tuple(-1 if d == own else 1 for d in range(len(parts))) for own in order]
-    return tuple(expand(reshape(x, line), tuple(shape)) for x, line in zip(parts, along, strict=True))
+        shape[d] = x.shape[0] if x.ndim else 1
+    whole, made = tuple(shape), []
+    for x, d in zip(parts, order, strict=True):
+        made.append(expand(reshape(x, (1,) * d + (-1,) + (1,) * (len(parts) - d - 1)), whole))
+    return tuple(made)

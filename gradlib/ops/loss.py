@@ -42,8 +42,9 @@ def _reduced(loss: Any, reduction: str) -> Any:
 
 def _difference(name: str, input: Any, target: Any, kinds: str = "f") -> Any:
     """``input - target``, once dtype and shapes are those of a loss."""
-    if not all(isinstance(x, Tensor) or is_array(x) for x in (input, target)):
-        raise TypeError(f"{name}: input and target are Tensors, got {type(input).__name__} and {type(target).__name__}")
+    for x in (input, target):
+        if not isinstance(x, (Tensor, np.ndarray)) and not is_array(x):
+            raise TypeError(f"{name}: input and target are Tensors, got {type(input).__name__} and {type(target).__name__}")
     if input.shape != target.shape:
         warnings.warn(
             f"Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}). This will likely lead "

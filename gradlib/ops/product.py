@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,20 @@ from gradlib.ops.shape import expand
 __all__ = ["addmm", "addmv", "baddbmm", "bmm", "cross", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 
 
+_DTYPE = operator.attrgetter("dtype")
+
+
 def one_dtype(name: str, values: list[Any]) -> None:
     """Refuse what torch's products refuse: numbers, mixed dtypes and bools."""
     for value in values:
-        if not is_array(value) and not isinstance(value, Tensor):
+        if not isinstance(value, (Tensor, np.ndarray)) and not is_array(value):
             raise TypeError(f"{name}: expected Tensors, got {type(value).__name__}")
-    if any(value.dtype != values[0].dtype for value in values):
-        found = " and ".join(value.dtype.name for value in values)
-        raise RuntimeError(f"{name}: expected operands of the same dtype, but got {found}; convert one with .to()")
-    if values[0].dtype.kind == "b":
+    first, *others = map(_DTYPE, values)
+    for dtype in others:
+        if dtype is not first and dtype != first:
+            found = " and ".join(value.dtype.name for value in values)
+            raise RuntimeError(f"{name}: expected operands of the same dtype, but got {found}; convert one with .to()")
+    if first.kind == "b":
         raise NotImplementedError(f"{name} is not implemented for bool; convert with .long() or .float()")
 
 

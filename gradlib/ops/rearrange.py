@@ -202,7 +202,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
-    first, second = (wrap_dim(d, input.ndim) for d in dims)
+    first, second = map(wrap_dim, dims, (input.ndim,) * 2)
     if first == second:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     if k % 4 == 2:

@@ -5,6 +5,8 @@ Sums of half-precision numbers run in float32 and of integers in int64, as torch
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -41,9 +43,11 @@ def axes(ndim: int, dim: Any) -> Any:
 
 def count(shape: tuple[int, ...], dim: Any) -> int:
     """How many elements of an array of this shape are reduced to one."""
+    chosen = None if dim is None else axes(len(shape), dim)
+    if chosen is None:
+        return math.prod(shape)
     number = 1
-    chosen = axes(len(shape), dim)
-    for i in range(len(shape)) if chosen is None else (chosen if isinstance(chosen, tuple) else (chosen,)):
+    for i in chosen if isinstance(chosen, tuple) else (chosen,):
         number *= shape[i]
     return number
 
@@ -57,6 +61,7 @@ def kept(shape: tuple[int, ...], dim: Any) -> tuple[int, ...]:
     return tuple(1 if i in chosen else size for i, size in enumerate(shape))
 
 
+@functools.cache
 def wide(dtype: Any) -> Any:
     """The dtype in which numbers of this dtype are added or multiplied up: float32 for half types, int64 for integers, else None."""
     if dtype.itemsize >= 4 and dtype.kind in "fc":
@@ -66,7 +71,7 @@ def wide(dtype: Any) -> Any:
 
 def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum in that dtype; in float64 for long sums over leading dimensions, which NumPy adds one by one and would lose digits."""
-    axis, dtype = axes(input.ndim, dim), input.dtype
+    axis, dtype = None if dim is None else axes(input.ndim, dim), input.dtype
     if axis is None and input.size >= _LARGE and dtype == dtypes.float32 and type(input) is np.ndarray and input.flags.c_contiguous:
         made = _by_products(input)
         return made.reshape((1,) * input.ndim) if keepdim else made
@@ -131,12 +136,11 @@ def spread(xp: Namespace, input: Any, shape: Any, dim: Any = None, keepdim: bool
     return broadcast_to(input, shape)
 
 
-def _divisible(name: str, dtype: Any) -> None:
-    """Refuse the dtypes in which there is no mean."""
-    if dtype.kind in "biu":
-        raise RuntimeError(
-            f"{name}(): could not infer output dtype. It must be a floating point or complex dtype, got {dtype}; give one with dtype="
-        )
+def _indivisible(name: str, dtype: Any) -> RuntimeError:
+    """The error for the dtypes in which there is no mean."""
+    return RuntimeError(
+        f"{name}(): could not infer output dtype. It must be a floating point or complex dtype, got {dtype}; give one with dtype="
+    )
 
 
 @op("linear", complex="explicit", input=lambda g, input_shape, dim, keepdim: spread(g / count(input_shape, dim), input_shape, dim, keepdim))
@@ -154,7 +158,8 @@ def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtyp
     """
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
-    _divisible("mean", input.dtype)
+    if input.dtype.kind in "biu":
+        raise _indivisible("mean", input.dtype)
     return back(total(xp, input, dim, keepdim) / count(input.shape, dim), input.dtype)
 
 
@@ -199,8 +204,8 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = Non
         tensor(2.)
     """
     for each in (input.dtype, dtypes.as_dtype(dtype)):
-        if each is not None:
-            _divisible("nanmean", each)
+        if each is not None and each.kind in "biu":
+            raise _indivisible("nanmean", each)
     return nansum(input, dim, keepdim, dtype) / sum(input == input, dim, keepdim)
 
 

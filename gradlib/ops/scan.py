@@ -14,6 +14,7 @@ from gradlib.backend.array import Namespace, accumulate, row_major, running_fold
 from gradlib.core.op import composite, op
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
+from gradlib.ops.index import slice_op
 from gradlib.ops.join import cat
 from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op
@@ -231,7 +232,7 @@ def cummin(input: Any, dim: int, *, out: Any = None) -> Any:
 
 
 def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
-    return input[(slice(None),) * dim + (slice(start, stop),)]
+    return slice_op(input, (*(slice(None),) * dim, slice(start, stop), ...))
 
 
 @composite
@@ -262,8 +263,9 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         input = cat([x for x in (prepend, input, append) if x is not None], dim)
     if n == 0 and not ends:
         return input + 0 if input.dtype.kind != "b" else input != False  # noqa: E712  (a copy, elementwise)
-    for _ in range(min(n, input.shape[dim])):
-        after, before = _part(input, dim, 1, None), _part(input, dim, 0, max(input.shape[dim] - 1, 0))
+    size = input.shape[dim]
+    for left in range(size, max(size - n, 0), -1):
+        after, before = _part(input, dim, 1, None), _part(input, dim, 0, left - 1)
         input = after != before if input.dtype.kind == "b" else after - before
     return input
 

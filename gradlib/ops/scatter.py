@@ -34,7 +34,8 @@ def _scattered(put: Any, name: str, input: Any, dim: int, index: Any, src: Any, 
 
 def _cropped(name: str, src: Any, index: Any) -> Any:
     """The leading part of src of index's shape; a number as it is."""
-    if raw(src).shape == raw(index).shape or (is_array(src) and not src.ndim):
+    array, places = src._array if isinstance(src, Tensor) else src, index._array if isinstance(index, Tensor) else index
+    if array.shape == places.shape or (is_array(src) and not src.ndim):
         return src
     if src.ndim != index.ndim and max(src.ndim, index.ndim) > 1:
         raise RuntimeError(f"{name}: index must have the same number of dimensions as src, got {list(index.shape)} and {list(src.shape)}")

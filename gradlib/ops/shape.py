@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, Namespace, broadcast_to as stretched, is_view_of
+from gradlib.backend.array import Namespace, broadcast_to as stretched, is_view_of
 from gradlib.backend.dtype import as_dtype
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import refuse_captured, refuse_leaf
@@ -33,17 +33,6 @@ __all__ = [
 
 
 _WHOLE = slice(None)
-
-
-def _reshaped(input: Array, shape: Any) -> Array:
-    """``input.reshape(shape)`` with torch's errors."""
-    try:
-        result = input.reshape(shape)
-    except ValueError:
-        raise RuntimeError(_misshaped(tuple(shape), input.size)) from None
-    if result.shape != shape and min(shape) < -1:  # NumPy takes any negative size for the one to be inferred
-        raise RuntimeError(_misshaped(tuple(shape), input.size))
-    return result
 
 
 def _misshaped(shape: tuple[int, ...], count: int) -> str:
@@ -73,13 +62,19 @@ def reshape(xp: Namespace, input: Any, shape: Any) -> Any:
         tensor([[0, 1, 2],
                 [3, 4, 5]])
     """
-    return _reshaped(input, shape)
+    try:
+        result = input.reshape(shape)
+    except ValueError:
+        raise RuntimeError(_misshaped(tuple(shape), input.size)) from None
+    if result.shape != shape and min(shape) < -1:  # NumPy takes any negative size for the one to be inferred
+        raise RuntimeError(_misshaped(tuple(shape), input.size))
+    return result
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
 def view(xp: Namespace, input: Any, shape: Any) -> Any:
     """As ``reshape``, but always the same memory. Raises: RuntimeError where that would need a copy. Source: torch.Tensor.view."""
-    result = _reshaped(input, shape)
+    result = reshape.op.value(xp, input, shape)  # type: ignore[attr-defined]
     if not is_view_of(result, input):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "

@@ -70,10 +70,10 @@ def select(input: Any, dim: int, index: Any) -> Any:
     """
     if not input.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    at, number = wrap_dim(dim, input.ndim), operator.index(index)
-    if not -input.shape[at] <= number < input.shape[at]:
-        raise IndexError(f"select(): index {number} out of range for tensor of size {list(input.shape)} at dimension {at}")
-    return slice_op(input, (*part_at(at, input.ndim, number), ...))
+    at, number, shape = wrap_dim(dim, input.ndim), operator.index(index), input.shape
+    if not -shape[at] <= number < shape[at]:
+        raise IndexError(f"select(): index {number} out of range for tensor of size {list(shape)} at dimension {at}")
+    return slice_op(input, (*(slice(None),) * at, number, ...))
 
 
 # ---- diagonals ------------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def _ordered(name: str, input: Array, bool_too: bool = True) -> None:
 
 def _comparable(input: Array) -> Array:
     """The same values in a dtype that sorts NaN last; bfloat16 does not."""
-    return input.astype(dtypes.float32) if dtypes.is_bfloat16(input.dtype) else input
+    return input.astype(dtypes.float32) if input.dtype.kind == "V" else input
 
 
 def _order(xp: Namespace, input: Array, dim: int, descending: bool) -> Array:

@@ -271,6 +271,18 @@ FEW: dict[str, Callable[..., Any]] = {
     "solve": lambda s, b, **_: gradlib.linalg.solve(s, b),
     "layer_norm": lambda x, w, **_: gradlib.nn.functional.layer_norm(x, (3,), w, w),
     "half * number": lambda h, **_: h * 2.5, "number / half": lambda h, **_: 3 / h,
+    "scatter": lambda x, z, **_: gradlib.scatter(x, 0, z, x), "scatter_add": lambda x, z, **_: gradlib.scatter_add(x, 0, z, x),
+    "scatter_reduce": lambda x, z, **_: gradlib.scatter_reduce(x, 0, z, x, "amax"),
+    "index_add": lambda x, i, **_: gradlib.index_add(x, 0, i, x), "index_copy": lambda x, i, **_: gradlib.index_copy(x, 0, i, x),
+    "index_fill": lambda x, i, **_: gradlib.index_fill(x, 0, i, 2.0), "index_put": lambda x, i, **_: gradlib.index_put(x, (i,), x, True),
+    "take_along_dim": lambda x, z, **_: gradlib.take_along_dim(x, z, 0), "einsum": lambda x, **_: gradlib.einsum("ij,kj->ik", x, x),
+    "tensordot": lambda x, s, **_: gradlib.tensordot(s, x, 1), "kron": lambda x, s, **_: gradlib.kron(x, s),
+    "multi_dot": lambda x, w, **_: gradlib.linalg.multi_dot((x, x.T, x)), "addmm": lambda x, s, **_: gradlib.addmm(x, s, x),
+    "vecdot": lambda x, **_: gradlib.linalg.vecdot(x, x),
+    "std_mean": lambda x, **_: gradlib.std_mean(x), "nanmean": lambda x, **_: gradlib.nanmean(x),
+    "kthvalue": lambda x, **_: gradlib.kthvalue(x, 2, 1), "median": lambda x, **_: gradlib.median(x, 1),
+    "diff": lambda x, **_: gradlib.diff(x), "rot90": lambda x, **_: gradlib.rot90(x), "hstack": lambda x, **_: gradlib.hstack([x, x]),
+    "mse_loss": lambda x, **_: gradlib.nn.functional.mse_loss(x, x), "huber_loss": lambda x, **_: gradlib.nn.functional.huber_loss(x, x),
     "written row": lambda y, **_: y.__setitem__(0, 7), "written places": lambda y, i, **_: y.__setitem__(i, 7),
 }  # fmt: skip
 OURS = (str(Path(gradlib.__file__).parent), "gradlib, written for")

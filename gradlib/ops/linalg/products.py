@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -78,16 +78,29 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     row, column = parts[0].ndim == 1, parts[-1].ndim == 1
     parts[0] = parts[0][None] if row else parts[0]
     parts[-1] = parts[-1][:, None] if column else parts[-1]
-    for i, (a, b) in enumerate(itertools.pairwise(parts)):
-        if a.shape[1] != b.shape[0]:
-            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes {list(a.shape)} and {list(b.shape)} cannot be multiplied")
-    result = _chain(parts, _splits([parts[0].shape[0], *(x.shape[1] for x in parts)]), 0, len(parts) - 1)
-    result = result[0] if row else result
+    shapes = list(map(_SHAPE, parts))
+    sizes = [shapes[0][0]]
+    for i, shape in enumerate(shapes):
+        if shape[0] != sizes[-1]:
+            met = f"{list(shapes[i - 1])} and {list(shape)}"
+            raise RuntimeError(f"multi_dot(): tensors {i - 1} and {i} with shapes {met} cannot be multiplied")
+        sizes.append(shape[1])
+    for i in _order(tuple(sizes)):
+        parts[i : i + 2] = [matmul(parts[i], parts[i + 1])]
+    result = parts[0][0] if row else parts[0]
     return result[..., 0] if column else result
 
 
-def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """For each run of matrices i..j, behind which of them its last product splits. Source: the textbook's dynamic programme."""
+_SHAPE = operator.attrgetter("shape")
+
+
+@functools.lru_cache(maxsize=512)
+def _order(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """In which order to multiply neighbours: the place of the left one among what is left. Source: the textbook's dynamic programme.
+
+    Args:
+        sizes: the rows of the first matrix, then the columns of each.
+    """
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     split: dict[tuple[int, int], int] = {}
@@ -97,13 +110,15 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
             found = {k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)}
             split[i, j] = min(found, key=lambda k: found[k])
             cost[i, j] = found[split[i, j]]
-    return split
 
+    def within(i: int, j: int, place: int) -> list[int]:
+        """The products that make one of the run i..j, of which i stands at that place."""
+        if i == j:
+            return []
+        middle = split[i, j]
+        return [*within(i, middle, place), *within(middle + 1, j, place + 1), place]
 
-def _chain(parts: list[Any], split: dict[tuple[int, int], int], i: int, j: int) -> Any:
-    if i == j:
-        return parts[i]
-    return matmul(_chain(parts, split, i, split[i, j]), _chain(parts, split, split[i, j] + 1, j))
+    return tuple(within(0, count - 1, 0))
 
 
 @composite(method=False)
