@@ -7,6 +7,7 @@ the number of draws before, so that the whole state is two integers, and a captu
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import weakref
@@ -145,11 +146,14 @@ class RandomStream:
             bits = self._drawing("bits", shape, np.int64).view(np.uint64)
             return (bits % np.uint64(high - low)).view(np.int64) + low
 
-    def permutation(self, n: int) -> Array:
-        """The integers from 0 to n - 1 in random order, as int64."""
+    def permutation(self, n: int, rows: tuple[int, ...] = ()) -> Array:
+        """The integers from 0 to n - 1 in random order, as int64, once for each of the rows: (*rows, n)."""
         if self.device.type == "cpu":
-            return self._host.permutation(n)
-        keys = self.uniform((n,), float64)  # CuPy's own permutation sorts 32-bit keys, which collide
+            if not rows:
+                return self._host.permutation(n)
+            drawn = [self._host.permutation(n) for _ in range(math.prod(rows))]
+            return np.array(drawn, dtype=np.int64).reshape(*rows, n)
+        keys = self.uniform((*rows, n), float64)  # CuPy's own permutation sorts 32-bit keys, which collide
         with self._place():
             return cupy().argsort(keys)
 

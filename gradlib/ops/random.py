@@ -153,17 +153,8 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     wants = bool(other.pop("requires_grad", False))
     ignored("randperm", other)
     _shape("randperm", (n,))
-    drawn = _permutations(stream(generator, _index(device, generator)), n)
+    drawn = stream(generator, _index(device, generator)).permutation(n, drawing.rows)
     return finished(_of_dtype(drawn, dtype), wants)
-
-
-def _permutations(source: Generator, n: int) -> Array:
-    """One permutation, or inside vmap one for each row."""
-    if not drawing.rows:
-        return source.permutation(n)
-    keys = source.uniform((*drawing.rows, n), np.dtype(np.float64))
-    with on_device_of(keys):
-        return namespace(keys).argsort(keys, axis=-1)
 
 
 @draws

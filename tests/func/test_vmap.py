@@ -366,6 +366,14 @@ class TestRandom:
         np.testing.assert_array_equal(nested[0, 0], nested[0, 1])
         assert not np.array_equal(nested[0], nested[1])
 
+    @pytest.mark.host
+    @pytest.mark.parametrize("draw", [gradlib.randperm, gradlib.rand, gradlib.randn])
+    def test_different_rows_are_what_one_draw_after_another_gives(self, draw: Any) -> None:
+        gradlib.manual_seed(3)
+        rows = host(vmap(vmap(lambda _: draw(10), randomness="different"), randomness="different")(gradlib.zeros(2, 2)))
+        gradlib.manual_seed(3)
+        np.testing.assert_array_equal(rows.reshape(4, 10), [host(draw(10)) for _ in range(4)])
+
     def test_the_same_in_every_chunk(self) -> None:
         x = gradlib.zeros(5, 3)
         for draw in (lambda r: r + gradlib.rand(3), lambda r: (r + 0).normal_()):
