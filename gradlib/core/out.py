@@ -13,7 +13,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, namespace, on_device_of
-from gradlib.core.batched import Batched
+from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.modes import global_state, thread_state, writing
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import no_derivative, overwrite, refuse_out
@@ -32,6 +32,8 @@ FUNCTIONS = _names("""
     arange bernoulli empty eye fftfreq full linspace logspace multinomial normal ones rand randint randn randperm rfftfreq zeros
 """)
 """The functions that are no operations and take ``out=``."""
+
+_RANDOM = _names("bernoulli multinomial normal rand randint randn randperm")
 
 _COMPUTED_IN_OUT = _names("""
     sum prod cumsum cumprod
@@ -72,6 +74,8 @@ def call_into(function: Callable[..., Any], out: Any, /, *args: Any, **named: An
     name = function.__name__
     if global_state.active and thread_state.interpreters:
         refuse_transformed(name, (*args, *named.values(), out))
+        if name in _RANDOM and any(isinstance(level, VmapLevel) for level in thread_state.interpreters):
+            raise RuntimeError(f"vmap: {name} cannot draw for each row into the one Tensor given as out=. Use the form without out=.")
     wants = bool(named.pop("requires_grad", False))
     if name in _COMPUTED_IN_OUT and isinstance(out, Tensor):
         takes = inspect.signature(function).parameters

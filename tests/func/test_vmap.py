@@ -366,6 +366,13 @@ class TestRandom:
         np.testing.assert_array_equal(nested[0, 0], nested[0, 1])
         assert not np.array_equal(nested[0], nested[1])
 
+    def test_one_tensor_cannot_take_what_is_drawn_for_each_row(self) -> None:
+        out = gradlib.zeros(3)
+        for randomness in ("same", "different"):
+            with pytest.raises(RuntimeError, match="vmap: rand cannot draw for each row"):
+                vmap(lambda row: gradlib.rand(3, out=out), randomness=randomness)(gradlib.zeros(2, 3))
+        assert out.tolist() == [0, 0, 0]
+
     @pytest.mark.host
     @pytest.mark.parametrize("draw", [gradlib.randperm, gradlib.rand, gradlib.randn])
     def test_different_rows_are_what_one_draw_after_another_gives(self, draw: Any) -> None:
