@@ -7,8 +7,9 @@
 //           function m, derivative k by the sample number. (B, D, N) and (B, D, H) arrays are B * D trajectories of one joint, group = D.
 // Formulas  sample h lies in segment s = min(h / samples, N - DEGREE - 1) at phase h - s * samples;
 //           derivative k = sum over m of weights[phase][m][k] * points[s + m] / t^k
-// Threads   as chain.cu, and in forward, where a chunk holds all samples, the threads that a block has to spare share the walk of a series: one thread a series, chunks of `steps` samples staged through shared memory (tile.cuh), with the DEGREE + 1 points
-//           of its segment, or their gradients, in registers.
+// Threads   as chain.cu: one thread a series, chunks of `steps` samples staged through shared memory (tile.cuh), with the DEGREE + 1 points
+//           of its segment, or their gradients, in registers. Where a chunk holds all samples, threads that a block has to spare share the
+//           walk of a series in forward; in adjoint, with `per_point`, each thread takes one point after the other and sums over its samples.
 // Bytes     forward reads N and writes 4 H, adjoint reads 4 H and writes N, times B D elements. Only the samples are staged, 16 bytes at a
 //           time: a point moves once in 4 * samples elements, in runs of D.
 // Shared    4 * tile_batch * row elements.
@@ -41,11 +42,11 @@ struct Place {
 extern "C" __global__ void __launch_bounds__(128, 4)
     bspline_forward(const STORAGE* points, const real* weights, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
                     STORAGE* j, INDEX batch, INDEX number, int samples, INDEX horizon, int joints, INDEX group, INDEX dt_b,
-                    int tile_batch, int tile_joints, int steps, int row, int vector) {
+                    int tile_batch, int tile_joints, int steps, int row, int vector, int part) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const bool divided = horizon <= steps;
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
+    const bool divided = part > 0;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon, part));
     const int area = tile_batch * row;
     STORAGE* const outputs[4] = {p, v, a, j};
     const Weight* table = reinterpret_cast<const Weight*>(weights);
@@ -54,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     Place place = {0, 0};
     int begin = 0, stop = 0;
     if (divided) {
-        part_of_walk(tile, (int)horizon, begin, stop);
+        part_of_walk(tile, (int)horizon, part, begin, stop);
         place.segment = begin / samples < (int)(number - DEGREE) ? begin / samples : number - DEGREE - 1;
         place.phase = begin - (int)place.segment * samples;
     }
@@ -97,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
 extern "C" __global__ void __launch_bounds__(128, 4)
     bspline_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* weights,
                     const real* dt, real seconds, STORAGE* grad_points, INDEX batch, INDEX number, int samples, INDEX horizon,
-                    int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector) {
+                    int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector, int per_point) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
@@ -106,6 +107,29 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     const Weight* table = reinterpret_cast<const Weight*>(weights);
 
     const real rate = Times(tile, dt, seconds, group, dt_b, 0, 0, 0).per_second;
+    if (per_point) {
+        tile_read<4>(tile, inputs, (INDEX)0, 0, (int)horizon, shared, area);
+        __syncthreads();
+        for_each_item((int)number, tile.trajectories * tile.joints, [&](int point, int series) {
+            const int trajectory = series / tile.joints, joint = series - trajectory * tile.joints;
+            const INDEX b = tile.first_trajectory + trajectory;
+            const real by_t = dt ? 1 / dt[b / group * dt_b] : rate;
+            const int last = (int)number - DEGREE - 1;
+            real sum = 0;
+            for (int segment = point > DEGREE ? point - DEGREE : 0; segment <= (point < last ? point : last); ++segment) {
+                const STORAGE* at = shared + trajectory * row + segment * samples * tile.joints + joint;
+                const Weight* weight = table + (point - segment);
+                for (int left = segment == last ? samples + 1 : samples; left > 0; --left, at += tile.joints, weight += DEGREE + 1) {
+                    const real grad[4] = {load(at[0]), by_t * load(at[area]), by_t * by_t * load(at[2 * area]),
+                                          by_t * by_t * by_t * load(at[3 * area])};
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) sum += weight->of[i] * grad[i];
+                }
+            }
+            store(grad_points[(b * number + point) * joints + tile.first_joint + joint], sum);
+        });
+        return;
+    }
     STORAGE* next = grad_points + tile.trajectory * (number - 1) * joints + tile.series;  // b * number * joints + d
     real x[DEGREE + 1] = {};
     Place place = {0, 0};

@@ -22,11 +22,11 @@ typedef StepTimes<real, INDEX> Times;
 extern "C" __global__ void __launch_bounds__(128, 8)
     central_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* goal,
                     const long long* start_idx, int one_row, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch, INDEX horizon,
-                    int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector) {
+                    int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector, int part) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const bool divided = horizon <= steps;
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
+    const bool divided = part > 0;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon, part));
     const int area = tile_batch * row;
     const STORAGE* const inputs[1] = {u};
     STORAGE* const outputs[4] = {p, v, a, j};
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(128, 8)
         __syncthreads();
         int begin = 0, stop = n;
         if (divided) {
-            part_of_walk(tile, n, begin, stop);
+            part_of_walk(tile, n, part, begin, stop);
             if (begin > 0) {
 #pragma unroll
                 for (int o = 0; o < 5; ++o) {  // X_i of the points before, i >= 4
@@ -98,11 +98,11 @@ extern "C" __global__ void __launch_bounds__(128, sizeof(STORAGE) == 8 ? 6 : 8)
     central_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
                     real seconds, STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
                     STORAGE* grad_goal, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, int has_goal, int tile_batch,
-                    int tile_joints, int steps, int row, int vector) {
+                    int tile_joints, int steps, int row, int vector, int part) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const bool divided = horizon + 4 <= steps;
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
+    const bool divided = part > 0;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon + 4, part));
     const int area = tile_batch * row;
     const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
     STORAGE* const outputs[1] = {grad_u};
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(128, sizeof(STORAGE) == 8 ? 6 : 8)
         };
         int begin = 0, stop = n;
         if (divided) {
-            part_of_walk(tile, n, begin, stop);
+            part_of_walk(tile, n, part, begin, stop);
             if (begin > 0) {
                 for (int k = begin - 4; k < begin; ++k) {
                     if (k < horizon) spread_at(shared + tile.place + k * tile.joints);

@@ -11,14 +11,16 @@
 // Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
 //               p_h = p_{h-1} + t v_h + r_h     v_h = v_{h-1} + t a_h + s_h     a_h = a_{h-1} + t j_h + q_h
 //           EXACT: the Taylor sums with the states of step h-1 and the control of step h. Step 0 is the start, j_0 = 0.
-//           Position control has no recurrence: where a chunk holds the whole horizon the threads that a block has to spare share the walk
-//           of a series, each beginning three steps before its own (four in the adjoint), after which all that it carries is known.
+//           Where a chunk holds the whole horizon the threads that a block has to spare share the walk of a series, `part` steps each: each
+//           begins up to two steps before its own (four in the adjoint), after which all that the differences carry is known. States that
+//           are summed (none for position control) need a walk more: each thread's own part from zero, then the parts before it, in order.
 // Threads   a block has `tile_batch` trajectories (grid x) and `tile_joints` joints (grid y), one thread for each series; it walks
 //           chunks of `steps` steps, staged through shared memory 16 bytes at a time where aligned (tile.cuh), with the state carried
 //           in registers.
 // Bytes     forward reads u and writes p, v, a, j; adjoint reads four and writes one: 5 B H D elements. SOURCES adds three.
-// Shared    4 * tile_batch * row elements, and 2 * tile_batch * steps reals where dt differs from step to step.
-// Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
+// Shared    4 * tile_batch * row elements, 2 * tile_batch * steps reals where dt differs from step to step, and 0, 1, 3 or 5 (by ORDER) reals
+//           for each thread where threads share a walk.
+// Every result depends on its own series only and is summed in a fixed order, which `part` decides: runs are bitwise repeatable.
 #include "common.cuh"
 #include "tile.cuh"
 
@@ -41,6 +43,41 @@ __device__ __forceinline__ void chain_step(const real (&before)[4], const real (
     }
 }
 
+// Threads that share the walk of a series first walk their parts with zeros before them, then add up what the parts before theirs made. A
+// part turns the summed states x_0 .. x_{ORDER-1} into what it makes of zeros plus, of the state that drives x_i, `span` times it, and of the
+// one that drives that, `square` times.
+struct Growth {
+    real span, square;
+
+    __device__ __forceinline__ void go_on(real t) {
+        span += t;
+        square += t * span;
+    }
+
+    // In shared memory, for the block's other threads.
+    __device__ __forceinline__ void tell(const real (&made)[4], real* room) const {
+#pragma unroll
+        for (int i = 0; i < ORDER; ++i) room[i * blockDim.x] = made[i];
+        if (ORDER > 1) room[ORDER * blockDim.x] = span;
+        if (ORDER > 2) room[(ORDER + 1) * blockDim.x] = EXACT ? span * span / 2 : square;
+    }
+};
+
+// The summed states after a part, from those before it and what a thread told of it. ON: where the state that drives one is, 1 above it,
+// or -1 below it in the adjoint.
+template <int ON>
+__device__ __forceinline__ void grow(real (&x)[4], const real* told) {
+    const real span = ORDER > 1 ? told[ORDER * blockDim.x] : real(0), square = ORDER > 2 ? told[(ORDER + 1) * blockDim.x] : real(0);
+#pragma unroll
+    for (int n = 0; n < ORDER; ++n) {
+        const int i = ON > 0 ? n : ORDER - 1 - n;
+        real made = told[i * blockDim.x];
+        if (i + ON >= 0 && i + ON < ORDER) made += span * x[i + ON];
+        if (i + 2 * ON >= 0 && i + 2 * ON < ORDER) made += square * x[i + 2 * ON];
+        x[i] += made;
+    }
+}
+
 // Where source i, or its gradient, is staged: the three areas that the control does not use.
 __device__ __forceinline__ constexpr int source_area(int i) { return i < ORDER ? i : i + 1; }
 
@@ -48,14 +85,15 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const long long* start_idx,
                   int one_row, const STORAGE* source_p, const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
                   STORAGE* j, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch,
-                  int tile_joints, int steps, int row, int vector) {
+                  int tile_joints, int steps, int row, int vector, int part) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const bool divided = ORDER == 0 && horizon <= steps;
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
+    const bool divided = part > 0;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon, part));
     const int area = tile_batch * row;
     STORAGE* const room = shared + 4 * area;  // of the step times
     Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
+    real* const grown = (real*)room + (times.stride ? 2 * tile_batch * steps : 0) + threadIdx.x;  // where this thread says how states grow
 
     const STORAGE* inputs[4] = {0, 0, 0, 0};
     inputs[ORDER] = u;
@@ -67,8 +105,9 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     const STORAGE* const control_only[1] = {u};
     STORAGE* const outputs[4] = {p, v, a, j};
 
-    real state[4] = {start_value(tile, start_p, start_idx, one_row, 0, group), start_value(tile, start_v, start_idx, one_row, 1, group),
-                     start_value(tile, start_a, start_idx, one_row, 2, group), 0};
+    const real start[4] = {start_value(tile, start_p, start_idx, one_row, 0, group), start_value(tile, start_v, start_idx, one_row, 1, group),
+                           start_value(tile, start_a, start_idx, one_row, 2, group), 0};
+    real state[4] = {start[0], start[1], start[2], 0};
     real control = 0;
     for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
@@ -92,20 +131,46 @@ extern "C" __global__ void __launch_bounds__(128, 8)
             for (int i = 0; i < 4; ++i) state[i] = next[i];
         };
         int begin = 0, stop = n;
-        if (ORDER == 0 && divided) {
-            part_of_walk(tile, n, begin, stop);
-            if (begin > 0 && begin < stop) {
-                const STORAGE* at = shared + tile.place + (begin - 5) * tile.joints;
-                state[0] = load(at[0]);  // p of step begin - 4
-                control = load(at[tile.joints]);
+        if (divided) {
+            part_of_walk(tile, n, part, begin, stop);
+            if (ORDER > 0 && tile.active) {
+                Growth growth = {};
+#pragma unroll
+                for (int i = 0; i < ORDER; ++i) state[i] = 0;
+                const STORAGE* at = shared + tile.place + begin * tile.joints;
+                control = begin > 0 ? load(at[ORDER * area - tile.joints]) : real(0);
+                for (int k = begin; k < stop; ++k, at += tile.joints) {
+                    const real following = load(at[ORDER * area]);
+                    if (k > 0) {
+                        advance(at, k);
+                        growth.go_on(times.t);
+                    }
+                    control = following;
+                }
+                growth.tell(state, grown);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i) state[i] = start[i];
+            control = 0;
+            if (begin > 0) {
+                const int ago = ORDER < 2 ? 2 - ORDER : 0;  // how many steps the differences reach back
+                const STORAGE* at = shared + tile.place + (begin - ago - 2) * tile.joints;
+                state[ORDER] = load(at[ORDER * area]);
+                control = load(at[ORDER * area + tile.joints]);
                 at += 2 * tile.joints;
-                for (int k = begin - 3; k < begin; ++k, at += tile.joints) {
-                    const real following = load(at[0]);
+                for (int k = begin - ago; k < begin; ++k, at += tile.joints) {
+                    const real following = load(at[ORDER * area]);
                     advance(at, k);
                     control = following;
                 }
+#pragma unroll
+                for (int i = 0; i < ORDER; ++i) state[i] = start[i];
             }
             __syncthreads();  // the walks overwrite what these read
+            if (ORDER > 0) {
+                const int series = tile.trajectories * tile.joints;
+                for (int s = tile.segment; s > 0; --s) grow<1>(state, grown - s * series);
+            }
         }
         if (tile.active) {
             STORAGE* at = shared + tile.place + begin * tile.joints;
@@ -169,14 +234,15 @@ extern "C" __global__ void __launch_bounds__(128, 8)
     chain_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
                   real seconds, STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
                   STORAGE* grad_source_p, STORAGE* grad_source_v, STORAGE* grad_source_a, INDEX batch, INDEX horizon, int joints,
-                  INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
+                  INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector, int part) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const bool divided = ORDER == 0 && horizon <= steps;
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, divided);
+    const bool divided = part > 0;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon, part));
     const int area = tile_batch * row;
     STORAGE* const room = shared + 4 * area;  // of the step times
     Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
+    real* const grown = (real*)room + (times.stride ? 2 * tile_batch * steps : 0) + threadIdx.x;  // where this thread says how states grow
 
     const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
     STORAGE* outputs[4] = {0, 0, 0, 0};
@@ -204,10 +270,37 @@ extern "C" __global__ void __launch_bounds__(128, 8)
             return now;
         };
         int begin = 0, stop = n;
-        if (ORDER == 0 && divided) {
-            part_of_walk(tile, n, begin, stop);
-            if (begin < stop)
-                for (int k = stop + 3 < n ? stop + 3 : n - 1; k >= stop; --k) after = totals(k, false);
+        if (divided) {
+            part_of_walk(tile, n, part, begin, stop);
+            if (ORDER > 0) {  // the states that are summed lie a step later than the walks: what step `stop` hands over is computed from them
+                if (tile.active) {
+                    Growth growth = {};
+                    int k = stop < n ? stop : n - 1;
+                    if (EXACT && k + 1 < n) {
+                        times.go_to(k + 1);
+                        after.t = times.t;
+                    }
+                    for (; k > begin; --k) {
+                        const Carried now = totals(k, false);
+                        growth.go_on(EXACT ? after.t : now.t);
+                        after = now;
+                    }
+                    growth.tell(after.bar, grown);
+                }
+                after = Carried();
+                __syncthreads();
+            }
+            if (stop < n && tile.active) {
+                const int reach = ORDER < 2 ? 3 - ORDER : 1;  // how many steps after `stop` count in what it hands over
+                for (int k = stop + reach < n ? stop + reach : n - 1; k > stop; --k) after = totals(k, false);
+                if (ORDER > 0) {
+                    const int series = tile.trajectories * tile.joints;
+#pragma unroll
+                    for (int i = 0; i < ORDER; ++i) after.bar[i] = 0;
+                    for (int s = tile.segments - 1 - tile.segment; s > 0; --s) grow<-1>(after.bar, grown + s * series);
+                }
+                after = totals(stop, false);
+            }
             __syncthreads();  // the walks overwrite what these read
         }
         if (tile.active) {

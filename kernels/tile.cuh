@@ -24,7 +24,7 @@ struct Tile {
 
 template <typename I>
 __device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints, int tile_batch, int tile_joints, int row, int vector,
-                                                 bool divided = false) {
+                                                 int segments = 1) {
     Tile<I> tile;
     tile.first_trajectory = (I)blockIdx.x * tile_batch;
     tile.horizon = horizon;
@@ -37,7 +37,7 @@ __device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints,
     tile.row = row;
     tile.vector = vector != 0;
     const int series = tile.trajectories * tile.joints;
-    tile.segments = divided ? (int)blockDim.x / series : 1;
+    tile.segments = segments;
     tile.active = (int)threadIdx.x < series * tile.segments;
     tile.segment = tile.active ? (int)threadIdx.x / series : 0;
     const int thread = tile.active ? (int)threadIdx.x - tile.segment * series : 0;
@@ -64,12 +64,15 @@ __device__ __forceinline__ typename Arithmetic<S>::type start_value(const Tile<I
     return load(values[place]);
 }
 
-// The steps [first, last) of n that are this thread's: 8 at least, so that what a walk needs from before lies in one other segment.
+// How many threads share a walk over n steps, of which each has `part`; 0: one walks alone. The host has threads for them, and gives each 8
+// steps at least, so that what a walk needs from before lies in one other segment.
+__device__ __forceinline__ int segments_of(long long n, int part) { return part ? (int)((n + part - 1) / part) : 1; }
+
+// The steps [first, last) of n that are this thread's.
 template <typename I>
-__device__ __forceinline__ void part_of_walk(const Tile<I>& tile, int n, int& first, int& last) {
-    const int even = (n + tile.segments - 1) / tile.segments, each = even < 8 ? 8 : even;
-    first = tile.segment * each < n ? tile.segment * each : n;
-    last = first + each < n ? first + each : n;
+__device__ __forceinline__ void part_of_walk(const Tile<I>& tile, int n, int part, int& first, int& last) {
+    first = tile.segment * part;
+    last = first + part < n ? first + part : n;
 }
 
 // The block's threads share rows x width items, each `width` long row taken whole by neighbours: calls each(row, place in the row).

@@ -17,9 +17,9 @@ def forward_call(
     """The launch of ``central_forward``."""
     control, *given = ready(xp, (u, *start, goal))
     table, seconds, dt_b, _ = times(xp, dt, u)
-    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *out])
+    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *out], summed=0)
     one = one_row(given[:3], index, u.shape[0], u.shape[2]) | one_row((None, None, None, given[3]), None, u.shape[0], u.shape[2])
-    args = (control, *given, index, one, table, seconds, *out, *u.shape, group, dt_b, *tiles.sizes)
+    args = (control, *given, index, one, table, seconds, *out, *u.shape, group, dt_b, *tiles.sizes, tiles.part)
     return Call("central.cu", "central_forward", options(u, u.size), tiles.grid, THREADS, args, tiles.shared)
 
 
@@ -36,8 +36,8 @@ def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequen
     given = ready(xp, grads)
     by_u = made[0]
     table, seconds, dt_b, _ = times(xp, dt, by_u)
-    tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u], shift=4)
-    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, int(has_goal), *tiles.sizes)
+    tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u], shift=4, summed=0)
+    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, int(has_goal), *tiles.sizes, tiles.part)
     return Call("central.cu", "central_adjoint", options(by_u, by_u.size), tiles.grid, THREADS, args, tiles.shared)
 
 

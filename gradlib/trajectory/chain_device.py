@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, bytes_of_times, one_row, options, plan, ready, start_rows, times
+from gradlib.trajectory.tiles import THREADS, bytes_of_times, one_row, options, plan, ready, real_dtype, start_rows, times
 
 _NO_SOURCES = (None, None, None)
+
+
+def _summed(order: int, array: Array) -> int:
+    """Bytes that threads which share a walk tell each other: the sums of as many states, and of the times that these are multiplied by."""
+    return (0, 1, 3, 5)[order] * np.dtype(real_dtype(array)).itemsize
 
 
 def forward_call(
@@ -19,10 +26,11 @@ def forward_call(
     """The launch of ``chain_forward``; arguments as `forward`."""
     control, *given = ready(xp, (u, *start, *(sources or _NO_SOURCES)))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
-    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *given[3:], *out], timed=bytes_of_times(dt_h, u))
+    staged, timed, summed = [control, *given[3:], *out], bytes_of_times(dt_h, u), _summed(order, u)
+    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, staged, timed=timed, summed=summed)
     chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None)
     begin = (*given[:3], index, one_row(given[:3], index, u.shape[0], u.shape[2]))
-    args = (control, *begin, *given[3:], table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes)
+    args = (control, *begin, *given[3:], table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes, tiles.part)
     return Call("chain.cu", "chain_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
 
 
@@ -55,9 +63,10 @@ def adjoint_call(
     given = ready(xp, grads)
     by_u: Array = made[0]
     table, seconds, dt_b, dt_h = times(xp, dt, by_u)
-    tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u, *made[4:]], timed=bytes_of_times(dt_h, by_u))
+    staged, timed, summed = [*given, by_u, *made[4:]], bytes_of_times(dt_h, by_u), _summed(order, by_u)
+    tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, staged, timed=timed, summed=summed)
     chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None)
-    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, dt_h, *tiles.sizes)
+    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, dt_h, *tiles.sizes, tiles.part)
     return Call("chain.cu", "chain_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared)
 
 

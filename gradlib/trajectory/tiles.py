@@ -17,6 +17,7 @@ from gradlib.cuda.signature import C_TYPES, Options
 THREADS = 128
 _SHARED = 16 * 1024  # bytes a block stages as a rule: as many blocks fit a multiprocessor as registers allow, and none is long in any phase
 _ALONE = 40 * 1024  # where a block has a multiprocessor to itself: a chunk the longer, fewer waits for memory one after the other
+_MOST = 48 * 1024  # what a block gets without asking the driver for more
 _RUN = 128  # bytes that a block should take of a trajectory at a time, for which it may stage twice as much
 _MULTIPROCESSORS = 16  # cudaDevAttrMultiProcessorCount
 _STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
@@ -28,16 +29,19 @@ class Plan(NamedTuple):
     Attributes:
         sizes: what the kernel is told: tile_batch, tile_joints, steps, row, and whether 16 bytes move at a time.
         grid: numbers of blocks; shared: bytes of shared memory.
+        part: how many steps each of the threads has that share the walk of a series; 0 where one walks alone.
     """
 
     sizes: tuple[int, int, int, int, int]
     grid: tuple[int, int]
     shared: int
+    part: int = 0
 
 
-def _conflicts(row: int, joints: int, itemsize: int) -> int:
-    """The most words of one bank that the 32 threads of a warp touch at one step."""
-    words = [{((lane // joints * row + lane % joints) * itemsize + byte) // 4 for byte in range(0, itemsize, 4)} for lane in range(32)]
+def _conflicts(row: int, joints: int, itemsize: int, series: int = 32, part: int = 0) -> int:
+    """The most words of one bank that the 32 threads of a warp touch at one step; thread ``series`` is ``part`` steps on from thread 0."""
+    firsts = [(lane % series // joints * row + lane % series % joints + lane // series * part * joints) * itemsize for lane in range(32)]
+    words = [{(first + byte) // 4 for byte in range(0, itemsize, 4)} for first in firsts]
     banks: dict[int, set[int]] = {}
     for word in set().union(*words):
         banks.setdefault(word % 32, set()).add(word)
@@ -68,13 +72,35 @@ def tile_sizes(
     return tile_batch, tile_joints, steps, row
 
 
-def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0, timed: int = 0) -> Plan:
+@lru_cache(maxsize=256)
+def part_of_walk(horizon: int, sizes: tuple[int, int, int, int], itemsize: int, summed: int) -> int:
+    """How many steps each thread has where a block's threads share the walk of a series; 0 where one walks alone.
+
+    They do where a chunk holds the whole horizon and there are threads to spare: at least 8 steps each, and a few more where they then meet
+    in fewer banks of shared memory. Where states are ``summed`` they walk twice and add up what each found, one part after the other: at
+    least four threads share then, else nothing is won, and at most 32.
+    """
+    tile_batch, tile_joints, steps, row = sizes
+    series = tile_batch * tile_joints
+    threads = min(THREADS // series, 32) if summed else THREADS // series
+    if steps < horizon or threads < (4 if summed else 2):
+        return 0
+    least = max(8, -(-horizon // threads))
+    part = min(range(least, least + least // 4 + 1), key=lambda n: (_conflicts(row, tile_joints, itemsize, series, n), n))
+    return part if -(-horizon // part) >= (4 if summed else 2) else 0
+
+
+def plan(
+    shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0, timed: int = 0,
+    summed: int | None = None,
+) -> Plan:  # fmt: skip
     """Tile sizes, and whether 16 bytes can move at a time: every run of every array then starts and ends on 16 bytes.
 
     Args:
         shape: (series, H, joints). itemsize: bytes of an element; staged: of one in all areas.
         arrays: what is staged; shift: by how many steps a chunk is written later than it is read, at most 4.
         timed: bytes of shared memory for the times of a step of a trajectory, as `bytes_of_times` says.
+        summed: bytes that threads which share a walk tell each other; None where a thread walks alone.
     """
     processors, aligned = 0, True
     for array in arrays:
@@ -82,7 +108,7 @@ def plan(shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Ar
             aligned = aligned and address(array) % 16 == 0
             processors = processors or multiprocessors(device_index(array))
     processors = processors or 1
-    return _plan(shape, itemsize, staged, shift, timed, processors, aligned)
+    return _plan(shape, itemsize, staged, shift, timed, processors, aligned, summed)
 
 
 @cache
@@ -97,14 +123,21 @@ def bytes_of_times(dt_h: int, array: Array) -> int:
 
 
 @lru_cache(maxsize=256)
-def _plan(shape: tuple[int, ...], itemsize: int, staged: int, shift: int, timed: int, processors: int, aligned: bool) -> Plan:
+def _plan(
+    shape: tuple[int, ...], itemsize: int, staged: int, shift: int, timed: int, processors: int, aligned: bool, summed: int | None
+) -> Plan:
     """`plan` for arrays of which all start on 16 bytes, or some do not."""
     batch, horizon, joints = shape
     tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged, timed, processors)
     runs = (horizon * joints, steps * joints, shift * joints) if tile_joints == joints else (joints,)
     vector = aligned and all(run * itemsize % 16 == 0 for run in runs)
     grid = (-(-batch // tile_batch), -(-joints // tile_joints))
-    return Plan((tile_batch, tile_joints, steps, row, int(vector)), grid, tile_batch * (staged * row + timed * steps))
+    shared = tile_batch * (staged * row + timed * steps)
+    part = 0 if summed is None else part_of_walk(horizon + shift, (tile_batch, tile_joints, steps, row), itemsize, summed)
+    told = THREADS * (summed or 0)
+    if not part or shared + told > _MOST:
+        return Plan((tile_batch, tile_joints, steps, row, int(vector)), grid, shared)
+    return Plan((tile_batch, tile_joints, steps, row, int(vector)), grid, shared + told, part)
 
 
 def options(array: Array, elements: int, **names: int) -> Options:

@@ -501,6 +501,7 @@ def test_no_barrier_is_missing(rng, case):
     executor = Shim()
     if case == "shared walks":
         run_chain(executor, rng, "float32", 0, False, True, (2, 40, 3), "both")
+        run_chain(executor, rng, "float32", 2, False, True, (2, 40, 3), "both")
         run_central(executor, rng, "float32", "int", (2, 40, 3), True, False)
         run_bspline(executor, rng, "float32", "int", (2, 5, 3), 3, False)
         return
@@ -524,12 +525,12 @@ DIVIDED = (2, 61, 3)  # 42 threads a series on an H100, of which 8 have steps
 
 @pytest.mark.parametrize("case", ["position", "position with sources", "central", "central with a goal", "bspline"])
 def test_threads_that_share_a_walk_give_the_bits_of_one(executor, rng, as_on_an_h100, case):
-    """A block of as many threads as there are series has none to share with."""
+    """But where states are summed, which `test_shared_sums_are_as_accurate` looks at."""
     results: list[Any] = []
     state = rng.bit_generator.state
     for _ in range(2):
         rng.bit_generator.state = state
-        kept = KeepsResults(executor, DIVIDED[2] if results else None)
+        kept = KeepsResults(executor, alone=bool(results))
         if case.startswith("position"):
             run_chain(kept, rng, "float32", 0, False, "sources" in case, DIVIDED, "both")
         elif case.startswith("central"):
@@ -543,10 +544,10 @@ def test_threads_that_share_a_walk_give_the_bits_of_one(executor, rng, as_on_an_
 
 
 class KeepsResults:
-    """An executor that keeps what it hands back, and launches blocks of so many threads."""
+    """An executor that keeps what it hands back, and has each walk shared or walked ``alone``."""
 
-    def __init__(self, inner: Any, threads: int | None) -> None:
-        self.inner, self.xp, self.put, self.threads = inner, inner.xp, inner.put, threads
+    def __init__(self, inner: Any, alone: bool) -> None:
+        self.inner, self.xp, self.put, self.alone = inner, inner.xp, inner.put, alone
         self.results: list[Any] = []
 
     def host(self, array: Any) -> Any:
@@ -554,8 +555,48 @@ class KeepsResults:
         return self.results[-1]
 
     def run(self, call: Any) -> None:
-        assert call.grid == (2, 1)
-        self.inner.run(call if self.threads is None else replace(call, block=self.threads))
+        assert call.args[-1] > 0
+        self.inner.run(replace(call, args=(*call.args[:-1], 0)) if self.alone else call)
+
+
+@pytest.mark.parametrize(("order", "exact"), [x for x in oracle.CHAINS if x[0]])
+def test_shared_sums_are_as_accurate(executor, rng, as_on_an_h100, order, exact):
+    """Float32 against float64, over 60 trajectories: the errors are no larger than those of one walk, whose sums are longer."""
+    shape = (60, 64, 3)
+    state, results = rng.bit_generator.state, []
+    for alone in (False, True):
+        rng.bit_generator.state = state
+        kept = KeepsResults(executor, alone)
+        run_chain(kept, rng, "float32", order, exact, True, shape, "both")
+        results.append(kept.results)
+    rng.bit_generator.state = state
+    right = chain_in_float64(rng, order, exact, shape)
+    for shared, alone, value in zip(*results, right, strict=True):
+        errors = [np.sqrt(np.mean((x - value) ** 2)) for x in (shared, alone)]
+        assert errors[0] <= 1.01 * errors[1], errors
+
+
+def test_a_last_block_with_fewer_trajectories_sums_in_the_same_order(executor, rng, monkeypatch):
+    """Though it has more threads for each."""
+    monkeypatch.setattr(tiles, "multiprocessors", lambda device: 2)
+    u = np.repeat(draw(rng, (1, 64, 3), np.float32), 3, axis=0)
+    out = [executor.put(poisoned(u.shape, np.float32)) for _ in range(4)]
+    call = chain_device.forward_call(executor.xp, executor.put(u), (None, None, None), 0.1, 3, True, None, out, 1)
+    assert call.grid == (2, 1)
+    assert call.args[-1] > 0
+    executor.run(call)
+    for made in out:
+        np.testing.assert_array_equal(executor.host(made)[1:], executor.host(made)[:-1])
+
+
+def chain_in_float64(rng, order, exact, shape):
+    """What `run_chain` with sources computes, from the same numbers."""
+    batch, horizon, joints = shape
+    u, start = draw(rng, shape, np.float32).astype(float), [draw(rng, (batch, joints), np.float32).astype(float) for _ in range(3)]
+    extra = [draw(rng, shape, np.float32).astype(float) for _ in range(3)]
+    dt = oracle.step_times(rng, "both", batch, horizon).astype(np.float32).astype(float)
+    grads = [draw(rng, shape, np.float32).astype(float) for _ in range(4)]
+    return [*chain.forward(u, start, dt, order, exact, extra), *chain.adjoint(grads, dt, shape, order, exact, True)]
 
 
 @pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness"])
