@@ -100,12 +100,28 @@ class counted:
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if has_begun(error):
             self.target.version.bump()
+
+
+class written(counted):
+    """While entered, a tensor's memory is written in place, outside any graph, as one change; gives the memory.
+
+    Raises: what ``refuse_write`` raises, before anything is written.
+    """
+
+    def __init__(self, target: Target, name: str) -> None:
+        super().__init__(target)
+        self.name = name
+
+    def __enter__(self) -> Array:
+        refuse_write(self.target, self.name)
+        writing(self.target)
+        return self.target._array
 
 
 def add(target: Target, values: Array, name: str) -> None:

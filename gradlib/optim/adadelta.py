@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
 from gradlib.optim.capturable import counted, factor, rate
-from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, running_square, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, running_square, zeros_like
 
 
 class Adadelta(Optimizer):
@@ -67,4 +67,4 @@ class Adadelta(Optimizer):
         square, moved = running_square(state["square_avg"], g, rho), state["acc_delta"]
         delta = xp.sqrt(moved._array + eps) / xp.sqrt(square + eps) * g
         running_square(moved, delta, rho)
-        put(value, p - factor(rate(group), p) * delta)
+        descend(value, p, factor(rate(group), p) * delta)

@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, write
 
 
 class Adagrad(Optimizer):
@@ -63,4 +63,4 @@ class Adagrad(Optimizer):
         state["step"] += 1
         write(state["sum"], state["sum"]._array + g * g)
         rate = float(group["lr"]) / (1 + (state["step"] - 1) * group["lr_decay"])
-        put(value, p - rate * (g / (xp.sqrt(state["sum"]._array) + group["eps"])))
+        descend(value, p, rate * (g / (xp.sqrt(state["sum"]._array) + group["eps"])))

@@ -13,8 +13,8 @@ from gradlib.optim.optimizer import (
     Optimizer,
     check_betas,
     check_options,
+    descend,
     descent,
-    put,
     running_mean,
     running_square,
     write,
@@ -89,8 +89,12 @@ class Adam(Optimizer):
             largest = state["max_exp_avg_sq"]
             write(largest, xp.maximum(largest._array, square))
             square = largest._array
-        denominator = xp.sqrt(square) / factor(root(1 - b2**k), p) + group["eps"]
-        put(value, p - factor(rate(group) / (1 - b1**k), p) * mean / denominator)
+        denominator = xp.sqrt(square)
+        denominator /= factor(root(1 - b2**k), p)
+        denominator += group["eps"]
+        step = factor(rate(group) / (1 - b1**k), p) * mean
+        step /= denominator
+        descend(value, p, step)
 
 
 class AdamW(Adam):

@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
 from gradlib.optim.capturable import counted, factor, rate
-from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, write, zeros_like
 
 
 class Adamax(Optimizer):
@@ -65,4 +65,4 @@ class Adamax(Optimizer):
         k = counted(state, group, p)
         mean, largest = running_mean(state["exp_avg"], g, b1), state["exp_inf"]
         write(largest, xp.maximum(b2 * largest._array, abs(g) + group["eps"]))
-        put(value, p - factor(rate(group) / (1 - b1**k), p) * (mean / largest._array))
+        descend(value, p, factor(rate(group) / (1 - b1**k), p) * (mean / largest._array))

@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
 from gradlib.optim.capturable import changed, counted, factor, number, rate, root
-from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, running_square, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, running_square, zeros_like
 
 
 class NAdam(Optimizer):
@@ -76,4 +76,4 @@ class NAdam(Optimizer):
         square = running_square(state["exp_avg_sq"], g, b2)
         denominator = xp.sqrt(square) / factor(root(1 - b2**k), p) + group["eps"]
         look_ahead = factor(lr * (1 - now) / (1 - product), p) * g + factor(lr * after / (1 - product * after), p) * mean
-        put(value, p - look_ahead / denominator)
+        descend(value, p, look_ahead / denominator)

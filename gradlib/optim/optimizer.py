@@ -17,7 +17,7 @@ from gradlib.backend.capture import capturing
 from gradlib.core.modes import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.core.writes import overwrite
+from gradlib.core.writes import overwrite, written
 from gradlib.optim import foreach
 from gradlib.optim.capturable import factor, rate
 
@@ -231,7 +231,10 @@ class Optimizer:
 
 def write(target: Tensor, values: Array | int) -> None:
     """Put new values into a tensor's memory, outside the graph, as one in-place change."""
-    overwrite(target, values, "an optimiser's step")
+    overwrite(target, values, _STEP)
+
+
+_STEP = "an optimiser's step"
 
 
 def real(array: Array) -> Array:
@@ -278,19 +281,35 @@ def direction(p: Array, g: Array, group: Group) -> tuple[Array, Array]:
 
 def running_mean(mean: Tensor, g: Array, kept: float) -> Array:
     """Take a gradient into its running mean, of which the share ``kept`` stays; returns the new mean."""
-    write(mean, mean._array + (1 - kept) * (g - mean._array))
-    return mean._array
+    step = g - mean._array
+    step *= 1 - kept
+    with written(mean, _STEP) as array:
+        array += step
+    return array
 
 
 def running_square(square: Tensor, g: Array, kept: float) -> Array:
     """Take a gradient's square into its running mean, of which the share ``kept`` stays; returns the new mean."""
-    write(square, kept * square._array + (1 - kept) * (g * g))
-    return square._array
+    step = g * g
+    step *= 1 - kept
+    with written(square, _STEP) as array:
+        array *= kept
+        array += step
+    return array
 
 
 def put(value: Tensor, p: Array) -> None:
     """Write a new value, real as `descent` gave it, into the parameter."""
     write(value, p.view(value._array.dtype) if value.is_complex() else p)
+
+
+def descend(value: Tensor, p: Array, step: Array) -> None:
+    """Write p - step into the parameter, p being as `descent` gave it."""
+    if p is not value._array:
+        put(value, p - step)
+        return
+    with written(value, _STEP) as array:
+        array -= step
 
 
 def _fitted(item: Any, value: Tensor, cast: bool = True) -> Any:

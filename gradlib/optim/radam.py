@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
 from gradlib.optim.capturable import counted, factor, rate, root
-from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descent, put, running_mean, running_square, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_betas, check_options, descend, descent, running_mean, running_square, zeros_like
 
 
 class RAdam(Optimizer):
@@ -80,4 +80,4 @@ class RAdam(Optimizer):
             rectification = root((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
             adapted = factor(scale * rectification * root(1 - b2**k), p) / (xp.sqrt(square) + group["eps"])
             scale = xp.where(enough, adapted, factor(scale, p)) if group["capturable"] else adapted
-        put(value, p - mean * scale)
+        descend(value, p, mean * scale)

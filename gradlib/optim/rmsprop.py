@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
 from gradlib.optim.capturable import counted, factor, rate
-from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, running_mean, running_square, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, running_mean, running_square, write, zeros_like
 
 
 class RMSprop(Optimizer):
@@ -76,4 +76,4 @@ class RMSprop(Optimizer):
             buffer = state["momentum_buffer"]
             write(buffer, group["momentum"] * buffer._array + direction)
             direction = buffer._array
-        put(value, p - factor(rate(group), p) * direction)
+        descend(value, p, factor(rate(group), p) * direction)

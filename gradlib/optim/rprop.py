@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.optim.capturable import counted
-from gradlib.optim.optimizer import Group, Optimizer, check_options, descent, put, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, write, zeros_like
 
 
 class Rprop(Optimizer):
@@ -69,4 +69,4 @@ class Rprop(Optimizer):
         write(size, xp.minimum(xp.maximum(size._array * factor, shortest), longest))
         g = xp.where(turned < 0, xp.zeros_like(g), g)
         write(previous, g)
-        put(value, p - xp.sign(g) * size._array)
+        descend(value, p, xp.sign(g) * size._array)
