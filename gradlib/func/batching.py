@@ -1,4 +1,4 @@
-"""``vmap``: a function of one example as a function of many. Source: torch.func.vmap."""
+"""``vmap``: from a function of one example, the function of a batch. Source: torch.func.vmap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["chunk_vmap", "vmap"]
 def vmap(
     func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Callable[..., Any]:
-    """The function that maps ``func`` over a dimension of its arguments, as if it were called for each slice, in one go.
+    """A function that maps ``func`` over a dimension of its arguments: the results are those of a loop over slices, computed all at once.
 
     Args:
         func: takes and returns Tensors, or nests (tuples, lists, dicts) of them.
@@ -57,7 +57,7 @@ def vmap(
 
 
 def chunk_vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> Any:
-    """``vmap`` in so many parts of about the same size, to use less memory.
+    """``vmap`` over the batch in several parts of about the same size, to use less memory.
 
     Args:
         func, in_dims, out_dims, randomness: as for ``vmap``.
@@ -132,7 +132,7 @@ def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], St
 
 
 def _rows(level: Level, values: list[Any], dims: list[Any], structure: Structure) -> Any:
-    """The arguments as a function inside the level sees them."""
+    """The arguments as the mapped function gets them: rows in place of what is batched over."""
     with skipping(level):
         rows = [value if dim is None else _row(level, value, dim) for value, dim in zip(values, dims, strict=True)]
     return unflatten(rows, structure)
@@ -149,7 +149,7 @@ def _row(level: Level, value: Tensor, dim: int) -> Tensor:
 
 
 def _collected(func: Any, level: Level, made: Any, out_dims: Any) -> Any:
-    """What the function returned, with the batch where ``out_dims`` says."""
+    """The results with the batch as the dimension that ``out_dims`` gives."""
     values, structure = flatten(made)
     return unflatten([_physical(func, level, v, d) for v, d in zip(values, _out_dims(func, structure, out_dims), strict=True)], structure)
 
@@ -172,7 +172,7 @@ def _out_dims(func: Any, structure: Structure, out_dims: Any) -> list[Any]:
 
 
 def _physical(func: Any, level: Level, value: Any, dim: int | None) -> Any:
-    """One result: all rows of it."""
+    """The physical tensor of one result, with the batch at dimension ``dim``."""
     if dim is None:
         if level.holds(value):
             raise ValueError(f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None")
@@ -191,7 +191,7 @@ def _physical(func: Any, level: Level, value: Any, dim: int | None) -> Any:
 def _in_chunks(
     func: Any, values: list[Any], dims: list[Any], structure: Structure, size: int, out_dims: Any, randomness: str, chunk: int, kwargs: Any
 ) -> Any:  # fmt: skip
-    """The same over a part of the batch at a time; results are joined."""
+    """Map over ``chunk`` rows at a time, and concatenate the results."""
     states = default_states() if randomness == "same" else ()
     parts: list[list[Any]] = []
     places: list[Any] = []
@@ -215,7 +215,7 @@ def _in_chunks(
 
 
 def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
-    """``function(*rows)`` for each row of some Tensors; what it returns are Tensors or None."""
+    """``function(*rows)`` mapped over the first dimension of the cotangents, for ``is_grads_batched``; it returns Tensors or None."""
     sizes: list[Any] = [g.shape[0] if g.ndim else None for g in cotangents if g is not None]
     if not sizes or None in sizes or any(size != sizes[0] for size in sizes):
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""``grad`` inside vmap: the graph of rows is that of physical tensors, so gradients are taken below the level and seen as rows again."""
+"""``grad`` inside vmap. The graph is recorded on physical tensors: gradients are taken there, outside the level, and wrapped as rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def grad_of_rows(
     level: VmapLevel, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None,
     create_graph: bool,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """The gradients of rows, for each row its own, None for an input that is not used; arguments as for ``grad``.
+    """``grad`` where outputs or inputs are rows of a level: each row gets its own gradient; None for an input that is not used.
 
-    Raises: RuntimeError for a gradient of rows by what is the same for all of them, which would be their sum.
+    Raises: RuntimeError for the gradient of a row with respect to a tensor that is not batched: it would be the sum over all rows.
     """
     if cotangents and len(cotangents) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(cotangents)} gradients")
@@ -43,7 +43,7 @@ def grad_of_rows(
 
 
 def _cotangent(level: VmapLevel, output: Batched, g: Any) -> Tensor:
-    """The cotangent of a physical tensor: that of its rows, or ones for numbers."""
+    """The cotangent of an output's physical tensor: the given one, or ones if each row is a scalar."""
     if g is None:
         if output.shape.numel() != 1:
             raise RuntimeError(f"grad can be implicitly created only for scalar outputs, got shape {list(output.shape)}; pass gradient=")

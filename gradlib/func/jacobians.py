@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of functions, all rows or all columns at once. Source: torch.func."""
+"""Jacobians and Hessians of functions, computed by ``vmap`` over all rows or columns. Source: torch.func."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The function that gives a function's Jacobian, one backward for all rows: for functions of few results.
+    """A function that computes the Jacobian of ``func`` in reverse mode, by one backward for all rows: for few outputs.
 
     Args:
         func: takes Tensors or nests of them, and returns such.
@@ -68,7 +68,7 @@ def jacrev(
 
 
 def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
-    """The function that gives a function's Jacobian, forward, all columns at once: for functions of few arguments.
+    """A function that computes the Jacobian of ``func`` in forward mode, all columns at once: for few inputs.
 
     Args:
         func, argnums, has_aux: as for ``jacrev``.
@@ -110,7 +110,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The function that gives a function's second derivatives: ``jacfwd`` of ``jacrev``.
+    """A function that computes the Hessian of ``func``: ``jacfwd`` of ``jacrev``.
 
     Args:
         func, argnums: as for ``jacrev``.
@@ -125,7 +125,7 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 
 def _partial(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums) -> tuple[Any, tuple[Any, ...], bool]:
-    """The function of the chosen arguments alone, these arguments, and whether there is one without a tuple."""
+    """The function of the chosen arguments alone, these arguments, and whether ``argnums`` is a single number."""
     chosen = places(argnums, len(args))
 
     def partial(*primals: Any) -> Any:
@@ -138,7 +138,7 @@ def _partial(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: 
 
 
 def _refuse_complex(called: str, values: Any, what: str) -> None:
-    """Refuse complex numbers, of which a Jacobian would say only half."""
+    """Refuse complex numbers: a complex Jacobian holds only half of the real one."""
     for number, value in enumerate(flatten(values)[0]):
         if isinstance(value, Tensor) and value.is_complex():
             raise RuntimeError(f"{called}: Expected all {what} to be real but received complex tensor at flattened input idx: {number}")
@@ -164,7 +164,7 @@ def _storage(value: Tensor) -> Any:
 
 
 def _over(pull: Callable[..., Any], rows: list[Tensor], total: int, chunk_size: int | None) -> list[Tensor]:
-    """``pull`` of every row of the basis; one after the other, outside vmap, when ``chunk_size`` is 1."""
+    """Apply ``pull`` to every row of the basis, by vmap, or with ``chunk_size`` 1 in a loop."""
     if chunk_size == 1 and total:
         singles = [pull(*(g[number] for g in rows)) for number in range(total)]
         return [stack(list(each)) for each in zip(*singles, strict=True)]

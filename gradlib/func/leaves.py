@@ -23,7 +23,7 @@ class TransformLeaf(AccumulateGrad):
     active: bool
 
     def run(self, g: Any) -> tuple[Any, ...]:
-        """Reached by a backward after the transform: no gradient is kept."""
+        """Called by a backward after the transform has ended: no gradient is kept."""
         return ()
 
     run_recorded = run

@@ -1,4 +1,4 @@
-"""A level of vmap at work: each operation on rows is run once, on physical tensors, by its batching rule."""
+"""A level of vmap: an interpreter that runs each operation on rows once, on physical tensors, by its batching rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradlib.func.rules import perform, row_by_row, rule_of
 
 
 def _place_of(value: Any) -> Any:
-    """The device of a row, or of the first row in a list, as a context."""
+    """A context in which the device of a row, or of the first row in a list, is current."""
     row: Any = value if type(value) is Batched else next(x for x in value if type(x) is Batched)
     while type(row) is Batched:
         row = row.value
@@ -35,7 +35,7 @@ class Level(VmapLevel):
         size: how many rows there are.
         randomness: "error", "same" (one draw for all rows) or "different" (each row its own).
         spreads: see ``VmapLevel``.
-        transforms: whether the function that runs is one that a transform was given.
+        transforms: whether the mapped function is a user's, passed to a transform, rather than a step of the engine.
     """
 
     def __init__(self, size: int, randomness: str = "error", spreads: bool = True, transforms: bool = True) -> None:
@@ -55,7 +55,7 @@ class Level(VmapLevel):
         self.inside.__exit__()
 
     def process(self, op: Op, args: tuple[Any, ...]) -> Any:
-        """Run an operation by its rule when some argument is a row at this level."""
+        """Run an operation by its batching rule if some argument is a row at this level, else unchanged, outside the level."""
         for position in op.positions:
             value = args[position]
             if type(value) is Batched:
@@ -66,7 +66,7 @@ class Level(VmapLevel):
         else:
             with lower(self):
                 return perform(op, args)
-        with lower(self), _place_of(value):  # a rule may make arrays of its own
+        with lower(self), _place_of(value):  # a rule may allocate arrays
             made = (rule_of(op) or row_by_row)(self, op, args)
         if type(made) is tuple or type(made) is list:
             return tuple(Batched(self, each) for each in made)
@@ -79,7 +79,7 @@ class Level(VmapLevel):
     def gradients(
         self, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None, create_graph: bool
     ) -> tuple[Tensor | None, ...]:
-        """``grad`` where the deepest level of what it is given is this one: for each row its own gradient."""
+        """``grad`` of arguments whose innermost level is this one: each row gets its own gradient."""
         return grad_of_rows(self, outputs, inputs, cotangents, retain_graph, create_graph)
 
     def unwrapped(self, value: Any) -> Any:

@@ -31,19 +31,19 @@ def draw(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], 
         if (name in _FROM_VALUES and any_batched(level, values)) or (name == "bernoulli_" and any_batched(level, values[1:])):
             raise RuntimeError(f"vmap: {name} of Tensors that are batched over cannot be the same for all rows; use 'different'")
         if name.endswith("_") and is_batched_at(level, args[0]):
-            return _filled_alike(level, function, args, named)
+            return _fill_same(level, function, args, named)
         with draw_decided(level):
             return function(*args, **named)
     if name.endswith("_"):
-        return _filled(level, function, args, named)
+        return _fill_different(level, function, args, named)
     if name not in _FROM_VALUES or not any(isinstance(v, Tensor) for v in values):
         with draw_decided(level, (level.size,)):
             return level.logical(function(*args, **named))
-    return _by_rows(level, function, args, named)
+    return _draw_from_rows(level, function, args, named)
 
 
-def _filled(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """A tensor filled with numbers, which differ from row to row."""
+def _fill_different(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Fill a batched tensor in place, each row with its own numbers."""
     target, *rest = args
     if not level.holds(target):
         raise RuntimeError(
@@ -59,8 +59,8 @@ def _filled(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...
     return target
 
 
-def _filled_alike(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """A tensor whose rows are filled with the same numbers."""
+def _fill_same(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Fill a batched tensor in place, all rows with the same numbers."""
     target, *rest = args
     if level.size:
         with skipping(level):
@@ -70,8 +70,8 @@ def _filled_alike(level: VmapLevel, function: Callable[..., Any], args: tuple[An
     return target
 
 
-def _by_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Numbers drawn from parameters, one draw for all rows of these."""
+def _draw_from_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Draw from distributions whose parameters are rows: one draw from the physical tensors."""
     if function.__name__ != "multinomial":
         rank = max(ndim(v) for v in (*args, *named.values()))
         with skipping(level), draw_decided(level):

@@ -1,7 +1,8 @@
-"""Batching rules: where they are registered, and what they are made of.
+"""The registry of batching rules, and functions that rules share.
 
-A rule is a function ``rule(level, op, args)`` that runs below the level and returns physical tensors, batch dimension in front. ``RULES``
-has them by the operation's name; the ``rules_*.py`` beside this file fill it. An operation without one runs row by row, with a warning.
+A batching rule ``rule(level, op, args)`` runs an operation on physical tensors, outside the level, and returns physical tensors with the
+batch as first dimension. ``RULES`` has them by the operation's name; the modules ``rules_*.py`` fill it. An operation without a rule runs
+row by row, with a warning.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def rule_of(op: Op) -> Rule | None:
-    """The batching rule of an operation: its own, or what its kind says."""
+    """The batching rule of an operation: its own, or for elementwise operations the rule "pointwise"; None without one."""
     return RULES.get(op.name) or (RULES["pointwise"] if op.kind == "elementwise" and len(op.outputs) == 1 else None)
 
 
 def pad_to_rank(level: VmapLevel, value: Any, rank: int) -> Any:
-    """The physical tensor of a row, with dimensions of size 1 behind the batch's so that rows have ``rank``; other values as they are."""
+    """The physical tensor of a row, with dimensions of size 1 after the batch so that rows have ``rank``; other values unchanged."""
     if type(value) is not Batched or value.level is not level:
         return value
     physical = value.value
@@ -48,6 +49,7 @@ def pad_to_rank(level: VmapLevel, value: Any, rank: int) -> Any:
 
 
 def ndim(value: Any) -> int:
+    """The number of dimensions of a tensor or array; 0 for a Python number."""
     return getattr(value, "ndim", 0)
 
 
@@ -57,7 +59,7 @@ def replace_arguments(op: Op, args: tuple[Any, ...], **new: Any) -> tuple[Any, .
 
 
 def perform(op: Op, args: tuple[Any, ...]) -> Any:
-    """An operation on its arguments, by its public function, which is quickest."""
+    """Call an operation. It goes by the public function, which takes the fast path."""
     return op.call(*args)
 
 
@@ -67,12 +69,12 @@ def named(op: Op, args: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def run(name: str, *args: Any) -> Any:
-    """An operation by name, on all of its arguments."""
+    """Call an operation given by name, with all of its arguments."""
     return perform(REGISTRY[name], args)
 
 
 def row_by_row(level: VmapLevel, op: Op, args: tuple[Any, ...]) -> Any:
-    """The fallback: the operation on each row, one after the other, and the results stacked."""
+    """The fallback for operations without a rule: run the operation on each row in a loop, and stack the results."""
     if not level.size:
         raise RuntimeError(f"vmap: {op.name} has no batching rule and cannot be run row by row over a batch of size 0")
     warnings.warn(
@@ -87,14 +89,14 @@ def row_by_row(level: VmapLevel, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def row(level: VmapLevel, value: Any, number: int) -> Any:
-    """Row ``number`` of an argument."""
+    """Row ``number`` of an argument; what is not batched is the same for every row."""
     if isinstance(value, (list, tuple)):
         return [row(level, each, number) for each in value]
     return value.value[number] if level.holds(value) else value
 
 
 def physical(level: VmapLevel, value: Any) -> Any:
-    """The physical tensor of a row, or one spread over the batch from what is the same for all rows; None stays None."""
+    """The physical tensor of a row; an unbatched value is expanded over the batch; None stays None."""
     if value is None:
         return None
     if type(value) is Batched and value.level is level:
@@ -105,4 +107,5 @@ def physical(level: VmapLevel, value: Any) -> Any:
 
 
 def any_batched(level: VmapLevel, values: Sequence[Any]) -> bool:
+    """Whether some of these values are rows at this level."""
     return any(level.holds(value) for value in values)

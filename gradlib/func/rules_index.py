@@ -1,4 +1,8 @@
-"""Batching rules of indexing: rows that index alike are indexed at once, others get their number as one more index."""
+"""Batching rules of indexing.
+
+If the indices are the same for all rows, the physical tensor is indexed behind its batch dimension. If they differ, the number of the row
+is one more index.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +35,16 @@ def slice_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, (input.value, (level.size, *shape), (slice(None), *index)))
 
 
-# ---- arrays of places -------------------------------------------------------------------------------------------------------------
+# ---- index tensors ---------------------------------------------------------------------------------------------------------------
 
 
-class Places:
-    """Indices into physical tensors that correspond to given indices into rows.
+class PhysicalIndices:
+    """The indices into a physical tensor that correspond to given indices into its rows.
 
     Attributes:
         indices: for the physical tensor, whose first dimension is the batch.
-        order: the dimensions of what indexing gives in the order that rows have, the batch first.
+        count: how many dimensions the index tensors have; rank: how many a row's result has.
+        order: a permutation of the dimensions that physical indexing gives: the batch first, then those of a row's result.
     """
 
     def __init__(self, level: Level, indices: Sequence[Any], rank: int) -> None:
@@ -64,11 +69,11 @@ class Places:
         self.order = (0, *others[:first], *block, *others[first:])
 
     def rows(self, made: Any) -> Any:
-        """The result of indexing with its dimensions in the order of a row's result, the batch in front."""
+        """Permute the result of physical indexing: the batch first, then the dimensions of a row's result."""
         return made if self.order == tuple(range(len(self.order))) else run("permute", made, self.order)
 
     def arranged(self, level: Level, values: Any) -> Any:
-        """Values to be written, with their dimensions in the order of the physical tensor's result; the inverse of `rows`."""
+        """Permute values that are to be written as the result of physical indexing is; the inverse of `rows`."""
         if self.order == tuple(range(len(self.order))):
             return pad_to_rank(level, values, self.rank)
         values = physical(level, values)
@@ -80,20 +85,20 @@ class Places:
 
 
 def _without_masks(level: Level, indices: list[Any]) -> list[Any]:
-    """Masks, which must be the same for all rows, as the places where they hold."""
+    """Replace boolean masks, which must be the same for all rows, by the indices where they are True."""
     found: list[Any] = []
     for each in indices:
         if each is None or each.dtype.kind != "b":
             found.append(each)
         elif level.holds(each):
-            dynamic("indexing with a mask")
+            refuse_dynamic_shape("indexing with a mask")
         else:
             array = raw(each)
             found += list(namespace(array).nonzero(array))
     return found
 
 
-def dynamic(name: str) -> NoReturn:
+def refuse_dynamic_shape(name: str) -> NoReturn:
     raise RuntimeError(
         f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over {name}. Please voice your "
         "support by rewriting it with gradlib.where or a mask of fixed shape."
@@ -102,20 +107,20 @@ def dynamic(name: str) -> NoReturn:
 
 @rule("nonzero", "distinct")
 def refuse(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    dynamic("unique" if op.name == "distinct" else op.name)
+    refuse_dynamic_shape("unique" if op.name == "distinct" else op.name)
 
 
 @rule("index")
 def index(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, indices = args
     if not level.holds(input):
-        return _of_one(level, op, input, list(indices))
-    places = Places(level, indices, input.ndim)
+        return _index_unbatched(level, op, input, list(indices))
+    places = PhysicalIndices(level, indices, input.ndim)
     return places.rows(perform(op, (input.value, places.indices)))
 
 
-def _of_one(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
-    """Each row has its own indices into a tensor that is the same for all: the batch is one more dimension of the indices."""
+def _index_unbatched(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
+    """Index an unbatched tensor with indices that differ by row: the batch is one more dimension of the indices."""
     given = _without_masks(level, indices)
     at = [d for d, i in enumerate(given) if i is not None]
     count = max(given[d].ndim for d in at)
@@ -129,12 +134,12 @@ def _of_one(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
 @rule("index_backward")
 def index_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, shape, indices = args
-    places = Places(level, indices, len(shape))
-    return perform(op, (places.arranged(level, _held(level, input)), (level.size, *shape), places.indices))
+    places = PhysicalIndices(level, indices, len(shape))
+    return perform(op, (places.arranged(level, _as_row(level, input)), (level.size, *shape), places.indices))
 
 
-def _held(level: Level, value: Any) -> Any:
-    """A value as a row of this level, expanded where it is the same for all."""
+def _as_row(level: Level, value: Any) -> Any:
+    """A value as a row of this level; an unbatched one is expanded over the batch."""
     return value if level.holds(value) else level.logical(physical(level, value))
 
 
@@ -145,16 +150,16 @@ def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         refuse_rows(next(x for x in (values, *indices) if level.holds(x)), "index_put_")
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype.kind == "b" and level.holds(indices[0]):
         return _where_masked(level, input, values, indices[0], op.name == "index_add", into)
-    places = Places(level, indices, input.ndim)
+    places = PhysicalIndices(level, indices, input.ndim)
     number = not isinstance(values, Tensor) and not ndim(values)
     values = values if number else places.arranged(level, values)
     return perform(op, (physical(level, input), values, places.indices, into))
 
 
 def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: bool, into: bool) -> Any:
-    """One value written where the mask of each row is True."""
+    """Write one value where each row's mask is True."""
     if ndim(values):
-        dynamic("assignment of several values to x[mask]")
+        refuse_dynamic_shape("assignment of several values to x[mask]")
     rank = input.ndim
     condition = run("reshape", mask.value, (level.size, *mask.shape, *(1,) * (rank - mask.ndim)))
     x = physical(level, input)
@@ -172,8 +177,8 @@ def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: 
 @rule("multiply_at", "extreme_at")
 def reduce_at(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, src, indices, *rest = args
-    places = Places(level, indices, input.ndim)
-    return perform(op, (physical(level, input), places.arranged(level, _held(level, src)), places.indices, *rest))
+    places = PhysicalIndices(level, indices, input.ndim)
+    return perform(op, (physical(level, input), places.arranged(level, _as_row(level, src)), places.indices, *rest))
 
 
 @rule("take_along", "put_along")
@@ -184,7 +189,7 @@ def along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, (physical(level, input), physical(level, index), wrap_dim(dim, input.ndim) + 1, *rest))
 
 
-# ---- look-ups -----------------------------------------------------------------------------------------------------------------------
+# ---- tables -------------------------------------------------------------------------------------------------------------------------
 
 
 @rule("embedding")
@@ -195,11 +200,11 @@ def embedding(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
         return perform(op, (weight, indices.value, share))
     size, width = weight.shape
     table = weight.value.reshape((level.size * size, width))
-    return perform(op, (table, _numbered(level, indices, size), share))
+    return perform(op, (table, _offset(level, indices, size), share))
 
 
-def _numbered(level: Level, indices: Any, size: int) -> Any:
-    """Places in the rows' tables, when these lie one behind the other."""
+def _offset(level: Level, indices: Any, size: int) -> Any:
+    """Indices into all rows' tables concatenated, from indices into tables of ``size`` entries: each row's are offset by its number."""
     places = physical(level, indices)
     start = namespace(raw(places)).arange(level.size).reshape((level.size, *(1,) * (places.ndim - 1))) * size
     return places + wrap(start)
@@ -208,7 +213,7 @@ def _numbered(level: Level, indices: Any, size: int) -> Any:
 @rule("gradient_share")
 def gradient_share(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     indices, size, padding_idx, by_frequency, dtype = args
-    share = perform(op, (_numbered(level, indices, size), size * level.size, None, by_frequency, dtype))
+    share = perform(op, (_offset(level, indices, size), size * level.size, None, by_frequency, dtype))
     if padding_idx is None:
         return share
     return run("where", run("unsqueeze", run("eq", indices.value, padding_idx), -1), 0, share)
@@ -218,7 +223,7 @@ def gradient_share(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 def one_hot(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     tensor, num_classes = args
     if num_classes == -1:
-        dynamic("one_hot without num_classes")
+        refuse_dynamic_shape("one_hot without num_classes")
     return perform(op, (tensor.value, num_classes))
 
 
@@ -248,11 +253,14 @@ def searchsorted(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return made.reshape((level.size, *shape))
 
 
-# ---- likelihoods of classes -----------------------------------------------------------------------------------------------------------
+# ---- losses of class indices ----------------------------------------------------------------------------------------------------------
 
 
 def _classes(level: Level, input_shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, dtype: Any) -> tuple[Any, Any, Any]:
-    """The targets of all rows with one batch in front, and for each row how much each of its targets counts, and all together."""
+    """Fold the batch of vmap into the first dimension of the targets.
+
+    Returns: the folded targets; the weight of each target, by row; the sum of these weights, by row.
+    """
     line = len(input_shape) == 1
     shape = (1,) if line else tuple(target.shape)
     places = physical(level, target).reshape((level.size, *shape))
@@ -273,7 +281,7 @@ def _classes(level: Level, input_shape: tuple[int, ...], target: Any, weight: An
 
 @rule("nll_loss")
 def nll_loss(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """All rows' targets at once, one loss each; then reduced row by row."""
+    """Compute all rows' losses at once, without reduction, then reduce within each row."""
     input, target, weight, ignore_index, reduction = args
     shape = tuple(input.shape)
     folded, shares, together = _classes(level, shape, target, weight, ignore_index, input.dtype)

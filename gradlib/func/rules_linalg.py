@@ -1,4 +1,4 @@
-"""Batching rules of linear algebra, whose operations take batches of matrices: the batch of vmap is one more of their dimensions."""
+"""Batching rules of linear algebra. The operations take batches of matrices; the batch of vmap is one more batch dimension."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def of_matrices(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("solve", "solve_triangular")
 def solve(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Matrices that are the same for all rows are decomposed once, for all right sides side by side."""
+    """Unbatched matrices are decomposed once, and the right-hand sides of all rows become its columns."""
     A, (B,), *rest = args
     if level.holds(A) or A.ndim > 2:
         return perform(op, (physical(level, A), [physical(level, B)], *rest))

@@ -16,12 +16,12 @@ from gradlib.ops.dims import wrap_dim
 
 @rule("matmul")
 def matmul(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Products of rows: as one large product where a side is the same for all rows, as a batch of products elsewhere."""
+    """One large product if an operand is the same for all rows, else a batch of products."""
     a, b = args
     if op.meet is not None:
-        op.meet([raw(a), raw(b)])  # refuses rows that do not fit, before the batch makes vectors matrices
+        op.meet([raw(a), raw(b)])  # check the rows' dtypes and shapes: with the batch, vectors become matrices, which might fit
     if not level.holds(b):
-        return _same_right(level, op, a, b)
+        return _unbatched_right(level, op, a, b)
     if not level.holds(a) and a.ndim <= 2 and b.ndim == 1:
         return perform(op, (b.value, a if a.ndim == 1 else run("transpose", a, 0, 1)))
     if a.ndim == 1 and b.ndim == 1:
@@ -40,8 +40,8 @@ def _dots(a: Any, b: Any) -> Any:
     return product if product.dtype == a.dtype else product.to(a.dtype)
 
 
-def _same_right(level: Level, op: Op, a: Any, b: Any) -> Any:
-    """A right side that is the same for all rows."""
+def _unbatched_right(level: Level, op: Op, a: Any, b: Any) -> Any:
+    """The product with an unbatched right operand."""
     x = a.value
     if a.ndim == 1 and b.ndim > 2:
         made = perform(op, (x.reshape((level.size, *(1,) * (b.ndim - 1), x.shape[-1])), b))
@@ -55,7 +55,7 @@ def _same_right(level: Level, op: Op, a: Any, b: Any) -> Any:
 
 
 def _matrix(level: Level, value: Any, as_row: bool) -> Any:
-    """A vector as a matrix of one row or one column."""
+    """A vector as a matrix with one row or one column."""
     if value.ndim != 1:
         return value
     if not level.holds(value):
@@ -65,7 +65,7 @@ def _matrix(level: Level, value: Any, as_row: bool) -> Any:
 
 @rule("linear")
 def linear(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """``input @ weight.T + bias``; in one go where weight and bias are the same for all rows."""
+    """``input @ weight.T + bias``: one call of the operation if weight and bias are the same for all rows."""
     input, weight, bias = args
     if op.meet is not None:
         op.meet([raw(input), raw(weight), raw(bias)])
@@ -85,7 +85,7 @@ def linear(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 def cross(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, other, dim = args
     rank = max(ndim(input), ndim(other))
-    back = wrap_dim(dim, rank) - rank  # counted from the end it is the same for both, batched or not
+    back = wrap_dim(dim, rank) - rank  # counted from the end, the dimension is the same for both operands, batched or not
     return perform(op, (pad_to_rank(level, input, rank), pad_to_rank(level, other, rank), back))
 
 

@@ -18,7 +18,7 @@ def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     x, dim, rank = given["input"].value, given["dim"], given["input"].ndim
     if not rank:
         wrap_dims(() if dim is None else dim, 0)
-        return _of_number(op, args, x)
+        return _reduce_0d(op, args, x)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         if dim is not None and op.name in ("all", "any"):
             return perform(op, replace_arguments(op, args, input=x))
@@ -27,8 +27,8 @@ def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, replace_arguments(op, args, input=x, dim=dims))
 
 
-def _of_number(op: Op, args: tuple[Any, ...], x: Any) -> Any:
-    """A 0-d row has a dimension 0 to reduce, as in torch."""
+def _reduce_0d(op: Op, args: tuple[Any, ...], x: Any) -> Any:
+    """Reduce 0-d rows, which have a dimension 0 to reduce, as in torch."""
     changed = {"keepdim": False} if "keepdim" in op.params else {}
     return perform(op, replace_arguments(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
 
@@ -41,7 +41,7 @@ def over_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if not rank:
         if dim is not None:
             wrap_dim(dim, 0)
-        return _of_number(op, args, x)
+        return _reduce_0d(op, args, x)
     if dim is not None:
         return perform(op, replace_arguments(op, args, input=x, dim=wrap_dim(dim, rank) + 1))
     made = perform(op, replace_arguments(op, args, input=_flat(x), dim=1, keepdim=False))
@@ -49,7 +49,7 @@ def over_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _flat(x: Any) -> Any:
-    """The elements of each row in one dimension."""
+    """Flatten each row."""
     count = 1
     for n in x.shape[1:]:
         count *= n
@@ -61,7 +61,7 @@ def _flat(x: Any) -> Any:
     "kthvalue", "median", "max", "min", "fft_r2c", "fft_c2r", "fft_inner",
 )  # fmt: skip
 def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Operations along one dimension; a 0-d row counts as 1-d."""
+    """Operations along one dimension; a 0-d row is treated as 1-d."""
     given = named(op, args)
     x, rank = given["input"].value, given["input"].ndim
     dim = wrap_dim(given["dim"], rank)
@@ -75,18 +75,18 @@ def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("fft_c2c")
 def over_some(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Operations over given dimensions, which are counted from the front."""
+    """Operations over dimensions that are not negative."""
     given = named(op, args)
     return perform(op, replace_arguments(op, args, input=given["input"].value, dim=tuple(d + 1 for d in given["dim"])))
 
 
 @rule("max_all", "min_all")
 def extreme_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The extreme of each row; equals share the gradient, as they do over all elements."""
-    return run("amax" if op.name == "max_all" else "amin", _filled(op, _flat(args[0].value)), 1, False)
+    """The maximum or minimum of each row; equal elements share the gradient."""
+    return run("amax" if op.name == "max_all" else "amin", _nonempty(op, _flat(args[0].value)), 1, False)
 
 
-def _filled(op: Op, x: Any) -> Any:
+def _nonempty(op: Op, x: Any) -> Any:
     if not x.shape[1]:
         raise RuntimeError(f"{op.name[:3]}(): Expected reduction dim to be specified for input.numel() == 0.")
     return x
@@ -94,7 +94,7 @@ def _filled(op: Op, x: Any) -> Any:
 
 @rule("median_all")
 def median_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The median of each row, which shares its gradient among all elements equal to it."""
+    """The median of each row; elements equal to it share the gradient."""
     x = _flat(args[0].value)
     if not x.shape[1]:
         return x.new_full((level.size,), math.nan)
@@ -107,7 +107,7 @@ def median_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("spread")
 def spread(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """A reduction's result over the dimensions of a row that it reduced."""
+    """Broadcast a reduction's result over the dimensions of a row that it reduced."""
     input, shape, dim, keepdim = args
     x, rank = input.value, len(shape)
     if not rank:

@@ -1,4 +1,4 @@
-"""Batching rules of views, joins and what moves elements about: a dimension of a row is the next one of the physical tensor."""
+"""Batching rules of views, joins and permutations: dimension d of a row is dimension d + 1 of the physical tensor."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gradlib.ops.dims import wrap_dim, wrap_dims
 
 
 @rule("view_as_real", "view_as_complex", "constant_pad", "farthest", "copy_row_major")
-def as_it_is(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """What only looks at the last dimensions, which rows have too."""
+def last_dimensions(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Operations on the last dimensions, which are the same in rows and physical tensors."""
     return perform(op, (args[0].value, *args[1:]))
 
 
@@ -138,7 +138,7 @@ def parts(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("as_strided")
 def as_strided(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Each row's window, all of one memory."""
+    """A strided view of each row; the batch keeps its stride."""
     input, size, stride, start, _ = args
     steps = input.value.stride()
     return perform(op, (input.value, (level.size, *size), (steps[0], *stride), start, steps))
@@ -146,7 +146,7 @@ def as_strided(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("as_strided_backward", "as_strided_gather")
 def as_strided_along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The same within each row, as if the rows lay so far apart that their windows do not meet."""
+    """Derivatives of ``as_strided``. The batch gets so large a stride that the views of different rows do not overlap."""
     given = named(op, args)
     input, size, stride, start, layout = (given[name] for name in ("input", "size", "stride", "start", "layout"))
     shape = given.get("shape", input.shape)
@@ -158,7 +158,7 @@ def as_strided_along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, replace_arguments(op, args, **new))
 
 
-# ---- elements moved about -------------------------------------------------------------------------------------------------------
+# ---- permutations --------------------------------------------------------------------------------------------------------------
 
 
 @rule("flip")
@@ -219,7 +219,7 @@ def stack(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
-    """The tensors in the dtype in which all of them, as rows, meet."""
+    """Convert the tensors to the dtype to which they are promoted as rows."""
     if len({x.dtype for x in tensors}) == 1:
         return list(kept)
     dtype = promote([raw(x) for x in tensors])[0].dtype

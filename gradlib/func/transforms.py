@@ -1,4 +1,4 @@
-"""Functions that make functions: gradients, and products with the Jacobian from either side. Source: torch.func."""
+"""Transforms of functions: gradients, and vector-Jacobian and Jacobian-vector products. Source: torch.func."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Argnums = int | tuple[int, ...]
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives a scalar function's gradient and its value.
+    """A function that computes the gradient and the value of a scalar function.
 
     Args:
         func: returns a 0-d floating Tensor; with has_aux a pair of that and anything else.
@@ -64,7 +64,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """The function that gives a scalar function's gradient; it may be taken again, and under ``vmap``.
+    """A function that computes the gradient of a scalar function. It can be transformed again, also by ``vmap``.
 
     Args:
         func, argnums, has_aux: as for ``grad_and_value``.
@@ -85,7 +85,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of a function, and the function that multiplies a cotangent with its Jacobian there.
+    """The value of a function, and a function that multiplies cotangents with its Jacobian at that point (vector-Jacobian product).
 
     Args:
         func: takes Tensors or nests of them, and returns such.
@@ -145,7 +145,7 @@ def _wrapped_inputs(args: tuple[Any, ...], argnums: Argnums | None) -> tuple[lis
 
 
 def places(argnums: Argnums, count: int) -> list[int]:
-    """Which of so many arguments are meant. Raises: RuntimeError for anything but numbers of arguments that are there, each once."""
+    """The positions that ``argnums`` names. Raises: RuntimeError for positions that repeat or do not exist."""
     if not isinstance(argnums, (int, tuple)):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
@@ -209,7 +209,7 @@ def _gradients(outputs: Any, leaves: list[Tensor], cotangents: Any, create_graph
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """The value of a function, and the product of its Jacobian there with tangents, computed alongside.
+    """The value of a function, and the product of its Jacobian at that point with tangents, computed together (forward mode).
 
     Args:
         func: takes Tensors or nests of them, and returns such.
@@ -269,7 +269,7 @@ def _check_tangent(primal: Any, tangent: Any) -> None:
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> Any:
-    """The value of a function, and the linear map that its Jacobian there is, which no longer runs the function.
+    """The value of a function, and its Jacobian at that point as a linear function, which does not run ``func`` again.
 
     Args:
         func: takes Tensors or nests of them, and returns such.
@@ -285,7 +285,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> Any:
     outside = as_outside(differentiated=True)
 
     def of_copies(*values: Any) -> Any:
-        """The function of inputs that it may write."""
+        """``func`` of clones of these values, which it may write in place."""
         with outside:
             return func(*map_leaves(lambda x: x.clone() if isinstance(x, Tensor) else x, values))
 

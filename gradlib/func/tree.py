@@ -1,4 +1,4 @@
-"""Nested tuples, lists and dicts of values: taken apart, changed leaf by leaf, and put together again."""
+"""Pytrees: nested tuples, lists and dicts are flattened to leaves, mapped leaf by leaf, and rebuilt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Structure(NamedTuple):
-    """How a nest was built: its class (None for a leaf), what tells its children apart, and their structures."""
+    """The structure of a pytree: its class (None for a leaf), the keys of its children, and their structures."""
 
     kind: type | None
     keys: Any
@@ -31,7 +31,7 @@ def _is_namedtuple(kind: type) -> bool:
 
 
 def flatten(value: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a nest from left to right, and its structure. None is a leaf."""
+    """The leaves of a pytree from left to right, and its structure. None is a leaf."""
     leaves: list[Any] = []
     return leaves, _flatten(value, leaves)
 
@@ -47,7 +47,7 @@ def _flatten(value: Any, leaves: list[Any]) -> Structure:
 
 
 def unflatten(leaves: Sequence[Any], structure: Structure) -> Any:
-    """The nest of that structure around these leaves."""
+    """The pytree with this structure and these leaves."""
     return _build(iter(leaves), structure)
 
 
@@ -62,13 +62,16 @@ def _build(leaves: Any, structure: Structure) -> Any:
 
 
 def map_leaves(function: Callable[..., Any], value: Any, *others: Any) -> Any:
-    """The same nest with ``function(leaf, ...)`` for each leaf; others are nests of the same structure."""
+    """A pytree of the same structure with ``function(leaf, ...)`` for each leaf; ``others`` have that structure too."""
     leaves, structure = flatten(value)
     return unflatten([function(*each) for each in zip(leaves, *(flatten(other)[0] for other in others), strict=True)], structure)
 
 
 def broadcast_prefix(prefix: Any, structure: Structure) -> list[Any] | None:
-    """One value for each leaf of a structure from a nest that may end early; None when the two do not go together."""
+    """One value for each leaf of a structure, from a pytree prefix: a value in place of a subtree counts for all its leaves.
+
+    Returns: the values; None if the prefix does not fit the structure.
+    """
     kind = type(prefix)
     if structure.kind is None:
         return None if kind in (tuple, list, dict, OrderedDict) else [prefix]
