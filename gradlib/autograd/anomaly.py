@@ -1,4 +1,4 @@
-"""Anomaly mode: which call in forward made the node whose backward fails or gives NaN. Source: torch.autograd.anomaly_mode."""
+"""Anomaly mode: shows which forward call made a node whose backward raises or returns NaN. Source: torch.autograd.anomaly_mode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
 
 class _Running(threading.local):
-    """The node whose backward this thread is in."""
+    """Thread-local: the node whose backward is running."""
 
     node: Node | None = None
 
@@ -145,7 +145,7 @@ class set_detect_anomaly:
 
 
 def _remember(node: Node) -> None:
-    """Keep with a new node where it was made, and in which node's backward."""
+    """Store in a new node's metadata the traceback of the call that made it, and the node in whose backward that was."""
     frames = traceback.extract_stack()
     while len(frames) > 1 and (frames[-1].filename.startswith((_PACKAGE, WRITTEN))):
         frames.pop()
@@ -155,7 +155,7 @@ def _remember(node: Node) -> None:
 
 
 def _run(node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
-    """Run a node in backward; say where it comes from when that fails."""
+    """Run a node in backward; if it raises or returns NaN, report the forward call that made it."""
     outer, _running.node = _running.node, node
     try:
         grads = run(g)
@@ -187,7 +187,7 @@ def _has_nan(array: Array) -> bool:
 
 
 def _report(node: Node) -> None:
-    """Warn with the traceback of the call that made a node, and of what induced that, where it was made in backward."""
+    """Warn with the traceback of the call that made a node; if it was made in backward, also of the call that made the node that ran."""
     metadata = node._meta.metadata if node._meta is not None else {}
     if _TRACEBACK not in metadata:
         _warn(

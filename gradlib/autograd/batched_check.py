@@ -1,4 +1,4 @@
-"""What ``gradcheck`` compares for ``check_batched_grad``: derivatives of many rows at once with those of one at a time."""
+"""The comparisons of ``gradcheck`` for ``check_batched_grad``: derivatives under vmap against a loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS = 10
 
 
 def batched_gradients(outputs: list[Tensor], wanted: list[Tensor], rng: np.random.Generator) -> Iterable[str]:
-    """A text for each output whose gradients, taken under vmap, are not those taken one at a time."""
+    """Compare gradients under vmap with a loop. Yields: a text for each difference."""
     for number, output in enumerate(outputs):
 
         def back(g: Tensor, output: Tensor = output) -> tuple[Any, ...]:
@@ -48,7 +48,7 @@ def batched_tangents(
 
 
 def _compared(what: str, function: Callable[[Tensor], tuple[Any, ...]], rows: list[Tensor]) -> Iterable[str]:
-    """What is wrong with ``function`` under vmap."""
+    """Compare ``function`` under vmap with a loop. Yields: a text for each difference."""
     expected = [function(row) for row in rows]
     there = [k for k, value in enumerate(expected[0]) if value is not None]
     try:

@@ -84,7 +84,7 @@ class dual_level:
 
 
 def current_level(level: int | None = None) -> ForwardLevel | None:
-    """The level of that number, by default the innermost; None when there is none."""
+    """The dual level with that number, by default the innermost; None if there is none."""
     if level is None:
         return _levels[-1] if _levels else None
     return _levels[level] if 0 <= level < len(_levels) else None

@@ -1,4 +1,4 @@
-"""Custom differentiable functions: ``Function`` with a forward and a backward of one's own. Source: torch.autograd.function."""
+"""Custom differentiable functions: ``Function``, with a user's forward and backward. Source: torch.autograd.function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "Inpl
 
 
 class FunctionMeta(type):
-    """Gives every Function ``_backward_cls``, the class of its ctx: NAMEBackward. Source: torch.autograd.function.FunctionMeta."""
+    """The metaclass of Function: gives each subclass NAME the class of its ctx, NAMEBackward, as ``_backward_cls``.
+
+    Source: torch.autograd.function.FunctionMeta.
+    """
 
     _backward_cls: type[BackwardCFunction]
     _ctx_base: type[BackwardCFunction]
@@ -36,10 +39,10 @@ class FunctionMeta(type):
 
 
 class Function(FunctionCtx, metaclass=FunctionMeta):
-    """A differentiable function with a backward of one's own. Subclass it, write two static methods, and call ``NAME.apply(...)``.
+    """A differentiable function with a backward that you write. Subclass it, write two static methods, and call ``NAME.apply(...)``.
 
-    Forward may do without ctx, when ``setup_context(ctx, inputs, output)`` is written beside it. Neither records anything. Backward gets
-    one gradient for each output and returns one (or None) for each argument of forward, of its shape, dtype and device.
+    Forward takes no ctx if the class also defines ``setup_context(ctx, inputs, output)``. Nothing is recorded in either. Backward gets
+    one gradient for each output, and returns one (or None) for each argument of forward, of its shape, dtype and device.
 
     Source: torch.autograd.Function.
     Example:
@@ -85,7 +88,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The value: ``forward(ctx, *args)``, or ``forward(*args)`` beside ``setup_context``. Recording is off inside."""
+        """Compute the value: ``forward(ctx, *args)``, or ``forward(*args)`` if there is a ``setup_context``. Nothing is recorded."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
@@ -109,12 +112,12 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """The function on batches, for ``gradlib.vmap``; or say ``generate_vmap_rule = True`` and it is made from forward and backward.
+        """Compute on batches, for ``gradlib.vmap``. With ``generate_vmap_rule = True`` it is generated from forward and backward instead.
 
         Args:
             info: ``batch_size`` and ``randomness`` of the vmap.
             in_dims: for each argument the dimension of its batch, None for what has none.
-            args: the arguments, batches whole.
+            args: the arguments; batched ones with their batch dimension.
         Returns: the result, and for each of its Tensors the dimension of its batch (or None).
         """
         raise NotImplementedError(
@@ -126,7 +129,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """Call the function and record it.
 
         Args:
-            args, kwargs: what forward takes. Tensors among them are inputs; those inside lists or other containers are not.
+            args, kwargs: what forward takes. Tensors among them are inputs; tensors inside lists or other containers are not.
         Returns: what forward returns. An input returned as it is comes back as a view of itself, unless it was marked dirty.
         Raises: what forward raises; RuntimeError for tensors marked wrongly.
         """
@@ -195,7 +198,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
 
 def _positional(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], separate: bool) -> tuple[Any, ...]:
-    """The arguments of forward by position, named ones and (beside ``setup_context``) defaults filled in."""
+    """The arguments of forward by position, with keyword arguments and (if there is a ``setup_context``) defaults filled in."""
     ctx = () if separate else (None,)
     bound = inspect.signature(cls.forward).bind(*ctx, *args, **kwargs)
     if separate:
@@ -207,7 +210,7 @@ def _positional(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], separat
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a backward that cannot be differentiated: recording is off inside, and a second derivative through it is an error.
+    """Mark a backward as not differentiable: nothing is recorded inside, and a second derivative through it is an error.
 
     Args:
         fn: the static method ``backward`` of a Function.
@@ -262,7 +265,7 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(NestedCtx, Function):
-    """A Function on nested lists and tuples of tensors: write ``forward_extended`` and ``backward_extended``. Kept for old code.
+    """A Function of nested lists and tuples of tensors: define ``forward_extended`` and ``backward_extended``. Kept for old code.
 
     Source: torch.autograd.function.NestedIOFunction.
     Example:
@@ -283,7 +286,7 @@ class NestedIOFunction(NestedCtx, Function):
         raise NotImplementedError("You must implement forward_extended for a NestedIOFunction.")
 
     def backward_extended(self, *grad_output: Any) -> Any:
-        """The gradients, nested as forward's arguments, from those nested as its result."""
+        """Compute the gradients of forward's arguments, nested as these, from the gradients of its result, nested as that."""
         raise NotImplementedError("You must implement backward_extended for a NestedIOFunction.")
 
     @staticmethod

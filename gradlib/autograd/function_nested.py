@@ -1,4 +1,4 @@
-"""Nested lists, tuples and dictionaries of tensors, flattened and put together again, and the ctx that takes and gives them."""
+"""``NestedIOFunction``'s arguments: nested lists, tuples and dictionaries of tensors are flattened and rebuilt; its ctx."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gradlib.core.tensor import Tensor
 
 
 class Hole:
-    """Where a tensor stood in a nesting."""
+    """A placeholder for a tensor in a nested structure."""
 
 
 def flatten(value: Any, keep_none: bool = False) -> Iterator[Any]:
-    """The tensors (and None, if kept) inside a nesting, in order. Raises: ValueError for anything else."""
+    """The tensors (and None, if kept) in a nested structure, in order. Raises: ValueError for anything else."""
     if isinstance(value, Tensor) or (value is None and keep_none):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -30,7 +30,7 @@ def flatten(value: Any, keep_none: bool = False) -> Iterator[Any]:
 
 
 def rebuild(nesting: Any, tensors: Iterator[Any]) -> Any:
-    """The nesting with each tensor, or hole where one stood, replaced by the next of tensors."""
+    """The nested structure with each tensor or `Hole` replaced by the next of ``tensors``."""
     if isinstance(nesting, (Tensor, Hole)):
         return next(tensors)
     if isinstance(nesting, dict):
@@ -42,29 +42,29 @@ def rebuild(nesting: Any, tensors: Iterator[Any]) -> Any:
 
 
 def emptied(nesting: Any) -> Any:
-    """The nesting alone, holes in the tensors' places."""
+    """The nested structure with a `Hole` in place of each tensor."""
     return rebuild(nesting, iter(Hole, None))
 
 
 class NestedCtx(FunctionCtx):
-    """A ctx whose methods take and give nestings."""
+    """A ctx whose methods take and return nested structures."""
 
     def save_for_backward(self, *args: Any) -> None:
-        """Keep the tensors inside some nestings for ``saved_tensors`` in backward."""
+        """Save the tensors in nested structures for ``saved_tensors`` in backward."""
         super().save_for_backward(*flatten(args))
         self._to_save_nested = emptied(args)
 
     @property
     def saved_tensors(self) -> Any:
-        """What ``save_for_backward`` kept, nested as it was given."""
+        """The saved tensors, nested as ``save_for_backward`` got them."""
         return rebuild(self._to_save_nested, iter(super().saved_tensors))  # type: ignore[misc]
 
     def mark_dirty(self, *args: Any, **kwargs: Any) -> None:
-        """Say which inputs forward wrote in place: all inside these nestings."""
+        """Say which inputs forward wrote in place: all tensors in these nested structures."""
         super().mark_dirty(*flatten((args, kwargs)))
 
     def mark_non_differentiable(self, *args: Any, **kwargs: Any) -> None:
-        """Say which outputs carry no gradient: all inside these nestings."""
+        """Say which outputs carry no gradient: all tensors in these nested structures."""
         super().mark_non_differentiable(*flatten((args, kwargs)))
 
 

@@ -24,7 +24,7 @@ from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 
 
 class FunctionCtx:
-    """What forward and ``setup_context`` tell about a call; each method should be called at most once.
+    """The ctx on which forward and ``setup_context`` store what backward needs. Call each method at most once.
 
     Source: torch.autograd.function.FunctionCtx.
     """
@@ -36,15 +36,15 @@ class FunctionCtx:
     materialize_grads: bool
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors (or None) for ``saved_tensors`` in backward, which refuses those that were written in place since.
+        """Save tensors (or None) for ``saved_tensors`` in backward, which raises if one was written in place since.
 
-        Inputs and outputs come back with their place in the graph, so that backward can be differentiated again; anything else comes back
-        as a constant. Keep what is no tensor as an attribute of ctx.
+        Inputs and outputs come back with their place in the graph, so that backward can be differentiated; other tensors come back as
+        constants. Save values that are not tensors as attributes of ctx.
         """
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors (or None) for ``saved_tensors`` in ``jvp``. Raises: AssertionError for anything else."""
+        """Save tensors (or None) for ``saved_tensors`` in ``jvp``. Raises: AssertionError for anything else."""
         for tensor in tensors:
             if not (isinstance(tensor, Tensor) or tensor is None):
                 raise AssertionError(
@@ -58,7 +58,7 @@ class FunctionCtx:
         self.dirty_tensors = args
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Deprecated: tensors that share memory are known to do so."""
+        """Deprecated, without effect: shared memory is tracked."""
         warnings.warn(
             "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked.", FutureWarning, stacklevel=2
         )
@@ -84,7 +84,7 @@ class BackwardCFunction(FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What ``save_for_backward`` kept; within ``jvp``, what ``save_for_forward`` did.
+        """The tensors of ``save_for_backward``; within ``jvp``, those of ``save_for_forward``.
 
         Raises: RuntimeError when a saved tensor was written in place since, or when an earlier backward freed it.
         """
@@ -92,7 +92,7 @@ class BackwardCFunction(FunctionCtx):
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
-        """What ``save_for_backward`` kept, as objects to which pack and unpack hooks can be given."""
+        """The saved tensors as ``SavedTensor`` objects, on which pack and unpack hooks can be registered."""
         return self._node.raw_saved()
 
     @property
@@ -164,12 +164,12 @@ class BackwardCFunction(FunctionCtx):
         return vjp
 
     def apply(self, *grads: Tensor | None) -> Any:
-        """The user's backward, as the walk calls it."""
+        """Call the user's backward with these gradients."""
         function = self._get_user_fn()
         return function(self, list(grads)) if self._forward_cls.boxed_grads_call else function(self, *grads)
 
     def apply_jvp(self, *tangents: Tensor | None) -> Any:
-        """The user's ``jvp``."""
+        """Call the user's ``jvp`` with these tangents."""
         return self._forward_cls.jvp(self, *tangents)
 
 
@@ -177,9 +177,10 @@ class BackwardCFunction(FunctionCtx):
 
 
 class Saved(NamedTuple):
-    """One saved tensor: itself, or for an output its array and number (a node that held its output would hold itself).
+    """One saved tensor.
 
-    Under hooks for saved tensors the value is a ``PackedTensor``.
+    The value is the Tensor; for an output its array, with its number in ``output``, since a node that held its own output would be a
+    reference cycle. Under hooks for saved tensors it is a ``PackedTensor``.
     """
 
     value: Any
@@ -189,7 +190,7 @@ class Saved(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What an output or an input looks like, so that zeros for it can be made and gradients for it be checked."""
+    """The shape, dtype and device of an output or input, to make zeros for it and to check gradients of it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -251,7 +252,7 @@ class FunctionNode(Node):
 
     @property
     def public(self) -> BackwardCFunction:
-        """The ctx of this call; always the same object while anyone holds it."""
+        """The ctx of this call: the same object as long as someone refers to it."""
         ctx = None if self._ctx is None else self._ctx()
         if ctx is None:
             ctx = object.__new__(self.ctx_class)
@@ -269,7 +270,7 @@ class FunctionNode(Node):
     # ---- saved tensors --------------------------------------------------------------------------------------------------------
 
     def save(self, tensors: Any, results: tuple[Any, ...]) -> None:
-        """Keep what the user gave to ``save_for_backward``, outputs by their arrays.
+        """Save what the user gave to ``save_for_backward``.
 
         Raises: TypeError for what is no tensor, RuntimeError for a tensor made in inference mode.
         """
@@ -335,7 +336,7 @@ class FunctionNode(Node):
         return result
 
     def _output(self, array: Array, index: int) -> Tensor:
-        """The Tensor that output ``index`` is, around its array."""
+        """Output ``index`` as a Tensor with its place in the graph, from its array."""
         result = wrap(array)
         result._node = self if len(self.outputs) == 1 else Output(self, index, array)
         if self._meta is not None and index in self._meta.output_tangents:
@@ -343,7 +344,7 @@ class FunctionNode(Node):
         return result
 
     def raw_saved(self) -> tuple[SavedTensor, ...]:
-        """The saved tensors, to which hooks can be given."""
+        """The saved tensors as objects on which hooks can be registered."""
         return tuple(SavedByFunction(self, position) for position in range(len(self.saved or ())))
 
     # ---- backward -------------------------------------------------------------------------------------------------------------
@@ -381,7 +382,7 @@ class FunctionNode(Node):
                 )
 
     def _checked(self, position: int, number: int, d: Any) -> Tensor | None:
-        """One returned gradient, when it fits the input it is for; the walk brings it to the input's dtype."""
+        """Check one returned gradient against its input; None where none is wanted. The walk converts it to the input's dtype."""
         if d is None or self.edges[number] is None:
             return None
         if not isinstance(d, Tensor):
@@ -435,7 +436,7 @@ def _place(layout: Layout) -> str:
 
 
 class DelayedError(Node):
-    """The node of a derivative that does not exist: it raises when backward reaches it."""
+    """The node of an output without a derivative: it raises when backward reaches it."""
 
     __slots__ = ("message",)
     single = False

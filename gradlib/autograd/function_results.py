@@ -23,8 +23,8 @@ def place_in_graph(node: FunctionNode, recording: bool, arguments: tuple[Any, ..
         node: the node of this call, with the ctx's attributes.
         recording: whether gradients are wanted at all.
         arguments: what forward received.
-        made: what it returned: anything, or a tuple of which every Tensor is an output.
-    Returns: the same, with inputs replaced by views of themselves unless they were marked dirty.
+        made: what it returned: one value, or a tuple; every Tensor in it is an output.
+    Returns: ``made``, with inputs that were not marked dirty replaced by views of themselves.
     Raises: RuntimeError for tensors marked wrongly, a leaf or a view that cannot be written in place.
     """
     several = isinstance(made, tuple)
@@ -98,7 +98,7 @@ def _check_dirty(node: FunctionNode, dirty: dict[int, Tensor], inputs: set[int],
 
 
 def _without_gradient(result: Tensor, is_input: bool, is_dirty: bool) -> Tensor:
-    """An output that carries no gradient: an alias where the input itself does."""
+    """An output that carries no gradient. If it is an input that requires one, a detached alias is returned."""
     if is_input and is_dirty:
         result.version.bump()
     if result._node is not None:
@@ -115,7 +115,7 @@ def _without_gradient(result: Tensor, is_input: bool, is_dirty: bool) -> Tensor:
 def _with_gradient(
     node: FunctionNode, place: FunctionNode | Output, result: Tensor, is_input: bool, is_dirty: bool, single: bool
 ) -> Tensor:
-    """An output that carries a gradient: its place is the node's."""
+    """An output that carries a gradient: this call's node becomes its place in the graph."""
     if is_dirty and is_input:
         _written(node, place, result, single)
         return result
@@ -130,7 +130,7 @@ def _with_gradient(
 
 
 def _written(node: FunctionNode, place: FunctionNode | Output, result: Tensor, single: bool) -> None:
-    """An input that forward wrote in place takes its new history, and so does the base it is a view of."""
+    """Give an input that forward wrote in place its new history, and the base of which it is a view too."""
     if result._node is not None and result.is_leaf:
         raise RuntimeError(f"a leaf Variable that requires grad has been used in an in-place operation (in {node.name()}).")
     view = result._meta.view if result._meta is not None else None

@@ -1,4 +1,4 @@
-"""Custom Functions inside vmap: by their own ``vmap``, or by one that is generated from forward and backward."""
+"""Custom Functions under vmap: by their static method ``vmap``, or by a rule generated from forward and backward."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MORE = "See the docstring of gradlib.autograd.Function.vmap."
 
 
 class VmapInfo(NamedTuple):
-    """What a Function's ``vmap`` is told: how many rows there are, and what random operations are to do."""
+    """The argument ``info`` of a Function's ``vmap``: the size of the batch, and the ``randomness`` of the vmap."""
 
     batch_size: int
     randomness: str
@@ -26,7 +26,7 @@ def call_on_rows(cls: Any, found: VmapLevel, args: tuple[Any, ...]) -> tuple[Any
 
     Raises: RuntimeError when the Function defines neither ``vmap`` nor ``generate_vmap_rule``, or both.
     """
-    level = cast(Level, found)  # what `vmap` enters
+    level = cast(Level, found)  # levels of vmap are of this class
     if not any(isinstance(v, Tensor) and is_batched_at(level, v) for v in flatten(args)[0]):
         with lower(level):
             made: tuple[Any, Any] = cls._call(args, _is_separate(cls))
@@ -46,7 +46,7 @@ def call_on_rows(cls: Any, found: VmapLevel, args: tuple[Any, ...]) -> tuple[Any
 
 
 def has_rule(cls: Any) -> bool:
-    """Whether a Function defines what it computes on batches: ``vmap`` or ``generate_vmap_rule``."""
+    """Whether a Function has a batching rule: ``vmap`` or ``generate_vmap_rule``."""
     return bool(cls.generate_vmap_rule) or cls.vmap is not cls._root.vmap
 
 
@@ -55,7 +55,7 @@ def _is_separate(cls: Any) -> bool:
 
 
 def _physicals(level: Level, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The arguments with physical tensors in place of rows, and for each the batch's dimension, 0 or None."""
+    """The arguments with rows replaced by physical tensors, and for each the dimension of its batch: 0, or None."""
     physicals = map_leaves(lambda v: level.physical(v) if isinstance(v, Tensor) and is_batched_at(level, v) else v, args)
     dims = map_leaves(lambda v: 0 if isinstance(v, Tensor) and is_batched_at(level, v) else None, args)
     return physicals, dims
@@ -79,7 +79,7 @@ def _by_own_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
     return unflatten([v if d is None else level.logical(v) for v, d in zip(moved, places, strict=True)], structure)
 
 
-# ---- a rule made from the Function --------------------------------------------------------------------------------------------------
+# ---- the generated rule -------------------------------------------------------------------------------------------------------------
 
 
 def _by_made_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
@@ -90,7 +90,7 @@ def _by_made_rule(cls: Any, level: Level, args: tuple[Any, ...]) -> Any:
 
 
 class RowsCtx:
-    """The ctx as the Function's methods see it, one row at a time; what they save is kept as physical tensors."""
+    """The ctx that the Function's methods get in a generated rule: they save and read rows, which are stored as physical tensors."""
 
     def __init__(self, ctx: Any, level: Level, ahead: bool = False) -> None:
         self.__dict__["parts"] = (ctx, level, ahead)
@@ -126,7 +126,7 @@ class RowsCtx:
 
 
 def mapped(cls: Any, size: int, randomness: str, dims: tuple[Any, ...]) -> Any:
-    """A Function on physical tensors that is the given one for each row."""
+    """A Function of physical tensors that applies the given one to each row; ``dims`` says which arguments are batched."""
 
     def rows(level: Level, values: Any) -> tuple[Any, ...]:
         flat = map_leaves(lambda v, d: v if d is None or v is None else level.logical(v), values, dims)

@@ -1,7 +1,7 @@
-"""Jacobians, Hessians and products with them at one place. Source: torch.autograd.functional.
+"""Jacobians, Hessians and products with them at one point. Source: torch.autograd.functional.
 
-The functions of ``gradlib.func`` compose and are quicker; these return tuples as torch's do and can tell in ``strict`` mode when a result
-is zero because nothing depends on an input.
+The functions of ``gradlib.func`` compose and are quicker. These return tuples, as torch's do, and their ``strict`` mode raises where a
+result would be zero because the output does not depend on an input.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Tensors = tuple[Tensor, ...]
 
 
 def _tuple(value: Any, what: str, name: str) -> tuple[bool, Tensors]:
-    """Whether a value is a tuple, and it as one. Raises: TypeError for what is no Tensor."""
+    """Whether a value is a tuple, and the value as a tuple. Raises: TypeError for anything but Tensors."""
     several = isinstance(value, tuple)
     values = value if several else (value,)
     for i, each in enumerate(values):
@@ -35,7 +35,7 @@ def _tuple(value: Any, what: str, name: str) -> tuple[bool, Tensors]:
 
 
 def _opened(values: Tensors, create_graph: bool, differentiable: bool) -> Tensors:
-    """The same values to compute with: with their history when the result is to have one, else apart from it."""
+    """Inputs for the computation: connected to the given tensors' history with ``create_graph``, else detached."""
     made = []
     for value in values:
         if create_graph:
@@ -47,7 +47,7 @@ def _opened(values: Tensors, create_graph: bool, differentiable: bool) -> Tensor
 
 
 def _closed(made: Any, create_graph: bool, several: bool) -> Any:
-    """A result: outside the graph unless asked for, alone unless a tuple is wanted."""
+    """A result for the caller: detached unless ``create_graph``, and a single Tensor unless a tuple is wanted."""
     if isinstance(made, tuple):
         made = tuple(_closed(each, create_graph, True) for each in made)
         return made if several else made[0]
@@ -82,14 +82,14 @@ _INDEPENDENT = {
 
 
 def _require(values: Any, stage: str, strict: bool) -> None:
-    """In strict mode, refuse what is not differentiable."""
+    """In strict mode, raise for a result that does not depend on the inputs."""
     for i, value in enumerate(values):
         if strict and (value is None or not value.requires_grad):
             raise RuntimeError(_INDEPENDENT["back" if value is None else stage].format(i=i))
 
 
 def _filled(found: Any, like: Tensors, strict: bool, create_graph: bool, stage: str) -> Tensors:
-    """Zeros in the places of missing gradients; in strict mode an error."""
+    """Replace missing gradients by zeros; in strict mode raise."""
     for i, g in enumerate(found):
         if strict and g is None:
             raise RuntimeError(_INDEPENDENT[stage].format(i=i))
@@ -123,7 +123,7 @@ def _check_vector(v: Tensors, like: Tensors, several: bool) -> None:
 
 
 def _vector(v: Any, like: Tensors, several: bool, name: str, create_graph: bool) -> Tensors | None:
-    """The vector of a product, checked; None is a single one, for a single number only."""
+    """Check the vector of a product. None stands for 1, if the function's result (vjp) or input is a single number."""
     if v is not None:
         _, given = _tuple(v, "v", name)
         opened = _opened(given, create_graph, False)
@@ -136,7 +136,7 @@ def _vector(v: Any, like: Tensors, several: bool, name: str, create_graph: bool)
 
 
 def _number(func: Callable[..., Any], inputs: Tensors, name: str, strict: bool) -> Tensor:
-    """The value of a function that must give one number."""
+    """The result of a function that must be a single number."""
     several, outputs = _tuple(func(*inputs), "outputs of the user-provided function", name)
     _require(outputs, "outputs", strict)
     if several:
@@ -206,7 +206,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def _pushed(pulled: Any, marks: Tensors, v: Tensors | None, like: Tensors, create_graph: bool) -> Any:
-    """The derivative by the marks of what they were pulled back to, along v: the transpose of the pull."""
+    """The Jacobian-vector product: the derivative of the vector-Jacobian product with respect to its cotangents, along v."""
     v = tuple(zeros_like(x.detach()) + 1 for x in like) if v is None else v
     pairs = [(p, t) for p, t in zip(pulled, v, strict=True) if p is not None and p.requires_grad]
     if not pairs:
@@ -243,7 +243,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def _pulled_twice(slopes: Any, given: Tensors, v: Tensors | None, create_graph: bool) -> Any:
-    """The gradient of first derivatives, those of them that still depend on anything."""
+    """The gradient of those first derivatives that depend on the inputs."""
     held = [i for i, d in enumerate(slopes) if d is not None]
     return _gradients(tuple(slopes[i] for i in held), given, None if v is None else tuple(v[i] for i in held), create_graph)
 

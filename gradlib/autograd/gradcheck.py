@@ -158,7 +158,7 @@ def gradgradcheck(
 
 
 def _check_inputs(inputs: tuple[Any, ...]) -> None:
-    """Warn of low precision, refuse memory that overlaps itself and inputs of which none requires a gradient."""
+    """Warn of low precision; refuse arrays whose elements overlap in memory, and inputs of which none requires a gradient."""
     wanted = False
     for number, x in enumerate(inputs):
         if not isinstance(x, Tensor) or not x.requires_grad:
@@ -289,7 +289,7 @@ class _Check:
                         raise GradcheckError(f"forward mode: {self._head(k, i, ours, estimated)}{_ALL_AT_ONCE}")
 
     def _along_random_directions(self) -> None:
-        """Two probes for each pair: one of positive entries, which nothing cancels, and one of either sign."""
+        """Compare along two random directions for each pair: one of positive entries, so that nothing cancels, and one of both signs."""
         for signed in (False, True):
             cotangents = [numerical.probe(o._array, self.rng, signed) for o in self.outputs]
             found = [numerical.gradients(o, self.wanted, wrap(u)) for o, u in zip(self.outputs, cotangents, strict=True)]
@@ -307,7 +307,7 @@ class _Check:
             return ~(np.abs(found - expected) <= self.atol + self.rtol * np.abs(expected))
 
     def _all_constant(self) -> None:
-        """No output requires a gradient: then none may depend on the inputs."""
+        """Check outputs of which none requires a gradient: they must not depend on the inputs."""
         if not self.constants:
             return
 
@@ -322,10 +322,10 @@ class _Check:
                         f"moves one, with a slope of {float(abs(slopes).max())}"
                     )
 
-    # ---- what every backward must keep to -------------------------------------------------------------------------------------
+    # ---- rules for every backward ---------------------------------------------------------------------------------------------
 
     def _zero_cotangent(self) -> None:
-        """A zero cotangent gives zero gradients, of the inputs' shapes and dtypes."""
+        """Check that a zero cotangent gives zero gradients, of the inputs' shapes and dtypes."""
         zeros = [wrap(zeros_like(o._array)) for o in self.outputs]
         found = grad(self.outputs, self.wanted, zeros, retain_graph=True, allow_unused=True)
         for number, x, d in zip(self.numbers, self.wanted, found, strict=True):
@@ -341,7 +341,7 @@ class _Check:
                 raise GradcheckError(f"backward not multiplied by grad_output: a zero cotangent gives input {number} a nonzero gradient")
 
     def _same_twice(self) -> None:
-        """Two passes with the same cotangents give the same gradients."""
+        """Check that two passes with the same cotangents give the same gradients."""
         cotangents = [wrap(numerical.probe(o._array, self.rng, signed=True)) for o in self.outputs]
         first, second = (numerical.gradients(self.outputs, self.wanted, cotangents) for _ in range(2))
         for number, a, b in zip(self.numbers, first, second, strict=True):
@@ -353,7 +353,7 @@ class _Check:
                 )
 
     def _undefined_cotangents(self) -> None:
-        """Backward functions and hooks take None for zeros: of all outputs, and of each while the others' are zeros."""
+        """Check that backward treats an undefined gradient (None) as zeros: of all outputs, and of each output alone."""
         several = [range(len(self.outputs)), *([k] for k in range(len(self.outputs)) if len(self.outputs) > 1)]
         for undefined in several:
             given = [(o, None if k in undefined else wrap(zeros_like(o._array))) for k, o in enumerate(self.outputs)]
@@ -372,7 +372,7 @@ class _Check:
                     )
 
     def _unused_outputs(self) -> None:
-        """Leaving an output out gives what a zero cotangent for it gives."""
+        """Check that an output left out of the backward counts as one with a zero cotangent."""
         for k, output in enumerate(self.outputs):
             cotangents = [wrap(zeros_like(o._array)) for o in self.outputs]
             cotangents[k] = wrap(numerical.probe(output._array, self.rng, signed=True))
@@ -385,7 +385,7 @@ class _Check:
                         f"gradient for input {number} is not the one that zero cotangents give. Treat None as zeros."
                     )
 
-    # ---- what to say ----------------------------------------------------------------------------------------------------------
+    # ---- error texts ----------------------------------------------------------------------------------------------------------
 
     def _head(self, k: int, i: int, analytical: Any, estimated: Any) -> str:
         return (

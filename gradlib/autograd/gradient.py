@@ -1,4 +1,4 @@
-"""``grad``, also for many cotangents at once."""
+"""``grad``: gradients as return values, also for a batch of cotangents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorded graph in the user's hands: nodes, edges, and hooks for what is saved. Source: torch.autograd.graph."""
+"""The recorded graph as users see it: nodes, edges, and hooks for saved tensors. Source: torch.autograd.graph."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ __all__ = [
 
 
 class Node(abc.ABC):
-    """What ``tensor.grad_fn`` is: one run of an operation or of a custom Function. For ``isinstance``; nobody makes one.
+    """The type of ``tensor.grad_fn``: the record of one call of an operation or custom Function. Use it with ``isinstance``.
 
-    ``_saved_NAME`` reads what the derivative keeps under that name, ``_raw_saved_NAME`` the same as a ``SavedTensor`` that takes hooks.
+    ``_saved_NAME`` is the value that was saved for the derivative under that name; ``_raw_saved_NAME`` is the same as a ``SavedTensor``, on
+    which hooks can be registered.
 
     Source: torch.autograd.graph.Node.
     Example:
@@ -58,7 +59,7 @@ class Node(abc.ABC):
     @property
     @abc.abstractmethod
     def metadata(self) -> dict[Any, Any]:
-        """A dictionary for the user's own notes on this node."""
+        """A dictionary in which users can store anything about this node."""
 
     @abc.abstractmethod
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
@@ -70,7 +71,7 @@ class Node(abc.ABC):
 
     @abc.abstractmethod
     def _sequence_nr(self) -> int:
-        """The number that orders nodes by when they were made, as profiles show it."""
+        """The sequence number: nodes made later have larger ones. Profiles show it."""
 
 
 Node.register(core.Node)
@@ -78,7 +79,7 @@ Node.register(BackwardCFunction)
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Say that tensors were written in place by something that gradlib did not see, such as a kernel of one's own.
+    """Tell gradlib that tensors were written in place by other code, such as your own kernel.
 
     Args:
         tensor: a tensor, or several. Those made in inference mode count no writes and are left alone.
@@ -103,14 +104,14 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class saved_tensors_hooks:
-    """While entered, ``pack_hook(tensor)`` is kept for backward in the place of each tensor that an operation or a Function saves.
+    """While entered, ``pack_hook(tensor)`` is saved for backward instead of each tensor that an operation or Function would save.
 
-    Of nested pairs the innermost counts. Who packs a tensor answers for it: writes to it are no longer noticed.
+    Of nested contexts the innermost counts. In-place writes to a packed tensor are not detected.
 
     Args:
-        pack_hook: takes the tensor that would be saved, must not write it, may return anything (but not what holds the tensor itself, where
-            that is the operation's output: the graph would hold itself). Recording is off inside.
-        unpack_hook: takes what pack_hook returned, whenever backward needs the tensor, and returns a Tensor of the same content.
+        pack_hook: takes the tensor that would be saved, which it must not write, and returns anything. If the tensor is the operation's
+            output, the result should not refer to it: that is a reference cycle. Nothing is recorded inside.
+        unpack_hook: takes what pack_hook returned, when backward needs the tensor, and returns a Tensor with the same content.
     Raises: RuntimeError on entering while ``disable_saved_tensors_hooks`` holds; TypeError for hooks that are no functions.
     Source: torch.autograd.graph.saved_tensors_hooks.
     Example:
@@ -193,7 +194,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         yield
 
 
-# ---- one hook for several gradients ---------------------------------------------------------------------------------------------
+# ---- hooks for several gradients ------------------------------------------------------------------------------------------------
 
 
 class _MultiHandle(RemovableHandle):
@@ -269,11 +270,11 @@ def _first_of(tensors: Sequence[Tensor], fn: Callable[[Tensor], None]) -> Remova
     return _MultiHandle(tuple(tensor.register_hook(arrived) for tensor in tensors if tensor.requires_grad))
 
 
-# ---- writing what was saved -----------------------------------------------------------------------------------------------------
+# ---- writes to saved tensors ----------------------------------------------------------------------------------------------------
 
 
 class _Kept:
-    """A saved tensor while ``allow_mutation_on_saved_tensors`` holds: an alias, or a copy once its memory was written."""
+    """A tensor saved under ``allow_mutation_on_saved_tensors``: an alias, or a copy after its memory was written."""
 
     __slots__ = ("__weakref__", "tensor")
 
@@ -282,7 +283,7 @@ class _Kept:
 
 
 class _AllowMutationOnSavedContext(saved_tensors_hooks):
-    """What ``allow_mutation_on_saved_tensors`` yields: the tensors that are saved, by the storage they share."""
+    """The object that ``allow_mutation_on_saved_tensors`` yields; it holds the saved tensors, by storage."""
 
     def __init__(self) -> None:
         self.kept: dict[int, tuple[Version, weakref.WeakSet[_Kept]]] = {}
@@ -302,7 +303,7 @@ class _AllowMutationOnSavedContext(saved_tensors_hooks):
         return kept.tensor
 
     def before_write(self, target: Tensor) -> None:
-        """Copy what was saved of a storage before it is written."""
+        """Copy the tensors that were saved from a storage, before it is written."""
         if target._version_slot is None:
             return
         _, several = self.kept.pop(id(target._version_slot.storage), (None, ()))

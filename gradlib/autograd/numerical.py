@@ -1,6 +1,6 @@
 """Derivatives by central differences and by backward, in one layout, so that ``gradcheck`` can compare them.
 
-Everything is seen as real: a complex input has two directions per element (real and imaginary), a complex output two parts. The entry for
+Complex numbers are treated as pairs of real ones: a complex input has two directions per element, a complex output two parts. The entry for
 output element k and input element i is the gradient of that part of the output in torch's convention: the derivative along the real
 direction, plus 1j times the one along the imaginary direction when the input is complex.
 
@@ -23,12 +23,12 @@ Evaluate = Callable[[], Sequence[Array]]
 
 
 def units(array: Array) -> tuple[complex, ...]:
-    """The directions of one element: 1, and 1j as well for complex numbers."""
+    """The directions in which an element is moved: 1, and for complex numbers also 1j."""
     return (1.0, 1j) if array.dtype.kind == "c" else (1.0,)
 
 
 def parts(array: Array) -> tuple[Array, ...]:
-    """The real array itself, or the real and the imaginary part."""
+    """The array itself if it is real, else its real and its imaginary part."""
     return (array.real, array.imag) if array.dtype.kind == "c" else (array,)
 
 
@@ -38,7 +38,7 @@ def on_host(array: Array) -> np.ndarray:
 
 
 def difference(evaluate: Evaluate, array: Array, place: Any, direction: Any, eps: float) -> list[np.ndarray]:
-    """The change of each output as ``array[place]`` goes from ``-eps`` to ``+eps`` times a direction; its memory is put back after."""
+    """Each output at ``array[place] + eps * direction`` minus that at ``- eps * direction``; the element is restored afterwards."""
 
     def put(value: Array) -> None:
         with on_device_of(array):
@@ -79,7 +79,7 @@ def numerical_jacobian(evaluate: Evaluate, array: Array, eps: float, outputs: Se
 
 
 def arranged(slopes: Sequence[np.ndarray], array: Array, output: Array) -> np.ndarray:
-    """The derivatives of one output along every direction of every element of the input, as (parts, output elements, input elements)."""
+    """Arrange the derivatives of one output, along every direction of every input element, as (parts, output elements, input elements)."""
     if not slopes:
         return np.zeros((len(units(output)), output.size, 0))
     along = len(units(array))
@@ -88,7 +88,7 @@ def arranged(slopes: Sequence[np.ndarray], array: Array, output: Array) -> np.nd
 
 
 def unit_at(array: Array, place: tuple[int, ...], unit: complex) -> Array:
-    """Zeros like an array, and the unit at one place."""
+    """Zeros like an array, with the unit at one position."""
     with on_device_of(array):
         made = namespace(array).zeros(array.shape, array.dtype)
         made[place] = unit
@@ -98,7 +98,7 @@ def unit_at(array: Array, place: tuple[int, ...], unit: complex) -> Array:
 def moved_forward(
     function: Callable[..., Any], arguments: Sequence[Any], number: int, direction: Array, places: Sequence[int]
 ) -> list[np.ndarray]:
-    """What forward mode gives for the change of each output when one argument moves in a direction.
+    """The tangents of the outputs, by forward mode, when one argument has a tangent.
 
     Args:
         function, arguments: the call; number: which argument moves.

@@ -1,4 +1,4 @@
-"""``Variable``, which a Tensor has long been. Source: torch.autograd.Variable."""
+"""``Variable``, an old name of Tensor. Source: torch.autograd.Variable."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class _Meta(type):
 
 
 class Variable(metaclass=_Meta):
-    """For older programs: ``Variable(x)`` is a tensor of x's memory outside its graph, and every Tensor is an instance of it.
+    """For old programs: ``Variable(x)`` is a tensor with x's memory and no history, and every Tensor is an instance of it.
 
     Args:
         data: the Tensor; without it, an empty one.
         requires_grad: whether gradients for the result are wanted.
-        volatile: had a meaning once; ``no_grad`` has it now.
+        volatile: accepted without effect; use ``no_grad``.
     Raises: TypeError for data that is no Tensor.
     Source: torch.autograd.Variable.
     Example:
