@@ -301,7 +301,8 @@ def direct_function(op: Op) -> str | None:
         name, args, kwargs = op.value(Spy(), *marks)
     except Exception:  # it does more than hand on its arguments
         return None
-    return name if list(args) == marks and not kwargs and hasattr(np, name) else None
+    alone = op.value.__code__.co_names == (name,)  # it does not leave it to another, which may do more for real arrays
+    return name if alone and list(args) == marks and not kwargs and hasattr(np, name) else None
 
 
 def source_of_call(op: Op, variant: Variant = CALL) -> str:

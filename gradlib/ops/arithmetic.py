@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import division, dtype as dtypes
+from gradlib.backend import division, dtype as dtypes, single
 from gradlib.backend.array import is_array, is_cupy
 from gradlib.backend.dtype import promote
 from gradlib.core.dispatch import operate
@@ -180,12 +180,11 @@ def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
     """A whole-number division; of integers by zero it is an error, on the host, where it is seen without waiting."""
     if xp is not np and (is_cupy(input) or is_cupy(other)):
         return getattr(division, name)(input, other)
-    function = getattr(np, name)
     if (input if hasattr(input, "dtype") else other).dtype.kind not in "iu":
-        return function(input, other)
+        return getattr(single, name)(np, input, other)
     try:
         with np.errstate(divide="raise"):
-            return function(input, other)
+            return getattr(np, name)(input, other)
     except FloatingPointError:
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero") from None
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import copy, is_array, special
+from gradlib.backend import dtype as dtypes, single
+from gradlib.backend.array import copy, is_array
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
 from gradlib.ops.create import zeros_like
@@ -235,7 +235,7 @@ def expm1(xp: Any, input: Any) -> Any:
         >>> gradlib.expm1(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 1.7183])
     """
-    return xp.expm1(input)
+    return single.expm1(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / input)
@@ -263,7 +263,7 @@ def log1p(xp: Any, input: Any) -> Any:
         >>> gradlib.log1p(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 0.6931])
     """
-    return xp.log1p(input)
+    return single.log1p(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / (input * LN2))
@@ -308,8 +308,7 @@ def sigmoid(xp: Any, input: Any) -> Any:
     """
     if input.dtype.kind == "c":
         return xp.reciprocal(xp.exp(-input) + 1)
-    small = xp.exp(-xp.absolute(input))  # never overflows
-    return xp.maximum(small, (input >= 0).astype(small.dtype)) / (small + 1)  # 1 / (1 + small) above zero, small / (1 + small) below
+    return single.sigmoid(xp, input)
 
 
 @op(
@@ -327,7 +326,7 @@ def erf(xp: Any, input: Any) -> Any:
         >>> gradlib.erf(gradlib.tensor([0.0, 0.5]))
         tensor([0.0000, 0.5205])
     """
-    return special(input).erf(input)
+    return single.erf(input)
 
 
 # ---- trigonometry -------------------------------------------------------------------------------------------------------------
@@ -372,7 +371,7 @@ def tan(xp: Any, input: Any) -> Any:
         >>> gradlib.tan(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 1.5574])
     """
-    return xp.tan(input)
+    return single.tan(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, aliases=("arcsin",), input=lambda g, input: g / sqrt(1 - input * input))
@@ -414,7 +413,7 @@ def atan(xp: Any, input: Any) -> Any:
         >>> gradlib.atan(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 0.7854])
     """
-    return xp.arctan(input)
+    return single.arctan(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g * cosh(input))
@@ -428,7 +427,7 @@ def sinh(xp: Any, input: Any) -> Any:
         >>> gradlib.sinh(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 1.1752])
     """
-    return xp.sinh(input)
+    return single.sinh(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g * sinh(input))
@@ -442,7 +441,7 @@ def cosh(xp: Any, input: Any) -> Any:
         >>> gradlib.cosh(gradlib.tensor([0.0, 1.0]))
         tensor([1.0000, 1.5431])
     """
-    return xp.cosh(input)
+    return single.cosh(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (1 - out * out))
@@ -503,7 +502,7 @@ def atanh(xp: Any, input: Any) -> Any:
         >>> gradlib.atanh(gradlib.tensor([0.0, 0.5]))
         tensor([0.0000, 0.5493])
     """
-    return xp.arctanh(input)
+    return single.arctanh(xp, input)
 
 
 # ---- rounding -----------------------------------------------------------------------------------------------------------------
@@ -653,6 +652,8 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
         result.real = nan_to_num.op.value(xp, input.real, nan, posinf, neginf)  # type: ignore[attr-defined]
         result.imag = nan_to_num.op.value(xp, input.imag, nan, posinf, neginf)  # type: ignore[attr-defined]
         return result
+    if xp is np and np.isfinite(input).all():
+        return np.array(input, order="K", copy=True)
     largest = float(np.finfo(input.dtype).max) if input.dtype.kind == "f" else 255 * 2.0**120  # bfloat16
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     result = xp.array(input, order="K", copy=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -131,8 +131,9 @@ _ELSEWISE = {"median", "var", "std"}
 # ---- the operations ---------------------------------------------------------------------------------------------------------------
 
 
+@cache
 def find(m: Any, name: str) -> Any:
-    """A function of gradlib or torch by its name, wherever it lives."""
+    """A function of gradlib or torch by its name, wherever it lives; looked for once, since a search is no part of what is timed."""
     for place in (m, m.linalg, m.nn.functional):
         if hasattr(place, name):
             return getattr(place, name)

@@ -1,0 +1,94 @@
+"""Functions of float32 in large arrays against NumPy's in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gradlib.backend import single
+
+pytestmark = pytest.mark.host
+
+SIZE = 40_000  # two blocks, the second of another size
+
+
+def drawn(low: float, high: float) -> np.ndarray:
+    x = np.random.default_rng(0).uniform(low, high, SIZE).astype(np.float32)
+    x[:2] = 0.0, -0.0
+    return x
+
+
+def assert_close(made: np.ndarray, wanted: np.ndarray, units: float = 5) -> None:
+    """Within some units in the last place of float32, and zeros of the same sign."""
+    wanted = np.asarray(wanted, np.float64)
+    near = np.abs(made - wanted) <= units * np.spacing(np.maximum(np.abs(wanted).astype(np.float32), np.float32(1e-37)))
+    assert made.dtype == np.float32
+    assert near.all(), (made[~near][:3], wanted[~near][:3])
+    assert (np.signbit(made) == np.signbit(wanted))[wanted == 0].all()
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("expm1", -20, 20), ("expm1", -1e-3, 1e-3), ("sinh", -80, 80), ("sinh", -1e-3, 1e-3), ("cosh", -80, 80), ("log1p", -0.9999, 10),
+     ("log1p", -1e-3, 1e-3), ("log1p", 0, 1e30), ("arctanh", -0.9999, 0.9999), ("arctanh", -1e-3, 1e-3), ("tan", -3, 3), ("tan", -900, 900),
+     ("arctan", -2, 2), ("arctan", -1e9, 1e9)],
+)  # fmt: skip
+def test_it_is_numpys_function_within_a_few_units_in_the_last_place(name: str, low: float, high: float) -> None:
+    x = drawn(low, high)
+    assert_close(getattr(single, name)(np, x), getattr(np, name)(x.astype(np.float64)))
+
+
+def test_sigmoid_and_its_logarithm_are_exact_in_both_tails() -> None:
+    x = drawn(-80, 80)
+    wide = x.astype(np.float64)
+    assert_close(single.sigmoid(np, x), 1 / (1 + np.exp(-wide)))
+    assert_close(single.log_sigmoid(np, x), -np.log1p(np.exp(-wide)), 6)
+
+
+def test_the_error_function_is_exact_near_zero_and_one_far_out() -> None:
+    special = pytest.importorskip("scipy.special")
+    for high in (1e-3, 5, 1e30):
+        x = drawn(-high, high)
+        assert_close(single.erf(x), special.erf(x.astype(np.float64)))
+    x[5:8] = math.inf, -math.inf, math.nan
+    assert np.array_equal(single.erf(x)[5:8], [1, -1, math.nan], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
+def test_division_with_a_rest_gives_numpys_bits(name: str) -> None:
+    x, y = drawn(-50, 50), drawn(-3, 3)
+    y[:2] = 1, -1
+    for a, b in ((x, y), (np.rint(x), np.rint(y) + 4), (x, 0.3), (x, -7)):
+        made, wanted = getattr(single, name)(np, a, b), getattr(np, name)(a, b)
+        assert np.array_equal(made.view(np.int32), wanted.view(np.int32))
+
+
+@pytest.mark.parametrize("name", ["arctan2", "logaddexp"])
+def test_functions_of_two_operands_are_numpys(name: str) -> None:
+    x, y = drawn(-5, 5), drawn(-5, 5)[::-1].copy()
+    for b in (y, 1.5, -2):
+        made = getattr(single, name)(np, x, b)
+        wanted = getattr(np, name)(x.astype(np.float64), b if isinstance(b, (int, float)) else b.astype(np.float64))
+        np.testing.assert_allclose(made, wanted, rtol=6e-7, atol=6e-7)
+
+
+@pytest.mark.parametrize("odd", [math.inf, -math.inf, math.nan, 0.0, -0.0, 1.0, -1.0, 3e38, 1e-45])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.nonfinite
+def test_what_is_no_ordinary_number_gives_what_numpy_gives(odd: float) -> None:
+    x, y = drawn(0.1, 0.9), drawn(0.1, 0.9)
+    x[:2], y[:2] = 0.5, 0.5
+    x[7] = y[7] = x[8] = y[9] = odd
+    with np.errstate(all="ignore"):
+        for name in ("expm1", "sinh", "cosh", "log1p", "arctanh", "tan", "arctan"):
+            np.testing.assert_allclose(getattr(single, name)(np, x), getattr(np, name)(x), rtol=1e-6, atol=1e-44)
+        for name in ("arctan2", "logaddexp", "fmod", "remainder", "floor_divide"):
+            np.testing.assert_allclose(getattr(single, name)(np, x, y), getattr(np, name)(x, y), rtol=1e-6, atol=1e-6)
+
+
+def test_small_arrays_other_dtypes_and_other_orders_are_numpys_own() -> None:
+    for x in (drawn(0, 1)[:100], drawn(0, 1).astype(np.float64), drawn(0, 1).reshape(200, 200).T):
+        assert np.array_equal(single.expm1(np, x), np.expm1(x))
+        assert np.array_equal(single.arctan2(np, x, x), np.arctan2(x, x))
