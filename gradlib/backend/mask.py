@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, Namespace
+from gradlib.backend.array import Array, Namespace, device_array
+from gradlib.backend.pointwise import where
 
 _BITS = {"f": np.int32, "d": np.int64}
 _BLOCK = 1 << 15  # elements: what is computed of them in several passes stays in the cache
@@ -32,7 +33,9 @@ def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
     Args:
         mask: bool, broadcasts with the others; input, other: arrays of one dtype, or one of them a number.
     """
-    if type(mask) is bool or mask.size < LEAST or xp is not np or mask.dtype.char != "?" or not mask.flags.c_contiguous:
+    if xp is not np:
+        return where(mask, input, other) if type(mask) is device_array() else xp.where(mask, input, other)
+    if type(mask) is bool or mask.size < LEAST or mask.dtype.char != "?" or not mask.flags.c_contiguous:
         return xp.where(mask, input, other)
     array = input if type(input) is np.ndarray else other
     if not _fits(array, mask) or not all(type(x) in (int, float) or (_fits(x, mask) and x.dtype is array.dtype) for x in (input, other)):

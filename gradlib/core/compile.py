@@ -23,6 +23,7 @@ import numpy as np
 from gradlib.backend import array as arrays
 from gradlib.backend.division import device_function
 from gradlib.backend.dtype import float32, float64, is_differentiable
+from gradlib.backend.pointwise import small
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
 from gradlib.core.declaration import Op
@@ -256,7 +257,7 @@ def compile_on_device(op: Op) -> Any:
     library = arrays.cupy()
     named = {"cupy": library, "cupy_array": library.ndarray, "current_device": library.cuda.runtime.getDevice}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
-    direct = device_function(op.direct.__name__) if op.direct is not None else None
+    direct = small(op.direct.__name__, device_function(op.direct.__name__)) if op.direct is not None else None
     named |= {"op": op, "_value": op.value, "_direct": direct, **_nodes(op)}
     return build(op.name, ON_DEVICE.file(op), source_on_device(op), named)
 

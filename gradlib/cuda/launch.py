@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import cupy
-from gradlib.core.modes import observing
+from gradlib.backend.launching import Functions, Slots
+from gradlib.core.modes import global_state, thread_state
 from gradlib.cuda.signature import Options, Parameter, dtype_of, expression, parameters
 from gradlib.cuda.source import Source, compile_error, headers_digest, kernel_folder, numbered_source, sources_digest
 
@@ -47,15 +48,16 @@ class Check(NamedTuple):
     """How the argument for one parameter is checked.
 
     Attributes:
-        where: the kernel's and the parameter's name, for error texts.
-        dtype: the array's dtype, or the type that a number is cast to; cast: the NumPy scalar type that does it.
+        pointer, written: the parameter's kind; where: the kernel's and the parameter's name, for error texts.
+        dtype: the array's dtype, or the type that a number is cast to; ctype: its name in C.
         kinds: the Python and NumPy types that a number may have; bounds: its least and greatest value, None for a float.
     """
 
-    parameter: Parameter
+    pointer: bool
+    written: bool
     where: str
     dtype: np.dtype[Any]
-    cast: Any
+    ctype: str
     kinds: Any
     bounds: tuple[int, int] | None
 
@@ -71,62 +73,87 @@ _KINDS: dict[str, Any] = {
 def _check(kernel: str, parameter: Parameter) -> Check:
     dtype = dtype_of(parameter.ctype)
     where, kind = f"{kernel}: {parameter.name}", {"u": "i", "V": "f"}.get(dtype.kind, dtype.kind)
-    if kind != "i":
-        return Check(parameter, where, dtype, dtype.type, _KINDS[kind], None)
-    limits = np.iinfo(dtype)
-    return Check(parameter, where, dtype, dtype.type, _KINDS[kind], (int(limits.min), int(limits.max)))
+    limits = np.iinfo(dtype) if kind == "i" else None
+    bounds = None if limits is None else (int(limits.min), int(limits.max))
+    return Check(parameter.pointer, parameter.written, where, dtype, parameter.ctype, _KINDS[kind], bounds)
+
+
+_LETTERS = frozenset("P?bBhHiIlLqQefd")  # addresses, and numbers whose dtype's letter means the same to `struct`
 
 
 class Prepared:
     """A kernel and its options, prepared for launches: a `Check` for each parameter, and the kernel's handle on each device.
 
     What depends on the declaration alone is computed here, once. A launch is then one pass over its arguments.
+
+    Attributes:
+        checks: one for each parameter. functions: the driver's handle by device.
+        slots: memory for the packed arguments; None for a kernel that CuPy launches: a user's RawKernel, or one that takes a number of
+            another type than C's own.
     """
 
     def __init__(self, source: str | Source, kernel: str, options: Options) -> None:
         self.source, self.kernel, self.options = source, kernel, options
         self.checks = tuple(_check(kernel, p) for p in parameters(source, kernel, options))
         self._handles: dict[int, Any] = {}
+        self.functions = Functions(self.handle)
+        letters = ["P" if check.pointer else check.dtype.char for check in self.checks]
+        is_plain = _LETTERS.issuperset(letters)
+        is_given = isinstance(source, Source) and source.made is not None
+        self.slots = Slots("".join(letters)) if is_plain and not is_given else None
 
-    def checked(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], int | None]:
-        """The arguments as the kernel declares them, and the device of the arrays; None for host memory or no array at all.
+    def checked(self, args: tuple[Any, ...]) -> tuple[list[Any], int | None]:
+        """The numbers, and the addresses of the arrays, that a launch passes, and the device of the arrays.
+
+        The device is None for host memory, whose addresses are not asked, and for no array at all.
 
         Raises:
             TypeError, ValueError: as `checked_args`.
         """
         if len(args) != len(self.checks):
-            names = ", ".join(check.parameter.name for check in self.checks)
+            names = ", ".join(check.where.partition(": ")[2] for check in self.checks)
             raise TypeError(f"{self.kernel} takes {len(self.checks)} arguments, got {len(args)}: {names}")
         made: list[Any] = []
         device, known = None, False
-        for (parameter, where, dtype, cast, kinds, bounds), value in zip(self.checks, args, strict=True):
-            if not parameter.pointer:
+        for (pointer, written, where, dtype, ctype, kinds, bounds), value in zip(self.checks, args, strict=True):
+            if not pointer:
                 if not isinstance(value, kinds):
-                    raise TypeError(f"{where} is a number of C type {parameter.ctype}, got {type(value).__name__}")
+                    raise TypeError(f"{where} is a number of C type {ctype}, got {type(value).__name__}")
                 if bounds is not None and not bounds[0] <= int(value) <= bounds[1]:
-                    raise ValueError(f"{where} is a {parameter.ctype}, and {value} does not fit it")
-                made.append(cast(value))
+                    raise ValueError(f"{where} is a {ctype}, and {value} does not fit it")
+                made.append(value)
                 continue
             if value is None:
-                made.append(_NULL)
+                made.append(0)
                 continue
             flags = getattr(value, "flags", None)
             if flags is None:
                 raise TypeError(f"{where} is an array of {dtype}, got {type(value).__name__}")
-            if value.dtype != dtype:
+            if value.dtype is not dtype and value.dtype != dtype:
                 raise TypeError(f"{where} has dtype {dtype}, got {value.dtype} of shape {value.shape}; convert it with astype")
             if not flags.c_contiguous:
                 advice = "copy it with ascontiguousarray"
                 raise ValueError(f"{where} is C-contiguous, got strides {value.strides} for shape {value.shape}; {advice}")
-            here = None if isinstance(value, np.ndarray) else value.data.device_id
-            if not known:
-                device, known = here, True
-            elif here != device:
-                raise ValueError(f"{where} lives on device {here}, the first array on {device}; move them to one device")
-            if parameter.written and here is None and not flags.writeable:  # a CuPy array may always be written
-                raise ValueError(f"{where} is written by the kernel, but the array is read-only")
-            made.append(value)
-        return tuple(made), device
+            here = None
+            if isinstance(value, np.ndarray):
+                if written and not flags.writeable:  # a CuPy array may always be written
+                    raise ValueError(f"{where} is written by the kernel, but the array is read-only")
+                made.append(None)
+            else:
+                memory = value.data
+                here = memory.device_id
+                made.append(memory.ptr)
+            if here != device:
+                if known:
+                    raise ValueError(f"{where} lives on device {here}, the first array on {device}; move them to one device")
+                device = here
+            known = True
+        return made, device
+
+    def cast(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments that have been checked as CuPy's own launch takes them: numbers in the declared types, and null pointers."""
+        kept = zip(self.checks, args, strict=True)
+        return tuple([(_NULL if x is None else x) if check.pointer else check.dtype.type(x) for check, x in kept])
 
     def handle(self, device: int) -> Any:
         """The CuPy kernel on a device, cached: every call of ``get_function`` gives a new object, which loads the kernel again."""
@@ -162,7 +189,9 @@ def checked_args(call: Call) -> tuple[Any, ...]:
         ValueError: an array that is not C-contiguous, lives on another device than the others, or is read-only and would be written;
             a number that does not fit its type.
     """
-    return prepared(call.source, call.kernel, call.options).checked(call.args)[0]
+    kernel = prepared(call.source, call.kernel, call.options)
+    kernel.checked(call.args)
+    return kernel.cast(call.args)
 
 
 def compile_options(options: Iterable[tuple[str, str]], source: str | Source = "") -> tuple[str, ...]:
@@ -229,24 +258,54 @@ def launch(call: Call) -> None:
         CompileError: a user's source does not compile.
     """
     kernel = prepared(call.source, call.kernel, call.options)
-    args, device = kernel.checked(call.args)
+    values, device = kernel.checked(call.args)
     if device is None:
         some = any(hasattr(a, "flags") for a in call.args)
         got = "arrays in host memory; move them with .cuda()" if some else "no array that tells which; pass at least one"
         raise ValueError(f"{call.kernel} runs on a GPU, got {got}")
     if 0 in call.grid:
         return  # nothing to compute; CUDA refuses an empty grid
-    with cupy().cuda.Device(device):
-        run = kernel.handle(device)
+    library = cupy()
+    if library.cuda.runtime.getDevice() == device:
+        _run(library, kernel, call, values, device)
+    else:
+        with library.cuda.Device(device):
+            _run(library, kernel, call, values, device)
+
+
+def _run(library: Any, kernel: Prepared, call: Call, values: list[Any], device: int) -> None:
+    """Launch a kernel, on the current device, with arguments that have been checked."""
+    observer = thread_state.observer if global_state.active else None
+    mark = None if observer is None else observer.begin(call.kernel, None, ())
+    try:
         block = call.block if isinstance(call.block, tuple) else (call.block,)
-        observer = observing()
-        if observer is None:
-            run(call.grid, block, args, shared_mem=call.shared)
-        else:
-            mark = observer.begin(call.kernel, None, ())
-            try:
-                run(call.grid, block, args, shared_mem=call.shared)
-            finally:
-                observer.end(mark)
-        if BLOCKING:
-            awaited(call.kernel, call.args)
+        slots = kernel.slots
+        if slots is None or not _launched(library, kernel, slots, call, block, values, device):
+            kernel.handle(device)(call.grid, block, kernel.cast(call.args), shared_mem=call.shared)
+    finally:
+        if observer is not None:
+            observer.end(mark)
+    if BLOCKING:
+        awaited(call.kernel, call.args)
+
+
+def _launched(library: Any, kernel: Prepared, slots: Slots, call: Call, block: tuple[int, ...], values: list[Any], device: int) -> bool:
+    """Launch a kernel by the driver's call; False where that refuses, or a number is beyond its type: CuPy's launch says what is wrong.
+
+    The driver refuses also in a thread that has not used the device yet, which CuPy's launch makes good.
+    """
+    cuda, grid = library.cuda, call.grid
+    slot = slots.free.pop() if slots.free else slots.made()
+    try:
+        slots.pack(slot[0], 0, *values)
+        cuda.driver.launchKernel(
+            kernel.functions[device], *grid, *_ONES[len(grid) :], *block, *_ONES[len(block) :], call.shared,
+            cuda.get_current_stream().ptr, slot[1], 0,
+        )  # fmt: skip
+    except (OverflowError, cuda.driver.CUDADriverError):
+        return False
+    slots.free.append(slot)
+    return True
+
+
+_ONES = (1, 1, 1)

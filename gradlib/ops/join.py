@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Namespace, row_major
+from gradlib.backend.copying import concatenated, stacked
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor, raw
 from gradlib.ops.create import zeros_of
@@ -67,7 +68,7 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
             break
     at = wrap_dim(dim, first.ndim)
     try:
-        return row_major(xp.concatenate(tensors, axis=at))
+        return row_major(concatenated(xp, tensors, at))
     except (ValueError, TypeError):  # CuPy's for what has no dimensions
         parts = [x for x in tensors if not _is_nothing(x.shape)]
         if len(parts) == len(tensors):
@@ -110,7 +111,7 @@ def stack(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {i}"
             )
-    return row_major(xp.stack(tensors, axis=wrap_dim(dim, tensors[0].ndim + 1)))
+    return row_major(stacked(xp, tensors, wrap_dim(dim, tensors[0].ndim + 1)))
 
 
 def _some(name: str, tensors: Any) -> Sequence[Any]:

@@ -21,7 +21,7 @@ from .loader import Unavailable, reason_against
 
 __all__ = [
     "Hazard", "Unavailable", "activate", "checked", "copies_to_device", "expected", "forget_hazards", "hazards", "host_waits", "is_active",
-    "reason_against", "refused_waits",
+    "reason_against", "refused_waits", "skipped_work",
 ]  # fmt: skip
 
 
@@ -133,6 +133,25 @@ def refused_waits() -> Iterator[None]:
         yield
     finally:
         loader.driver().hostcuda_refuse_waits(0)
+
+
+@contextlib.contextmanager
+def skipped_work() -> Iterator[None]:
+    """A block of work in which launches, copies and fills do nothing, to measure what they cost the host before the driver.
+
+    What is computed in it is never written, and nothing is watched: of memory taken or freed in it the driver knows nothing. A process
+    that has measured so should not go on to anything else.
+    """
+    from cupy.cuda import memory_hook
+
+    hooks = memory_hook.get_memory_hooks()
+    watch = hooks.pop("hostcuda")
+    loader.driver().hostcuda_skip_work(1)
+    try:
+        yield
+    finally:
+        loader.driver().hostcuda_skip_work(0)
+        hooks["hostcuda"] = watch
 
 
 suggest_names(__name__)

@@ -8,6 +8,8 @@
 
 namespace hostcuda {
 
+bool work_skipped = false;
+
 std::recursive_mutex gate;
 
 namespace {
@@ -253,6 +255,11 @@ const char* hostcuda_count(int waits, int number, long* count) {
 void hostcuda_refuse_waits(int refused) {
     Hold hold(gate);
     waits_refused = refused != 0;
+}
+
+void hostcuda_skip_work(int skipped) {
+    Hold hold(gate);
+    work_skipped = skipped != 0;
 }
 
 void hostcuda_set_peers(int possible) {

@@ -52,6 +52,8 @@ int fail(int error);                       // remembers what cudaGetLastError re
 int hazard(const std::string& what);       // records what a GPU would do without a word and get wrong; returns HAZARD
 std::string text_of(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
+extern bool work_skipped;  // launches, copies and fills do nothing, so that what they cost the host can be measured
+
 // What passes between the host and a device, counted by what makes it; HAZARD where waits are refused just now.
 int note_host_wait(const std::string& what);
 void note_copy_to_device(const std::string& what);

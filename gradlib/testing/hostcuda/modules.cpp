@@ -135,6 +135,7 @@ int ranges_of(const hostcuda_kernel& kernel, void** parameters, int device, std:
 }
 
 int launch(void* handle, const Shape& shape, void* stream_handle, void** given) {
+    if (work_skipped) return SUCCESS;
     Hold hold(gate);
     if (!functions.count(handle)) return fail(INVALID_HANDLE);
     const Function& function = *static_cast<Function*>(handle);

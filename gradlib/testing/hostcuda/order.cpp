@@ -540,6 +540,7 @@ int hostcuda_enqueue(void* handle, hostcuda_work work, void* data, hostcuda_work
     });
     std::vector<Range> ranges = std::move(declared[handle]);
     declared.erase(handle);
+    if (work_skipped) return SUCCESS;
     FIND(stream, handle);
     return submit(*stream, {name, std::move(ranges), [=](Stream&, Stamp) { return work(owned.get()), SUCCESS; }});
 }

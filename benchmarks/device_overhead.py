@@ -1,0 +1,159 @@
+"""What an operation on a GPU costs the host, gradlib's part and CuPy's: `python -m benchmarks.device_overhead [--only NAME ...]`.
+
+Without a GPU the driver of hostcuda is beneath CuPy, and its launches, copies and fills do nothing: what is left is Python's and CuPy's
+work before the driver. The times are of the processor; a GPU's own driver takes 2 to 4 microseconds more at each launch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROUNDS, SECONDS = 40, 0.002
+"""How often each operation is timed, the least being taken, and for how long each time."""
+
+
+def library() -> Any:
+    """CuPy, on a GPU or on the driver of hostcuda."""
+    from gradlib.testing import hostcuda
+
+    if hostcuda.reason_against() is None:
+        os.environ["HOSTCUDA_SANITIZE"] = ""
+        hostcuda.activate()
+    import cupy
+
+    return cupy
+
+
+def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]:
+    """By name: an operation of gradlib, and what CuPy calls for the same; None where CuPy has no such thing."""
+    import gradlib
+    from gradlib.cuda.launch import launch
+    from gradlib.trajectory import step_acceleration
+    from gradlib.trajectory.chain_device import forward_call
+
+    a, b, row = (cp.ones(shape, cp.float32) for shape in ((4, 8), (4, 8), (8,)))
+    mask, index = a > 0, cp.asarray([2, 1])
+    place = cp.zeros((2, 8), cp.int64)
+    x, y, m, i, p, v = (gradlib.as_tensor(each) for each in (a, b, mask, index, place, row))
+    x = x.clone().requires_grad_()
+    control = cp.ones((4, 32, 7), cp.float32)
+    u = gradlib.as_tensor(control).clone().requires_grad_()
+    start = [gradlib.zeros(4, 7, device="cuda") for _ in range(3)]
+    whole, starts = [cp.ones((2, 4, 1), cp.float32) for _ in range(8)], [cp.ones((2, 1), cp.float32) for _ in range(3)]
+    call = forward_call(cp, whole[0], starts, 0.5, 3, False, whole[1:4], whole[4:], 1)
+    doubled = gradlib.cuda.elementwise("T x", "T z", "z = 2 * x", "doubled", derivative={"x": "2"})
+    kernel = cp.ElementwiseKernel("T x", "T z", "z = 2 * x", "benchmarks_double")
+    made: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]] = {
+        "x + y": (lambda: x + y, lambda: a + b),
+        "x + y, no gradient": (lambda: y + y, lambda: b + b),
+        "x * 2.5": (lambda: x * 2.5, lambda: a * 2.5),
+        "x + row": (lambda: x + v, lambda: a + row),
+        "-x": (lambda: -x, lambda: -a),
+        "sin(x)": (lambda: gradlib.sin(x), lambda: cp.sin(a)),
+        "x > y": (lambda: x > y, lambda: a > b),
+        "x ** 2": (lambda: x**2, lambda: a**2),
+        "relu": (lambda: gradlib.relu(x), lambda: cp.maximum(a, 0)),
+        "where": (lambda: gradlib.where(m, x, y), lambda: cp.where(mask, a, b)),
+        "where, number": (lambda: gradlib.where(m, x, 0.0), lambda: cp.where(mask, a, 0.0)),
+        "cat": (lambda: gradlib.cat([x, y]), lambda: cp.concatenate([a, b])),
+        "cat, last": (lambda: gradlib.cat([x, y], -1), lambda: cp.concatenate([a, b], axis=-1)),
+        "stack": (lambda: gradlib.stack([x, y]), lambda: cp.stack([a, b])),
+        "x[index]": (lambda: x[i], lambda: a.take(index, axis=0)),
+        "x[:, index]": (lambda: x[:, i], lambda: a.take(index, axis=1)),
+        "gather": (lambda: gradlib.gather(x, 0, p), lambda: cp.take_along_axis(a, place, 0)),
+        "x[1:]": (lambda: x[1:], lambda: a[1:]),
+        "x[0]": (lambda: x[0], lambda: a[0]),
+        "reshape": (lambda: x.reshape(8, 4), lambda: a.reshape(8, 4)),
+        "transpose": (lambda: x.T, lambda: a.T),
+        "sum": (lambda: x.sum(), lambda: a.sum()),
+        "sum(-1)": (lambda: x.sum(-1), lambda: a.sum(-1)),
+        "matmul": (lambda: x @ y.T, lambda: a @ b.T),
+        "max(-1)": (lambda: x.max(-1), lambda: (a.max(-1), a.argmax(-1))),
+        "sort": (lambda: x.sort(), lambda: a.argsort(-1)),
+        "split": (lambda: gradlib.split(x, 2), lambda: cp.split(a, 2)),
+        "unbind": (lambda: x.unbind(), lambda: list(a)),
+        "clone": (lambda: x.clone(), lambda: a.copy()),
+        "y.add_(1)": (lambda: y.add_(1.0), lambda: cp.add(b, 1.0, b)),
+        "y[0] = 1": (lambda: y.__setitem__(0, 1.0), lambda: b.__setitem__(0, 1.0)),
+        "zeros": (lambda: gradlib.zeros(8, device="cuda"), lambda: cp.zeros(8, cp.float32)),
+        "a launch": (lambda: launch(call), None),
+        "elementwise": (lambda: doubled(x), lambda: kernel(a)),
+        "step_acceleration": (lambda: step_acceleration(u, start, 0.02), None),
+    }
+    for name, options in {"Adam": {}, "SGD": {"momentum": 0.9}, "AdamW": {}}.items():
+        held = [gradlib.ones(8, device="cuda", requires_grad=True) for _ in range(10)]
+        for each in held:
+            each.grad = gradlib.ones(8, device="cuda")
+        made[f"{name}.step, 10 parameters"] = (getattr(gradlib.optim, name)(held, lr=1e-3, **options).step, None)
+    return made
+
+
+def python_calls(function: Callable[[], Any]) -> int:
+    """How many of gradlib's Python functions a call runs; what hostcuda does in CuPy's place does not count."""
+    import gradlib
+
+    folder = str(Path(gradlib.__file__).parent)
+    ours, testing = (folder, "gradlib, written for"), os.path.join(folder, "testing")
+    seen = 0
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        nonlocal seen
+        name = frame.f_code.co_filename
+        seen += event == "call" and name.startswith(ours) and not name.startswith(testing)
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def microseconds(function: Callable[[], Any]) -> float:
+    """The processor's time for one call."""
+    begin = time.process_time()
+    function()
+    number = max(1, int(SECONDS / max(time.process_time() - begin, 1e-6)))
+    begin = time.process_time()
+    for _ in range(number):
+        function()
+    return 1e6 * (time.process_time() - begin) / number
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", help="operations, as the table names them")
+    wanted = parser.parse_args().only
+    cp = library()
+    from gradlib.testing import hostcuda
+
+    chosen = {name: pair for name, pair in rows(cp).items() if not wanted or name in wanted}
+    for pair in chosen.values():
+        for function in filter(None, pair):
+            function()
+            function()
+    skipped = hostcuda.skipped_work() if hostcuda.is_active() else contextlib.nullcontext()
+    least: dict[Callable[[], Any], float] = {}
+    with skipped:
+        for _ in range(ROUNDS):  # each goes through all, so that a busy moment of the machine falls on one of the times only
+            for function in (each for pair in chosen.values() for each in pair if each is not None):
+                least[function] = min(least.get(function, float("inf")), microseconds(function))
+        print(f"{'operation':28} {'calls':>6} {'gradlib us':>11} {'CuPy us':>8} {'gradlib - CuPy':>15}")
+        for name, (ours, theirs) in chosen.items():
+            beside = "" if theirs is None else f"{least[theirs]:8.2f} {least[ours] - least[theirs]:15.2f}"
+            print(f"{name:28} {python_calls(ours):6} {least[ours]:11.2f} {beside}".rstrip())
+    if hostcuda.is_active():
+        sys.stdout.flush()
+        os._exit(0)  # the driver knows nothing of what was allocated here
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Kernels of gradlib's own for small copies on CuPy arrays: several arrays into one, and the elements that an array of places picks.
+
+They move words of the elements' size, whatever these mean. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.launching import Functions, Slots, launcher
+from gradlib.backend.pointwise import MOST, THREADS
+
+PARTS = 8
+"""The most arrays that one launch joins."""
+
+_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
+_TAKE = {"q": "long long", "i": "int"}
+
+
+def source(itemsize: int) -> str:
+    """The kernels for elements of a size.
+
+    ``join``: a row of the result has a run of each part one behind another, which end at e0, e1, ...; a thread copies one element.
+    ``take_q``, ``take_i``: result[o, k, j] = x[o, places[k], j], where places count from the end when they are negative.
+    """
+    word, index = _WORDS[itemsize], f"const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;"
+    pointers = ", ".join(f"const {word}* p{part}" for part in range(PARTS))
+    ends = ", ".join(f"unsigned e{part}" for part in range(PARTS))
+    steps = "".join(
+        f"    else if (r < e{part}) z[i] = p{part}[o * (e{part} - e{part - 1}) + r - e{part - 1}];\n" for part in range(1, PARTS)
+    )
+    join = (
+        f'extern "C" __global__ void gradlib_join({pointers}, {ends}, {word}* z, unsigned row, unsigned n) {{\n'
+        f"    {index}\n    const unsigned o = i / row, r = i - o * row;\n    if (r < e0) z[i] = p0[o * e0 + r];\n{steps}}}\n"
+    )
+    kernels = [join]
+    for char, ctype in _TAKE.items():
+        parameters = f"const {word}* x, const {ctype}* places, {word}* z, long long adim, unsigned count, unsigned inner, unsigned n"
+        kernels.append(
+            f'extern "C" __global__ void gradlib_take_{char}({parameters}) {{\n'
+            f"    {index}\n    const unsigned j = i % inner, k = i / inner % count, o = i / inner / count;\n"
+            "    const long long indices = places[k];\n    long long at = indices % adim;\n    if (at < 0) at += adim;\n"
+            "    z[i] = x[(o * (unsigned)adim + (unsigned)at) * inner + j];\n}\n"
+        )
+    return "".join(kernels)
+
+
+@cache
+def _module(itemsize: int) -> Any:
+    return cupy().RawModule(code=source(itemsize), options=("--std=c++17",), backend="nvrtc")
+
+
+class _Kernel:
+    """A kernel for elements of a size, ready to be launched."""
+
+    def __init__(self, name: str, itemsize: int, format: str) -> None:
+        self.slots = Slots(format)
+        self.functions = Functions(lambda device: _module(itemsize).get_function(f"gradlib_{name}"))
+        self.launch, self.stream = launcher()
+
+
+_kernel = cache(_Kernel)
+_JOIN, _PICK = f"{'P' * PARTS}{'I' * PARTS}PII", "PPPqIII"
+
+
+def _run(kernel: _Kernel, device: int, n: int, values: tuple[Any, ...], theirs: Callable[[], Array], out: Array) -> Array:
+    """Launch a kernel that fills ``out``; where the driver refuses, CuPy's function runs, which says why or makes it good."""
+    slots = kernel.slots
+    slot = slots.free.pop() if slots.free else slots.made()
+    slots.pack(slot[0], 0, *values)
+    try:
+        kernel.launch(kernel.functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, kernel.stream().ptr, slot[1], 0)
+    except cupy().cuda.driver.CUDADriverError:
+        return theirs()
+    slots.free.append(slot)
+    return out
+
+
+def concatenated(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
+    """``xp.concatenate(arrays, axis)``; ``axis`` counts from the first dimension."""
+    if xp is np or len(arrays) > PARTS:
+        return xp.concatenate(arrays, axis=axis)
+    shape = arrays[0].shape
+    before, after, along = shape[:axis], shape[axis + 1 :], 0
+    for x in arrays:
+        size = x.shape
+        if len(size) <= axis or size[:axis] != before or size[axis + 1 :] != after:
+            return xp.concatenate(arrays, axis=axis)
+        along += size[axis]
+    made = _joined(xp, arrays, (*before, along, *after), math.prod(after), axis)
+    return xp.concatenate(arrays, axis=axis) if made is None else made
+
+
+def stacked(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
+    """``xp.stack(arrays, axis)`` of arrays of one shape; ``axis`` counts from the first dimension."""
+    if xp is np or len(arrays) > PARTS:
+        return xp.stack(arrays, axis=axis)
+    shape = arrays[0].shape
+    made = _joined(xp, arrays, (*shape[:axis], len(arrays), *shape[axis:]), math.prod(shape[axis:]), None)
+    return xp.stack(arrays, axis=axis) if made is None else made
+
+
+def _joined(xp: Any, arrays: Sequence[Array], shape: tuple[int, ...], inner: int, axis: int | None) -> Array | None:
+    """Arrays side by side in each row of a result of a shape; None where the kernel does not serve them."""
+    first, n = arrays[0], math.prod(shape)
+    dtype, device, pointers, ends, end = first.dtype, first.data.device_id, [], [], 0
+    if dtype.itemsize not in _WORDS or not 0 < n <= MOST:
+        return None
+    for x in arrays:
+        data = x.data
+        if type(x) is not xp.ndarray or x.dtype is not dtype or not x._c_contiguous or data.device_id != device:
+            return None
+        end += inner if axis is None else inner * x.shape[axis]
+        pointers.append(data.ptr if x.size else 0)
+        ends.append(end)
+    out, missing = xp.ndarray(shape, dtype), PARTS - len(pointers)
+    values = (*pointers, *(0,) * missing, *ends, *(end,) * missing, out.data.ptr, end, n)
+    return _run(_kernel("join", dtype.itemsize, _JOIN), device, n, values, lambda: None, out)
+
+
+def taken(array: Array, places: Array, axis: int) -> Array:
+    """``array.take(places, axis)`` of an array in C's order."""
+    if isinstance(array, np.ndarray):
+        return array.take(places, axis=axis)
+    xp, dtype, shape, char = cupy(), array.dtype, array.shape, places.dtype.char
+    char = "q" if char == "l" else char
+    size, count, inner = shape[axis], places.size, math.prod(shape[axis + 1 :])
+    made = (*shape[:axis], *places.shape, *shape[axis + 1 :])
+    n, device = math.prod(made), array.data.device_id
+    if (
+        not 0 < n <= MOST or array.size >= 1 << 31 or dtype.itemsize not in _WORDS or char not in _TAKE or not array._c_contiguous
+        or type(places) is not xp.ndarray or not places._c_contiguous or places.data.device_id != device
+    ):  # fmt: skip
+        return array.take(places, axis=axis)
+    out = xp.ndarray(made, dtype)
+    values = (array.data.ptr, places.data.ptr, out.data.ptr, size, count, inner, n)
+    kernel = _kernel(f"take_{char}", dtype.itemsize, _PICK)
+    return _run(kernel, device, n, values, lambda: array.take(places, axis=axis), out)

@@ -1,0 +1,69 @@
+"""Kernels launched with nothing between: the driver's call, with arguments packed into memory that is used again.
+
+CuPy's own launch asks each argument anew what it is; of a kernel whose parameters are known that is most of what a launch costs the host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from gradlib.backend.array import cupy
+
+Slot = tuple[Any, int]
+"""Memory for the arguments of one launch, and the address of the list of their addresses, as CUDA takes it."""
+
+
+class Slots:
+    """The memory into which the arguments of a kernel are packed.
+
+    A launch takes a slot by ``pop`` and gives it back by ``append``, between which nobody else has it: not a launch in another thread, nor
+    one that a finalizer makes in the midst of this one.
+
+    Attributes:
+        pack: ``pack(slot[0], 0, *values)``. free: the slots that no launch has.
+    """
+
+    __slots__ = ("_offsets", "_size", "free", "pack")
+
+    def __init__(self, format: str) -> None:
+        layout = struct.Struct(format)
+        self.pack, self._size = layout.pack_into, layout.size
+        counted = [format[: i + 1] for i in range(len(format)) if not format[i].isdigit()]
+        self._offsets = [struct.calcsize(part) - struct.calcsize(part[-1]) for part in counted]
+        self.free: list[Slot] = []
+
+    def made(self) -> Slot:
+        """One more."""
+        memory = ctypes.create_string_buffer(self._size)
+        start = ctypes.addressof(memory)
+        places = (ctypes.c_void_p * len(self._offsets))(*(start + offset for offset in self._offsets))
+        memory.places = places  # type: ignore[attr-defined]  # which live as long as the memory
+        return memory, ctypes.addressof(places)
+
+
+def launcher() -> tuple[Callable[..., None], Callable[[], Any]]:
+    """The driver's launch, and what gives the current stream."""
+    library = cupy()
+    return library.cuda.driver.launchKernel, library.cuda.get_current_stream
+
+
+class Functions(dict[int, int]):
+    """The driver's handle of a kernel by device, made when it is first asked for.
+
+    Args:
+        found: gives CuPy's kernel on a device, which is current.
+    """
+
+    def __init__(self, found: Callable[[int], Any]) -> None:
+        super().__init__()
+        self._found = found
+        self._kernels: list[Any] = []  # whose modules go with them
+
+    def __missing__(self, device: int) -> int:
+        kernel = self._found(device)
+        self._kernels.append(kernel)
+        handle = self[device] = int(kernel.kernel.ptr)
+        return handle
