@@ -100,8 +100,8 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
                 functions, pack, free, made = chosen
                 out, from_x = ndarray(x.shape, x.dtype), x.data
                 slot = free.pop() if free else made()
-                pack(slot[0], 0, from_x.ptr, out.data.ptr, n)
                 try:
+                    pack(slot[0], 0, from_x.ptr, out.data.ptr, n)
                     launch(functions[from_x.device_id], (n + 127) >> 7, 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
                 except _failed():
                     return theirs(x)
@@ -114,8 +114,8 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
 
 @cache
 def _failed() -> Any:
-    """What the driver's launch raises: in a thread that has not used the device yet, where CuPy's own launch makes that good."""
-    return cupy().cuda.driver.CUDADriverError
+    """What a launch raises: the driver in a thread that has not used the device yet, which CuPy makes good; a number beyond all floats."""
+    return cupy().cuda.driver.CUDADriverError, OverflowError
 
 
 def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
@@ -149,8 +149,8 @@ def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
             return theirs(x, y)
         out = ndarray(like.shape, bool_ if compares else dtype)
         slot = free.pop() if free else made()
-        pack(slot[0], 0, a, b, out.data.ptr, n)
         try:
+            pack(slot[0], 0, a, b, out.data.ptr, n)
             launch(functions[device], (n + 127) >> 7, 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         except _failed():
             return theirs(x, y)
@@ -194,8 +194,8 @@ def _where() -> Callable[..., Array]:
         functions, pack, free, made = chosen
         out = ndarray(shape, dtype)
         slot = free.pop() if free else made()
-        pack(slot[0], 0, mask.data.ptr, *given, out.data.ptr, n)
         try:
+            pack(slot[0], 0, mask.data.ptr, *given, out.data.ptr, n)
             launch(functions[device], (n + 127) >> 7, 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         except _failed():
             return theirs(mask, x, y)

@@ -1,0 +1,40 @@
+"""The kernels for small copies give what CuPy's functions give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradlib.backend.copying import PARTS, concatenated, stacked, taken
+from gradlib.testing import hostcuda
+from tests.device import cupy, skip_module_without_cuda
+
+skip_module_without_cuda()
+pytestmark = [pytest.mark.cuda, pytest.mark.host]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64", "complex128"])
+def test_joined_arrays_are_those_of_cupy(dtype):
+    one, other = (cupy.asarray(np.arange(start, start + 24).reshape(2, 3, 4).astype(dtype)) for start in (0, 50))
+    for axis in range(3):
+        wide, none = cupy.concatenate([one, other], axis=axis), cupy.zeros([0 if d == axis else n for d, n in enumerate(one.shape)], dtype)
+        turned = other.swapaxes(1, 2).copy().swapaxes(1, 2)
+        for arrays in ([one], [one, other], [one, none, wide], [one, other] * (PARTS // 2), [one] * (PARTS + 1), [one, turned]):
+            assert (concatenated(cupy, arrays, axis) == cupy.concatenate(arrays, axis=axis)).all()
+    for axis in range(4):
+        assert (stacked(cupy, [one, other], axis) == cupy.stack([one, other], axis=axis)).all()
+
+
+@pytest.mark.parametrize("places", [np.array([1, -2, 0, 1]), np.array([[1], [0]], np.int32), np.array([], np.int64), np.array(1)])
+def test_elements_are_taken_from_where_the_places_say(places):
+    array = cupy.arange(24.0).reshape(2, 3, 4)
+    for axis in range(3):
+        found, expected = taken(array, cupy.asarray(places), axis), array.take(cupy.asarray(places), axis=axis)
+        assert found.shape == expected.shape
+        assert (found == expected).all()
+
+
+@pytest.mark.skipif(not hostcuda.is_active(), reason="hostcuda looks at the places")
+def test_a_place_outside_is_a_hazard():
+    with hostcuda.expected("gradlib_take_q: the index 3 is outside of an axis of 3"):
+        taken(cupy.arange(3.0), cupy.asarray([3]), 0)

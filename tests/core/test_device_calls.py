@@ -1,0 +1,81 @@
+"""What an operation on a GPU costs the host: how many Python functions of gradlib's it runs, and that its kernel is gradlib's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradlib
+from gradlib.trajectory import step_acceleration
+from tests.device import cupy, skip_module_without_cuda
+
+skip_module_without_cuda()
+pytestmark = [pytest.mark.cuda, pytest.mark.host]
+OURS, TESTING = (str(Path(gradlib.__file__).parent), "gradlib, written for"), str(Path(gradlib.__file__).parent / "testing")
+
+POINTWISE: dict[str, Callable[..., Any]] = {
+    "x + y": lambda x, y, **_: x + y, "y + y": lambda y, **_: y + y, "x * 2.5": lambda x, **_: x * 2.5, "1 - x": lambda x, **_: 1 - x,
+    "x > y": lambda x, y, **_: x > y, "-x": lambda x, **_: -x, "sin": lambda x, **_: gradlib.sin(x), "relu": lambda x, **_: gradlib.relu(x),
+}  # fmt: skip
+OTHERS: dict[str, Callable[..., Any]] = {
+    "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),
+    "cat": lambda x, y, **_: gradlib.cat([x, y]), "cat, last": lambda x, y, **_: gradlib.cat([x, y], -1),
+    "stack": lambda x, y, **_: gradlib.stack([x, y]), "x[places]": lambda x, i, **_: x[i], "x[:, places]": lambda x, i, **_: x[:, i],
+    "x[1:]": lambda x, **_: x[1:], "x[0]": lambda x, **_: x[0], "reshape": lambda x, **_: x.reshape(8, 4), "x.T": lambda x, **_: x.T,
+    "sum": lambda x, **_: x.sum(), "sum(-1)": lambda x, **_: x.sum(-1), "matmul": lambda x, y, **_: x @ y.T,
+    "clone": lambda x, **_: x.clone(), "add_": lambda y, **_: y.add_(1.0),
+}  # fmt: skip
+THEIRS = ("add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack")
+
+
+def operands() -> dict[str, Any]:
+    x, y = (gradlib.as_tensor(cupy.arange(32, dtype=cupy.float32).reshape(4, 8) - k) for k in (1, 9))
+    return {"x": x.requires_grad_(), "y": y, "m": x.detach() > 3, "i": gradlib.as_tensor(cupy.asarray([2, 1]))}
+
+
+def python_calls(function: Callable[[], Any]) -> list[str]:
+    """gradlib's Python functions that a call runs; what hostcuda does in CuPy's place does not count."""
+    seen: list[str] = []
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(OURS) and not name.startswith(TESTING):
+            seen.append(frame.f_code.co_name)
+
+    function()  # what is written and compiled at the first call
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+@pytest.mark.parametrize("name", [*POINTWISE, *OTHERS])
+def test_an_operation_on_a_device_is_few_calls(name):
+    given = operands()
+    calls = python_calls(lambda: (POINTWISE | OTHERS)[name](**given))
+    assert 0 < len(calls) <= (8 if name in POINTWISE else 20), calls
+
+
+def test_a_recorded_step_on_a_device_is_few_calls():
+    u, start = gradlib.ones(4, 32, 7, device="cuda", requires_grad=True), [gradlib.zeros(4, 7, device="cuda") for _ in range(3)]
+    calls = python_calls(lambda: step_acceleration(u, start, 0.02))
+    assert 0 < len(calls) <= 60, calls
+
+
+def test_small_operations_ask_cupy_for_memory_alone(monkeypatch):
+    """Every function of CuPy's that would compute the same raises."""
+    given = operands()
+    small = {"x + y", "x * 2.5", "x > y", "-x", "sin", "where", "cat", "stack"}
+    cases = [case for name, case in (POINTWISE | OTHERS).items() if name in small]
+    for case in cases:
+        case(**given)
+    for name in THEIRS:
+        monkeypatch.setattr(cupy, name, None)
+    for case in cases:
+        case(**given)
