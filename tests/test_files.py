@@ -90,7 +90,7 @@ def test_a_disk_that_fills_up_leaves_what_was_there(
 
     monkeypatch.setattr(*(("gradlib.autograd.profiler.html.write_page", half) if page else (trace_module, "write_trace", half)))
     assert main(["profile", str(recording), "--trace", str(trace), "--html", str(html)]) == 2
-    assert "No space left" in capsys.readouterr().err
+    assert f"cannot write {html if page else trace}: No space left" in capsys.readouterr().err
     assert trace.read_text() == html.read_text() == "before"
     assert left(recording.parent) == ["p.html", "run.sqlite", "t.json"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,15 @@ def _is_nvprof(path: Path) -> bool:
         connection.close()
 
 
+@contextmanager
+def _naming(target: Path) -> Iterator[None]:
+    """Have the error of a full disk, which knows no file, name the result that could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"cannot write {target}: {error.strerror or error}; nothing was changed") from error
+
+
 def run(args: argparse.Namespace) -> int:
     """Do what the command line says; returns the exit status."""
     from gradlib.autograd.profiler.html import write_page
@@ -65,9 +76,11 @@ def run(args: argparse.Namespace) -> int:
             trace, page = (None if path is None else results.place(path) for path in (args.trace, args.html))
             events = load(args.file)
             if trace is not None:
-                write_trace(events, trace)
+                with _naming(args.trace):
+                    write_trace(events, trace)
             if page is not None:
-                write_page(events, page, args.file.name)
+                with _naming(args.html):
+                    write_page(events, page, args.file.name)
     except (ValueError, OSError) as error:
         print(f"gradlib profile: {error}", file=sys.stderr)
         return 2
