@@ -27,10 +27,10 @@ pytestmark = [pytest.mark.host, pytest.mark.skipif(not has_nvrtc(), reason="no N
 
 
 COUNTED = [
-    ("float32", (16, 64, 8), False, (49.5, 0.29, 0.02)),
-    ("float32", (16, 64, 8), True, (57, 0.54, 0.15)),
-    ("bfloat16", (16, 64, 8), False, (45.5, 0.17, 0.02)),
-    ("float32", (18, 30, 7), False, (103, 0.35, 0.04)),
+    ("float32", (16, 64, 8), False, (50.6, 0.29, 0.02)),
+    ("float32", (16, 64, 8), True, (59.5, 0.54, 0.15)),
+    ("bfloat16", (16, 64, 8), False, (47, 0.17, 0.02)),
+    ("float32", (18, 30, 7), False, (108, 0.35, 0.04)),
 ]
 """Storage, shape, whether each step has its time; the most instructions, divisions and reciprocals for an element."""
 
