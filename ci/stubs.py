@@ -392,7 +392,10 @@ def published() -> set[str]:
     return {name for name in own if not name.startswith("_")} | operators
 
 
-NOT_OPERATORS = {"__init__", "__new__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__init_subclass__", "__class__"}
+NOT_OPERATORS = {
+    "__array_ufunc__", "__init__", "__new__", "__getattr__", "__getattribute__", "__setattr__", "__delattr__", "__init_subclass__",
+    "__class__",
+}  # fmt: skip
 
 
 def module(name: str, imports: str) -> str:

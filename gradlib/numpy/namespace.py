@@ -13,7 +13,7 @@ from gradlib.core.proxy import plain
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.numpy_array import Array, as_array
 from gradlib.numpy.operands import first_tensor, tensor_of
-from gradlib.numpy.protocol import __array_ufunc__ as of_ufunc
+from gradlib.numpy.protocol import of_ufunc
 from gradlib.numpy.registry import REFUSED, SERVED, refusal
 
 _DISPATCHED = type(np.sum)  # the class of functions that ask __array_function__

@@ -171,15 +171,16 @@ def _together(given: tuple[Any, ...]) -> Any:
     return given[0] if len(given) == 1 else given
 
 
-def _array_ufunc(self: Array, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """What NumPy calls for a ufunc, or one of its methods, on an Array: always by NumPy's rules."""
-    if method == "__call__" and (not kwargs or from_operator(ufunc, inputs, kwargs)):  # of array += self comes a new Array
-        return _applied(ufunc, *inputs)
-    if method != "__call__":
-        made = methods.method(ufunc, method, plain(inputs), _plain_named(kwargs))
-    else:
-        made = call(ufunc, *plain(inputs), **_plain_named(kwargs))
-    return as_array(made, (*inputs, *kwargs.get("out", ())))
+class _ArrayUfunc(OfTheClass):
+    def __call__(self, array: Array, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """What NumPy calls for a ufunc, or one of its methods, on an Array: always by NumPy's rules."""
+        if method == "__call__" and (not kwargs or from_operator(ufunc, inputs, kwargs)):  # of other += array comes a new Array
+            return _applied(ufunc, *inputs)
+        if method != "__call__":
+            made = methods.method(ufunc, method, plain(inputs), _plain_named(kwargs))
+        else:
+            made = call(ufunc, *plain(inputs), **_plain_named(kwargs))
+        return as_array(made, (*inputs, *kwargs.get("out", ())))
 
 
 def _array_function(self: Array, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -264,7 +265,7 @@ def _put_all() -> None:
         _put(f"__i{name}__", _in_place_operator(python_name))
     for name in _METHODS:
         _put(name, _method(name))
-    setattr(Array, "__array_ufunc__", OfTheClass(_array_ufunc))  # noqa: B010
+    setattr(Array, "__array_ufunc__", _ArrayUfunc())  # noqa: B010
     setattr(Array, "__array_function__", _array_function)  # noqa: B010
 
 
