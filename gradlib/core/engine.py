@@ -66,7 +66,12 @@ def walk(roots: list[tuple[Node, Any]], keep: bool = False, needed: Needed | Non
 def _walk_arrays(
     pending: dict[Node, Any], heap: list[tuple[int, Node]], needed: Needed | None, captures: Captures | None, keep: bool
 ) -> Node | None:
-    """Go on with a walk on raw arrays, to its end or to a node whose gradient a custom Function left undefined: that node."""
+    """Go on with a walk on raw arrays, to its end or to a node whose gradient a custom Function left undefined.
+
+    It is one long function because every node passes through it: a call per node for each of its parts would cost more than the parts.
+
+    Returns: the node with the undefined gradient; None at the end.
+    """
     owned: set[Node] = set()
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it

@@ -1,4 +1,4 @@
-"""Profilers: ranges for NVIDIA's and Intel's tools, tables and traces of one's own. README.md beside this file says how to use them."""
+"""Profilers: ranges for NVIDIA's and Intel's tools; gradlib's own tables and traces. README.md beside this file says how to use them."""
 
 from gradlib.autograd.profiler.event_list import EventList as EventList
 from gradlib.autograd.profiler.events import FunctionEvent as FunctionEvent, FunctionEventAvg as FunctionEventAvg, Kernel as Kernel

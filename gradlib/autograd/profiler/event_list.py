@@ -1,4 +1,4 @@
-"""The events of a recording as users hold them: averages, tables, traces."""
+"""``EventList``: a recording's events, with averages, tables and traces."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gradlib.files import replacing
 
 
 class EventList(Events):
-    """Events in the order in which they began; what ``profile`` and the loaders give.
+    """Events in the order in which they began, as ``profile`` and the loaders return them.
 
     Args:
         events: FunctionEvents, which are nested by their times here, or averages.
         use_device: "cuda" where device times were taken, else None.
         profile_memory, with_flops: whether those columns are filled.
     Attributes:
-        files: what they were read from, over which nothing is written.
+        files: the files that they were read from; exports refuse to overwrite these.
     Source: torch.autograd.profiler_util.EventList.
     Example:
         >>> with gradlib.autograd.profiler.profile() as prof:

@@ -1,4 +1,4 @@
-"""Profiled events and what is computed from a list of them: nesting, averages by name, who caused what. Times are microseconds."""
+"""Profiled events and what is computed from them: nesting, averages, which forward caused which backward. Times are microseconds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kernel(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """When something ran."""
+    """The start and end of an event."""
 
     start: float
     end: float
@@ -42,7 +42,7 @@ class Interval(NamedTuple):
 
 
 class _Times:
-    """What an event and an average of events compute alike. Source: torch's FormattedTimesMixin."""
+    """Properties that an event and an average of events share. Source: torch's FormattedTimesMixin."""
 
     __slots__ = ()
     count: int
@@ -78,8 +78,9 @@ class FunctionEvent(_Times):
 
     Attributes:
         kind: "op", "node" or "user".
-        seq: the number of the node that a forward operation makes, and where the counter stood for a node. None where nothing is recorded.
-        stashed: for a node, the number of the operation that made it.
+        seq: for an operation, the sequence number of the node that it made; for a node's run, the counter's value at that time; None if
+            nothing was recorded.
+        stashed: for a node, the sequence number of the operation that made it.
         thread, process: where it ran.
         start, end: when.
         input_shapes, stack, flops: as asked for.
@@ -88,9 +89,9 @@ class FunctionEvent(_Times):
         measured: device time between its begin and its end on the stream, or None.
         kernels: those it launched itself.
         cpu_parent, cpu_children: the nesting; set by ``EventList``, and with it:
-        depth: how many events are around it.
-        within: of which kinds, as bits of ``BIT``.
-        node: the innermost node around it.
+        depth: how many events it is nested in.
+        within: the kinds of those, as bits of ``BIT``.
+        node: the innermost node's run that it is nested in.
         backward: the runs of the nodes it made, and of the nodes that those made.
     Source: torch.autograd.profiler_util.FunctionEvent.
     Example:
@@ -141,16 +142,16 @@ class FunctionEvent(_Times):
         self.depth = 0
         self.within = 0
         self.node: FunctionEvent | None = None
-        self._device_total: float | None = None  # once it is known what ran nested in it
+        self._device_total: float | None = None  # computed once the nesting is known
 
     @property
     def key(self) -> str:
-        """What averages go by: the name."""
+        """What averages are grouped by: the name."""
         return self.name
 
     @property
     def sequence_nr(self) -> int:
-        """torch's name for the number by which both passes correspond; -1 where there is none."""
+        """The sequence number that links both passes, under torch's name; -1 without one."""
         number = self.stashed if self.kind == "node" else self.seq
         return -1 if number is None else number
 
@@ -161,17 +162,17 @@ class FunctionEvent(_Times):
 
     @property
     def cpu_time_total(self) -> float:  # type: ignore[override]
-        """From its beginning to its end on the CPU."""
+        """CPU time from start to end."""
         return self.end - self.start
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Without what ran nested in it."""
+        """CPU time without nested events."""
         return self.end - self.start - sum(child.end - child.start for child in self.cpu_children)
 
     @property
     def self_cpu_memory_usage(self) -> int:
-        """Bytes of the arrays that it made itself, without what ran nested in it."""
+        """Bytes of the arrays that it made, without nested events."""
         return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
 
     @property
@@ -181,14 +182,14 @@ class FunctionEvent(_Times):
 
     @property
     def device_time_total(self) -> float:  # type: ignore[override]
-        """Time on the device of it and of what ran nested in it."""
+        """Device time, with nested events."""
         if self._device_total is not None:
             return self._device_total
         return self.measured if self.measured is not None else sum(kernel.duration for kernel in self.kernels or ())
 
     @property
     def self_device_time_total(self) -> float:  # type: ignore[override]
-        """Time on the device without what ran nested in it."""
+        """Device time without nested events."""
         if self.measured is not None:
             return max(0.0, self.measured - sum(child.device_time_total for child in self.cpu_children))
         return sum(kernel.duration for kernel in self.kernels or ())
@@ -199,10 +200,10 @@ class FunctionEvent(_Times):
         return [kernel for run in (self, *self.backward) for kernel in run.all_kernels()]
 
     def all_kernels(self) -> list[Kernel]:
-        """The kernels launched by it and by what ran nested in it."""
+        """The kernels launched by it and by nested events."""
         found: list[Kernel] = []
         waiting = [self]
-        while waiting:  # no recursion: a file may nest as deep as it likes
+        while waiting:  # no recursion: a file may hold any depth of nesting
             event = waiting.pop()
             found.extend(event.kernels or ())
             waiting.extend(reversed(event.cpu_children))
@@ -274,7 +275,7 @@ class FunctionEventAvg(_Times):
 
 
 class Events(list):
-    """Events in the order in which they began, nested by their times; ``EventList`` is what users see of it."""
+    """Events in the order in which they began, nested by their times: the base of ``EventList``."""
 
     def __init__(
         self, events: Iterable[Any] = (), use_device: str | None = None, profile_memory: bool = False, with_flops: bool = False
@@ -292,7 +293,7 @@ class Events(list):
 
 
 def nest(events: list[FunctionEvent]) -> None:
-    """Find what ran inside what, thread by thread, from events in the order in which they began."""
+    """Nest the events of each thread by their times; they come in the order in which they began."""
     open_by_thread: dict[tuple[int, int], list[FunctionEvent]] = {}
     for event in events:
         stack = open_by_thread.setdefault((event.process, event.thread), [])
@@ -314,7 +315,7 @@ def nest(events: list[FunctionEvent]) -> None:
 
 
 def sum_device_times(events: list[FunctionEvent]) -> None:
-    """Find the device time of each event with what ran nested in it, which comes later among them."""
+    """Compute the device time of each event, with nested events, which come later in the list."""
     for event in reversed(events):
         if event.measured is not None:
             event._device_total = event.measured
@@ -328,7 +329,7 @@ def sum_device_times(events: list[FunctionEvent]) -> None:
 
 
 def correlate(events: list[FunctionEvent]) -> None:
-    """Give each operation of forward the runs of backward that it caused, by sequence number."""
+    """Link each forward operation to the runs of backward that it caused, by sequence number."""
     forward = forward_by_seq(events)
     causes: dict[int, FunctionEvent | None] = {}
     for event in events:
@@ -343,16 +344,16 @@ def correlate(events: list[FunctionEvent]) -> None:
 
 
 def forward_by_seq(events: list[FunctionEvent]) -> dict[tuple[int, int | None], FunctionEvent]:
-    """The operations by process and number."""
+    """The operations by process and sequence number."""
     return {(event.process, event.seq): event for event in events if event.kind == "op" and event.seq is not None}
 
 
 def _cause(
     event: FunctionEvent, forward: dict[tuple[int, int | None], FunctionEvent], causes: dict[int, FunctionEvent | None]
 ) -> FunctionEvent | None:
-    """The operation outside any backward from which a node's run comes: a double backward leads through the first one.
+    """The forward operation that caused a node's run. For a double backward it is found through the first backward.
 
-    ``causes`` holds what is known so far, so that a chain of such runs is followed once.
+    ``causes`` caches the results, so that each chain of runs is followed once.
     """
     node: FunctionEvent | None = event
     cause = None

@@ -42,7 +42,7 @@ def forward_flops(name: str, args: tuple[Any, ...], made: Any) -> int:
 
 
 def backward_flops(name: str, forward: int, wanted: int) -> int:
-    """The operations of a node's run: a product takes one product of the same cost for each gradient, a linear map its transpose once.
+    """The operations of a node's run: a product costs one product of the same size for each gradient, a linear map its transpose once.
 
     Args:
         name: of the operation; forward: what its call took; wanted: how many of its inputs get a gradient.

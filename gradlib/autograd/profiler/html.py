@@ -1,4 +1,4 @@
-"""One self-contained page: the table of both passes, to be sorted by a click, and a timeline to be zoomed. page.html is its text."""
+"""A self-contained HTML page with a sortable table of both passes and a zoomable timeline. page.html is its template."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from gradlib.autograd.profiler.events import Events, forward_by_seq
 from gradlib.autograd.profiler.table import sides
 
 _PAGE = Path(__file__).with_name("page.html")
-_DEEPEST = 256  # lanes of a thread: browsers draw no picture that is much higher
+_DEEPEST = 256  # lanes of a thread: browsers limit the height of a canvas
 
 
 def write_page(events: Events, path: Path, title: str) -> None:
     """Write the page; it needs no network and no other file.
 
     Args:
-        events: of a profile or a loaded file; path: where to, which `gradlib.files` gave; title: what stands at its top.
+        events: of a profile or a loaded file; path: the temporary file of `gradlib.files`; title: the page's heading.
     """
-    data = json.dumps(page_data(events), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")  # no text can end the script
+    # without <, so that no text can close the script element
+    data = json.dumps(page_data(events), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     shown = {"TITLE": html.escape(title.encode(errors="backslashreplace").decode()), "DATA": data}
-    # at once, since either may hold such a word
+    # both in one pass, since either text may hold the other's placeholder
     page = re.sub("__(TITLE|DATA)__", lambda found: shown[found[1]], _PAGE.read_text(encoding="utf-8"))
     path.write_text(page, encoding="utf-8")
 
 
 def page_data(events: Events) -> dict[str, Any]:
-    """What the page shows: rows of the table; lanes (a thread's nesting depths, the streams) of ``[start, duration, name, kind, partner]``.
+    """The page's data: the rows of the table, and the timeline's lanes (one for each thread and depth, one for each stream).
 
-    ``partner`` is where the other pass of an item lies (of an operation the first run of its node), as ``[lane, place]``, or 0.
-    What is nested deeper than 256 has no lane.
+    A lane is a list of ``[start, duration, name, kind, partner]``; ``partner`` is the same operation in the other pass (for an operation
+    the first run of its node), as ``[lane, index]``, or 0. Events nested deeper than 256 are left out.
     """
     names: dict[str, int] = {}
     lanes: dict[tuple[int, int, int, int], list[list[Any]]] = {}

@@ -1,4 +1,4 @@
-"""What the files of NVIDIA's profilers have in common: SQLite tables of ranges, launches and kernels, put together into events."""
+"""Reading the SQLite files of NVIDIA's profilers: tables of ranges, launches and kernels are assembled into events."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gradlib.autograd.profiler.nvtx import DOMAIN
 from gradlib.core.compile import COMPOSED, OPERATIONS
 
 OUTSIDE = "(outside ranges)"
-"""The name of what stands for kernels that were launched outside every range."""
+"""The name of the events for kernels that were launched outside every range."""
 
 _NUMBERS = re.compile(r"(?:, stashed seq = ([0-9]{1,18}))?(?:, seq = ([0-9]{1,18}))?\Z")
 _SIZES = ", sizes = ["
-_DEEPEST = 4  # nesting of lists in the shapes of arguments
+_DEEPEST = 4  # the deepest nesting of lists in the shapes of arguments
 
 
 class Range(NamedTuple):
-    """One range as the file has it; times in nanoseconds."""
+    """One range of the file; times in nanoseconds."""
 
     label: str
     start: int
@@ -35,7 +35,7 @@ class Range(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One call that started a kernel, and that kernel; times in nanoseconds."""
+    """One launch of a kernel, and the kernel's run; times in nanoseconds."""
 
     thread: int
     process: int
@@ -49,7 +49,7 @@ class Launch(NamedTuple):
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
-    """The files that a recording lies in: what SQLite keeps beside it is a part of it."""
+    """The files of a recording: the given one and those that SQLite keeps beside it."""
     return (path, *(each for end in ("-wal", "-journal") if (each := Path(f"{path}{end}")).is_file()))
 
 
@@ -57,7 +57,7 @@ class Tables:
     """A profiler's file, open for reading.
 
     Args:
-        path: the file; program: whose file it should be; remedy: how to get such a file.
+        path: the file; program: the profiler that writes such files; remedy: how to get one.
     """
 
     def __init__(self, path: Path, program: str, remedy: str) -> None:
@@ -72,16 +72,16 @@ class Tables:
         self.connection.set_progress_handler(self._step, _STEP)
 
     def _step(self) -> bool:
-        """Whether a query has run for longer than the file can be: what is damaged may lead in circles."""
+        """Whether a query has taken more steps than the file's size allows: a damaged file can have loops."""
         self._steps += _STEP
         return self._steps > self._most
 
     def fault(self, text: str) -> ValueError:
-        """The error for a file that cannot be used."""
+        """The error for a file that cannot be read."""
         return ValueError(f"{self.path} {text}. {self.remedy}")
 
     def names(self) -> set[str]:
-        """The tables that hold rows; a view is none: its rows are computed, and need not end."""
+        """The names of the tables, without views: a view's rows are computed and may be endless."""
         return {name for (name,) in self.query("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")}
 
     def columns(self, table: str) -> set[str]:
@@ -93,11 +93,11 @@ class Tables:
         return self.connection.execute(text)
 
     def rows(self, table: str, columns: Mapping[str, str], where: str = "1") -> Iterable[tuple[Any, ...]]:
-        """The rows of a table, every value of the type that it should have.
+        """The rows of a table, with the type of every value checked.
 
         Args:
-            table: its name; columns: for each the types that it may have ("integer", "text", "null", "blob"), of which a column that is
-                not there has null; where: which rows.
+            table: its name; columns: for each column the types that are allowed ("integer", "text", "null", "blob"); a missing column
+                counts as null; where: an SQL condition.
         Raises: ValueError for a value of another type.
         """
         known = self.columns(table)
@@ -127,8 +127,8 @@ def opened(
     """A context with a profiler's file open for reading.
 
     Args:
-        path: the file; tables: the columns needed of each table; program: whose file it should be; remedy: how to get such a file.
-        instead: for some of the tables another that will do; further: the columns needed of tables that need not be there.
+        path: the file; tables: the columns needed of each table; program: the profiler that writes such files; remedy: how to get one.
+        instead: for some tables, another that may stand in; further: the columns needed of optional tables.
     Raises: FileNotFoundError; ValueError for a file that is no SQLite database, is damaged, or lacks a table or a column, saying which.
     """
     import sqlite3
@@ -159,7 +159,7 @@ def opened(
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Keep the garbage collector from looking through millions of new objects, none of which is garbage."""
+    """Switch the garbage collector off: it would scan millions of new objects, none of which is garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -175,7 +175,7 @@ def strings(file: Tables, table: str, key: str) -> dict[int, str]:
 
 
 def own_domain(domains: Mapping[Any, str | None]) -> set[Any] | None:
-    """The keys of gradlib's domain among a file's; None where the file tells of none, so that every range counts."""
+    """The keys of gradlib's NVTX domain in a file; None if the file names no domains: then every range counts."""
     return {key for key, name in domains.items() if name == DOMAIN} or None
 
 
@@ -212,7 +212,7 @@ def _event(number: int, each: Range, zero: int) -> FunctionEvent:
 
 
 def _shapes(text: str) -> list[Any] | None:
-    """The shapes that a label gives, None when they are none."""
+    """The shapes in a label; None if it has none."""
     import json
 
     try:
@@ -229,7 +229,7 @@ def _is_sizes(value: Any, depth: int) -> bool:
 
 
 def _with_kernels(events: list[FunctionEvent], launches: list[Launch], zero: int) -> list[FunctionEvent]:
-    """Put each kernel on the innermost range in which it was launched; returns what stands for those launched outside any."""
+    """Give each kernel to the innermost range in which it was launched. Returns: the events for those launched outside any range."""
     launches.sort(key=lambda x: x.start)
     waiting = iter(sorted(events, key=lambda e: (e.start, -e.end)))
     coming = next(waiting, None)

@@ -17,14 +17,14 @@ _KEPT = 4096  # labels whose handles are kept
 
 
 class _Writer(threading.local):
-    """The description of a range that each thread fills in anew."""
+    """The NVTX description of a range; each thread reuses one."""
 
     attributes: Any = None
 
 
 @functools.cache
 def _domain() -> Any:
-    """gradlib's domain; where no profiler is attached, one that does nothing."""
+    """gradlib's NVTX domain; without a profiler attached, one that does nothing."""
     import nvtx
 
     domain = nvtx.get_domain(DOMAIN)
@@ -42,11 +42,11 @@ def _domain() -> Any:
 
 @functools.cache
 def _register() -> Callable[[str], Any] | None:
-    """What turns a label into the profiler's handle for it, keeping the handles of the latest; None when no profiler listens."""
+    """A function from a label to the profiler's handle for it, with a cache of recent handles; None when no profiler listens."""
     domain = _domain()
     if domain.get_event_attributes("gradlib") is None:
         return None
-    kept = type(domain).get_registered_string  # keeps the handle of every label for ever, and most labels have a number of their own
+    kept = type(domain).get_registered_string  # caches every label for ever, and most labels have a number of their own
     register = functools.partial(getattr(kept, "__wrapped__", kept), domain)
     return functools.lru_cache(_KEPT)(register)
 

@@ -26,7 +26,7 @@ _PACKAGE = str(Path(gradlib.core.__file__).parents[1])
 
 
 class _Record:
-    """One piece of work as it is noted while the program runs."""
+    """One event as it is recorded while the program runs."""
 
     __slots__ = (
         "args", "began", "bytes", "device", "end", "flops", "kind", "name", "op", "seq", "shapes", "stack", "start", "stashed", "thread",
@@ -55,7 +55,7 @@ class _Record:
 
 
 class profile(observer):
-    """Take the time of every operation, node of backward, custom Function and ``record_function`` within; a context manager.
+    """A context manager that times every operation, node of backward, custom Function and ``record_function`` inside.
 
     It records its own thread, with the backward that this thread calls; another enters one of its own. Afterwards ``key_averages()``,
     ``table()``, ``export_chrome_trace(path)`` and the rest read what was found.
@@ -303,7 +303,7 @@ def _root(array: Any) -> int:
 
 
 def _made_bytes(made: Any, given: Any) -> tuple[int, int]:
-    """The bytes of the arrays that were made, on the host and on devices; what shares the memory of what was given counts nothing."""
+    """The bytes of new arrays among results, on the host and on devices; results that share memory with the arguments count nothing."""
     known = {_root(array) for array in _arrays(given)}
     host = other = 0
     for array in _arrays(made):

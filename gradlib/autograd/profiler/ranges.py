@@ -1,4 +1,4 @@
-"""What is written on a range, and the observer that puts one around everything: the common part of ``emit_nvtx`` and ``emit_itt``.
+"""The labels of ranges, and the observer that opens a range around every operation: shared by ``emit_nvtx`` and ``emit_itt``.
 
 Forward: ``mul, seq = 12``, and ``mul, seq = 12, sizes = [[3], []]`` with shapes; where nothing is recorded, ``mul`` alone.
 Backward: ``MulBackward0, stashed seq = 12, seq = 40``: the node that the operation numbered 12 made, run when the counter stood at 40, so
@@ -44,7 +44,7 @@ def stashed_seq(node: Node) -> int | None:
     if isinstance(node, AccumulateGrad):
         return None
     if isinstance(node, CopySlices) and node.edges[1] is not None:
-        return node.edges[1].seq  # what wrote into the view
+        return node.edges[1].seq  # the in-place operation that wrote into the view
     return node.seq
 
 
@@ -99,7 +99,7 @@ class Emit(Ranges):
         self.entered = False
 
     def start(self) -> None:
-        """Make ready to push and pop; called on entering."""
+        """Prepare for push and pop; called on entering."""
 
     def __enter__(self) -> Any:
         if not self.enabled:

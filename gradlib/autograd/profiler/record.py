@@ -1,4 +1,4 @@
-"""``record_function``: a named range of the user's own, in every profiler. Source: torch.autograd.profiler.record_function."""
+"""``record_function``: a range with a user's name, in every profiler. Source: torch.autograd.profiler.record_function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gradlib.core.modes import ContextDecorator, observing
 
 
 class record_function(ContextDecorator):
-    """Name a stretch of code in the profiler that is active, if one is: ``with record_function("load"): ...``, or as a decorator.
+    """Name a block of code in the active profiler, if there is one: ``with record_function("load"): ...``, or as a decorator.
 
     Args:
         name: what it is called.

@@ -122,7 +122,7 @@ def layout(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _cut(text: str, width: int) -> str:
     text = text[: width + 1]
-    if not text.isprintable():  # a name out of a file may hold anything, also what a terminal obeys
+    if not text.isprintable():  # a name from a file may hold control characters of terminals
         text = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
     return text if len(text) <= width else text[: width - 3] + "..."
 
@@ -142,7 +142,7 @@ class Sides(NamedTuple):
 
 
 def totals(rows: list[Sides]) -> list[float]:
-    """What each row took: device time where the rows have any, else CPU time."""
+    """The time of each row: device time if any row has some, else CPU time."""
     device = [row.forward_device + row.backward_device for row in rows]
     return device if any(device) else [row.forward_cpu + row.backward_cpu for row in rows]
 
@@ -150,9 +150,9 @@ def totals(rows: list[Sides]) -> list[float]:
 def sides(events: Events) -> list[Sides]:
     """Each operation with its own forward and the backward it caused, the most expensive first.
 
-    Counted are operations outside any backward, without operations that are nested in them; what runs inside a node of backward belongs
-    to the operation that caused the node. Nodes that no operation of the file made (leaves) have rows of their own, and so has the user's
-    range in which kernels ran outside any operation.
+    Operations count that run outside backward and are not nested in another one. What runs inside a node of backward counts for the
+    operation that caused the node. Nodes that no operation of the file made (leaves) have rows of their own, and so have a user's ranges in
+    which kernels ran outside any operation.
     """
     sums: dict[str, list[float]] = {}
     caused = {id(run) for event in events for run in event.backward}
@@ -178,7 +178,7 @@ def sides(events: Events) -> list[Sides]:
 
 
 def _own(event: FunctionEvent, what: str) -> float:
-    """A time of an event and of the user's ranges within it, such as that of a kernel's launch."""
+    """A time of an event plus those of the user's ranges in it, such as that of a kernel's launch."""
     total, waiting = 0.0, [event]
     while waiting:
         at = waiting.pop()

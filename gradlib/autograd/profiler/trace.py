@@ -11,7 +11,7 @@ from typing import Any
 from gradlib.autograd.profiler.events import Events, forward_by_seq
 
 _CATEGORY = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation"}
-_DEVICE = (1 << 22) + 1  # as a process number, above every one that Linux gives; the further devices follow
+_DEVICE = (1 << 22) + 1  # a process number above those of Linux, for the first device; further devices follow
 
 
 def trace_events(events: Events) -> Iterator[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _notes(event: Any) -> dict[str, Any]:
 
 
 def write_trace(events: Events, path: Path) -> None:
-    """Write the trace as JSON, entry by entry, into a file whose place `gradlib.files` gave."""
+    """Write the trace as JSON, entry by entry, into the temporary file of `gradlib.files`."""
     with path.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
         for number, entry in enumerate(trace_events(events)):
