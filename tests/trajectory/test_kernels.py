@@ -188,7 +188,7 @@ def test_chain_repeats_bit_for_bit_whatever_is_aligned(executor, rng, order, exa
         given, *out = (room[k : k + u.size].reshape(shape) for room, k in zip(rooms, (shift, *[shift_out] * 4), strict=True))
         given[...] = executor.put(u)
         call = chain_device.forward_call(executor.xp, given, (None, None, None), executor.put(dt), order, exact, None, out, 1)
-        assert call.args[-1] == int(all(tiles.address(x) % 16 == 0 for x in (given, *out)))
+        assert call.args[-2] == int(all(tiles.address(x) % 16 == 0 for x in (given, *out)))
         executor.run(call)
         results.append(np.stack([executor.host(x) for x in out]))
     np.testing.assert_array_equal(results[1:], [results[0]] * 2)
