@@ -242,6 +242,9 @@ UNRECORDED_VIEW_OVERWRITTEN = (
 
 def check_fits(target: Tensor, values: Array, name: str) -> None:
     """Refuse values whose shape or dtype cannot be written into target."""
+    array = target._array
+    if type(values) is type(array) is np.ndarray and values.dtype is array.dtype and values.shape == array.shape:
+        return
     if not dtypes.can_cast(values.dtype, target._array.dtype):
         raise RuntimeError(f"{name}: result type {values.dtype.name} can't be cast to the desired output type {target._array.dtype.name}")
     if device_index(values) != device_index(target._array):
@@ -352,13 +355,14 @@ class CopySlices(Node):
         self.seq = next_seq()
         self.edges = (base._node, written)
         self.path = view.path()  # not the view: it refers to the base, which refers to this node
-        steps = [-abs(step) for step in base._array.strides]
-        self.order = None if base._array.flags.c_contiguous else tuple(np.argsort(steps, kind="stable"))
+        array = base._array
+        self.order = None if array.flags.c_contiguous else tuple(np.argsort([-abs(step) for step in array.strides], kind="stable"))
         self.saved = None
-        self.shape = base._array.shape
-        self.dtype = base._array.dtype
+        self.shape = array.shape
+        self.dtype = array.dtype
         self._meta = None
-        keep_stream(self, device_index(base._array))
+        if type(array) is not np.ndarray:
+            keep_stream(self, device_index(array))
         if global_state.new_node:
             made_node(self)
 

@@ -437,7 +437,11 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
                 raise
             input.version.bump()
         elif gather is None:
-            write(slice_op(input, view or (...,)), lambda shadow: put_into(shadow.data, values, []), _WRITE, False, False)
+            target = slice_op(input, view or (...,))
+            if type(values) is Tensor and values._array.shape == region.shape and not global_state.active:  # they are what it becomes
+                write(target, lambda shadow: slice_op(values, (...,)), _WRITE, False, False)
+            else:
+                write(target, lambda shadow: put_into(shadow.data, values, []), _WRITE, False, False)
         else:
             target = input if view is None else slice_op(input, view)
             write(target, lambda shadow: put_into(shadow, values, gather), _WRITE, False, False)

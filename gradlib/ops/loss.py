@@ -253,12 +253,12 @@ def _check_classes(input: Any, target: Any, weight: Any) -> None:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if target.dtype not in (dtypes.int64, dtypes.uint8):
         raise RuntimeError(f"expected target dtype to be int64 or uint8, but got {target.dtype}; convert it with .long()")
-    dim = _class_dim(input)
-    batch = (*input.shape[:dim], *input.shape[dim + 1 :])
-    if tuple(target.shape) != batch:
-        if input.ndim > 1 and target.ndim and target.shape[0] != input.shape[0]:
-            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
-        raise RuntimeError(f"Expected target size {list(batch)}, got {list(target.shape)}")
+    dim, shape, given = _class_dim(input), tuple(input.shape), tuple(target.shape)
+    batch = (*shape[:dim], *shape[dim + 1 :])
+    if given != batch:
+        if len(shape) > 1 and given and given[0] != shape[0]:
+            raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0]}).")
+        raise RuntimeError(f"Expected target size {list(batch)}, got {list(given)}")
     _check_weight(input, weight, dim)
 
 
