@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -126,8 +127,25 @@ def _cluster(workers: int, device: str) -> Iterator[Any]:
         where |= {"memory_limit": None, "silence_logs": 50}
     import dask
 
+    _end_quietly()
     with dask.config.set(_DASK), Cluster(**where) as cluster:
         yield cluster
+
+
+def _end_quietly() -> None:
+    """Have the process that removes semaphores when this one is ended by a signal do so without a warning that they had to be."""
+    from multiprocessing import resource_tracker
+
+    name = "PYTHONWARNINGS"
+    before = os.environ.get(name)
+    quiet = f"ignore::UserWarning:{resource_tracker.__name__}"
+    os.environ[name] = f"{before},{quiet}" if before else quiet  # which it reads as it starts
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _needs(package: str, option: str) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,6 +178,20 @@ def test_after_an_interrupt_no_worker_writes_any_more(client: Any, whole: Path, 
     assert "trajectories-000000001.parquet" not in left
     trajectory.plan_many(whole / "p.csv", client=client, out=tmp_path / "o", resume=True, **QUICK)
     assert contents(tmp_path / "o") == contents(whole / "o")
+
+
+def test_the_command_is_ended_with_its_workers_and_without_further_words(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gradlib.cli", "trajopt", "--workers", "1", "--samples", "100000", "--horizon", "8", "--chunk", "20"]
+    command += ["--out", str(tmp_path / "o")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment)
+    while not any(tmp_path.glob("o/*.parquet")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal: the workers get it too
+    _, said = process.communicate(timeout=200)  # which ends when the workers have: stderr is theirs as well
+    assert process.returncode == 130
+    assert re.fullmatch(r"Dask's dashboard: \S+\s+interrupted\s+", said), said
 
 
 def test_a_folder_that_the_workers_do_not_see_is_named(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
