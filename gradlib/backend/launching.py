@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradlib.backend.array import cupy
@@ -28,11 +28,12 @@ class Slots:
 
     __slots__ = ("_offsets", "_size", "free", "pack")
 
-    def __init__(self, format: str) -> None:
-        layout = struct.Struct(format)
+    def __init__(self, formats: Sequence[str]) -> None:
+        """``formats``: of each parameter, as ``struct`` writes it; of a structure passed by value all its members."""
+        layout = struct.Struct("".join(formats))
         self.pack, self._size = layout.pack_into, layout.size
-        counted = [format[: i + 1] for i in range(len(format)) if not format[i].isdigit()]
-        self._offsets = [struct.calcsize(part) - struct.calcsize(part[-1]) for part in counted]
+        heads = ["".join(formats[:i]) + f"0{each[-1] if len(each) == 1 else 'P'}" for i, each in enumerate(formats)]
+        self._offsets = [struct.calcsize(head) for head in heads]
         self.free: list[Slot] = []
 
     def made(self) -> Slot:

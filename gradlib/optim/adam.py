@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
+from gradlib.optim import fused
 from gradlib.optim.capturable import counted, factor, rate, root
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import (
     Group,
     Optimizer,
@@ -95,6 +98,17 @@ class Adam(Optimizer):
         step = factor(rate(group) / (1 - b1**k), p) * mean
         step /= denominator
         descend(value, p, step)
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        if type(self)._update is not Adam._update or group["amsgrad"] or not fused.is_plain(state, group, 3) or "exp_avg" not in state:
+            return None
+        b1, b2 = group["betas"]
+        k, decay, lr = state["step"] + 1, float(group["weight_decay"]), float(group["lr"])
+        decoupled = group["decoupled_weight_decay"]
+        shrink = 1 - lr * decay if decoupled and decay else 1.0
+        numbers = (1 - b1, b2, 1 - b2, math.sqrt(1 - b2**k), group["eps"], lr / (1 - b1**k))
+        given = (-1.0 if group["maximize"] else 1.0, shrink, 0.0 if decoupled else decay)
+        return Rule("adam", (state["exp_avg"]._array, state["exp_avg_sq"]._array), (*given, *numbers))
 
 
 class AdamW(Adam):

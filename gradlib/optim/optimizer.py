@@ -18,7 +18,7 @@ from gradlib.core.modes import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite, written
-from gradlib.optim import foreach
+from gradlib.optim import foreach, fused
 from gradlib.optim.capturable import factor, rate
 
 Closure = Callable[[], Any]
@@ -188,7 +188,7 @@ class Optimizer:
             for group in self.param_groups:
                 values = [value for value in group["params"] if value.grad is not None]
                 if foreach.wanted(group, values):
-                    foreach.step(self._joined, self._update, self.state, group, values)
+                    foreach.step(self._joined, self._update, self._rule, self.state, group, values)
                     continue
                 for value in values:
                     with on_device_of(value._array):
@@ -224,6 +224,10 @@ class Optimizer:
     def _has_state(self, value: Tensor, group: Group) -> bool:
         """Whether a step of this parameter makes no new state."""
         return isinstance(self.state[value].get("step"), Tensor)
+
+    def _rule(self, state: dict[str, Any], group: Group) -> fused.Rule | None:
+        """What a kernel that steps parameters on a GPU in one launch is told; None where there is none."""
+        return None
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _update(value, gradient, group) or _step(closure)")

@@ -7,7 +7,9 @@ from typing import Any
 
 from gradlib.backend.array import Array, copy
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.optim import fused
 from gradlib.optim.capturable import factor, rate
+from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import Group, Optimizer, check_options, direction, write
 
 
@@ -74,3 +76,13 @@ class SGD(Optimizer):
                 write(buffer, momentum * buffer._array + (1 - group["dampening"]) * g)
             g = g + momentum * buffer._array if group["nesterov"] else buffer._array
         write(value, p - factor(rate(group), p) * g)
+
+    def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
+        momentum = float(group["momentum"])
+        if type(self)._update is not SGD._update or not fused.is_plain(state, group, 1 if momentum else 0):
+            return None
+        given = (-1.0 if group["maximize"] else 1.0, float(group["weight_decay"]))
+        if not momentum:
+            return Rule("sgd", (), (*given, float(group["lr"])))
+        numbers = (momentum, 1 - group["dampening"], float(group["nesterov"]), float(group["lr"]))
+        return Rule("momentum", (state["momentum_buffer"]._array,), (*given, *numbers))

@@ -10,7 +10,7 @@ import pytest
 
 import gradlib
 from gradlib import optim
-from gradlib.optim import foreach
+from gradlib.optim import foreach, fused
 from tests.values import host
 
 OPTIONS = [
@@ -147,3 +147,31 @@ def test_large_parameters_are_joined_only_where_it_is_asked_for():
     assert not foreach.wanted({**group, "foreach": True}, values[:1])
     assert not foreach.wanted({**group, "foreach": True}, [values[0], values[0]])
     assert not foreach.wanted({"params": values}, values), "a rule that does not say so may look beyond elements"
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("SGD", {"momentum": 0.9, "dampening": 0.3}),
+        ("Adam", {"weight_decay": 0.1, "maximize": True}), ("AdamW", {"lr": 0.1, "weight_decay": 0.3}),
+    ],
+)  # fmt: skip
+def test_a_step_on_a_device_is_one_launch_with_the_same_bits(name, options, monkeypatch):
+    """Of 128 parameters at most; and with the counts that a step writes."""
+    launches, run, shapes = [], fused._launch, [(i % 4, 3) if i % 3 else (i % 5 + 1,) for i in range(130)]
+    monkeypatch.setattr(fused, "_launch", lambda *args: launches.append(args) or run(*args))
+    found = []
+    for foreach_ in (False, True):
+        rng = np.random.default_rng(0)
+        values = [gradlib.tensor(rng.normal(size=shape), dtype=gradlib.float32, device="cuda", requires_grad=True) for shape in shapes]
+        optimizer = getattr(optim, name)(values, foreach=foreach_, **options)
+        for _ in range(3):
+            for value in values:
+                value.grad = gradlib.tensor(rng.normal(size=value.shape), dtype=gradlib.float32, device="cuda")
+            optimizer.step()
+        found.append((values, optimizer))
+    assert len(launches) == 2 * (3 if name == "SGD" and not options else 2)  # the first step makes the state
+    same(found[1], found[0])
+    assert [value._version for value in found[1][0]] == [3] * len(shapes)
