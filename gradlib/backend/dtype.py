@@ -165,6 +165,8 @@ def fitted(number: Any, dtype: np.dtype) -> Any:
 
     Raises: RuntimeError for one that the dtype cannot hold, or a finite one that would become infinite.
     """
+    if type(number) is float and -1 <= number <= 1 and dtype.kind == "f":  # the common case
+        return number
     bound = largest(dtype)
     if bound < math.inf and (bound < abs(number.real) < math.inf or bound < abs(number.imag) < math.inf):
         raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {number}")

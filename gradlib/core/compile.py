@@ -431,7 +431,7 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant)),
         *([f"    n_{name} = {name}._node"] if op.rules else []),
         *(["    _some = True"] if _is_loose(op) else []),
-        f"elif {number_taken(op, name, '_kind')}{f' or {name} is None' if op.rules and name not in op.rules else ''}:",
+        f"elif {number_taken(op, name, '_kind')}{f' or {name} is None' if name not in op.rules and (op.rules or not op.promote) else ''}:",
         f"    a_{name} = {name}",
         *([f"    n_{name} = None"] if op.rules else []),
         *(["    _made = Lasting"] if place in op.without_tensors else []),

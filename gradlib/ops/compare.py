@@ -384,18 +384,18 @@ def equal(input: Any, other: Any) -> bool:
         >>> gradlib.equal(gradlib.tensor([1, 2]), gradlib.tensor([1, 2]))
         True
     """
-    if tuple(input.shape) != tuple(other.shape):
-        return False
     a, b = raw(input), raw(other)
     if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and not global_state.active:
-        return _all_equal(a, b)
+        return a.shape == b.shape and _all_equal(a, b)
+    if tuple(input.shape) != tuple(other.shape):
+        return False
     return bool(eq(input, other).all())
 
 
 def _all_equal(a: Any, b: Any) -> bool:
     """Whether all elements are equal, asked of some at a time so that an early difference ends it early."""
     if a.size <= _SOME or not (a.flags.c_contiguous and b.flags.c_contiguous):
-        return bool((a == b).all())
+        return bool(np.logical_and.reduce(a == b, axis=None))
     a, b = a.reshape(-1), b.reshape(-1)
     return all((a[at : at + _SOME] == b[at : at + _SOME]).all() for at in range(0, a.size, _SOME))
 

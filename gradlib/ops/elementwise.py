@@ -81,7 +81,7 @@ def _sign(xp: Any, input: Any) -> Any:
         return input.copy()
     if input.dtype.kind in "iu":
         return xp.sign(input)
-    return xp.subtract(input > 0, input < 0, dtype=xp.int8).astype(input.dtype)  # neither holds for NaN
+    return ((input > 0).view(xp.int8) - (input < 0).view(xp.int8)).astype(input.dtype)  # neither holds for NaN
 
 
 def _sgn_slope(g: Any, input: Any, out: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.array import Namespace, is_array, row_major
 from gradlib.backend.places import taken
 from gradlib.core.op import composite, op
@@ -34,6 +36,13 @@ def _refuse(name: str, input: Any, dim: Any, error: type[Exception] = RuntimeErr
             raise IndexError(f"{name}(): Expected reduction dim {each} to have non-zero size, got shape {list(input.shape)}.")
 
 
+def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> Any:
+    """The array's method ``max`` or ``min``, on the host by what NumPy's calls."""
+    if xp is np:
+        return (np.maximum if name == "max" else np.minimum).reduce(input, axis=axis, keepdims=keepdim)
+    return getattr(input, name)(axis=axis, keepdims=keepdim)
+
+
 # ---- over any dimensions: ties share the gradient -----------------------------------------------------------------------------
 
 
@@ -60,7 +69,7 @@ def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
     """
     if not input.size or input.dtype.kind == "c":
         _refuse("amax", input, dim)
-    return row_major(input.max(axis=axes(input.ndim, dim), keepdims=keepdim))
+    return row_major(_extreme(xp, "max", input, axes(input.ndim, dim), keepdim))
 
 
 @op("other", input=_shared)
@@ -78,7 +87,7 @@ def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
     """
     if not input.size or input.dtype.kind == "c":
         _refuse("amin", input, dim)
-    return row_major(input.min(axis=axes(input.ndim, dim), keepdims=keepdim))
+    return row_major(_extreme(xp, "min", input, axes(input.ndim, dim), keepdim))
 
 
 # ---- over one dimension: the chosen element gets the gradient ------------------------------------------------------------------
@@ -127,7 +136,7 @@ def max_all(xp: Namespace, input: Any) -> Any:
     """Largest element of all, as ``max(input)`` gives it."""
     if not input.size or input.dtype.kind == "c":
         _refuse("max", input, None)
-    return input.max()
+    return _extreme(xp, "max", input, None, False)
 
 
 @op("other", method=False, label="min", input=_share_of_all)
@@ -135,7 +144,7 @@ def min_all(xp: Namespace, input: Any) -> Any:
     """Smallest element of all, as ``min(input)`` gives it."""
     if not input.size or input.dtype.kind == "c":
         _refuse("min", input, None)
-    return input.min()
+    return _extreme(xp, "min", input, None, False)
 
 
 Max = namedtuple("Max", ["values", "indices"])

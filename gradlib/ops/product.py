@@ -130,6 +130,11 @@ def _ranks(name: str, **operands: tuple[Any, int]) -> None:
             raise RuntimeError(f"{name}: {each} must have {rank} dimension{'s' * (rank > 1)}, got shape {list(value.shape)}")
 
 
+def _have_ranks(input: Any, rank: int, other: Any, other_rank: int) -> bool:
+    """Whether two operands are Tensors of these ranks, the common case."""
+    return type(input) is Tensor and type(other) is Tensor and input._array.ndim == rank and other._array.ndim == other_rank
+
+
 _mm, _bmm, _mv, _dot = (named(matmul, name) for name in ("mm", "bmm", "mv", "dot"))
 
 
@@ -145,7 +150,8 @@ def mm(input: Any, mat2: Any) -> Any:
         >>> gradlib.mm(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0], [4.0]]))
         tensor([[11.]])
     """
-    _ranks("mm", input=(input, 2), mat2=(mat2, 2))
+    if not _have_ranks(input, 2, mat2, 2):
+        _ranks("mm", input=(input, 2), mat2=(mat2, 2))
     return _mm(input, mat2)
 
 
@@ -162,7 +168,8 @@ def bmm(input: Any, mat2: Any) -> Any:
         >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
         gradlib.Size([2, 1, 1])
     """
-    _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
+    if not _have_ranks(input, 3, mat2, 3):
+        _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
     return _bmm(input, mat2)
@@ -180,7 +187,8 @@ def mv(input: Any, vec: Any) -> Any:
         >>> gradlib.mv(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
         tensor([3., 7.])
     """
-    _ranks("mv", input=(input, 2), vec=(vec, 1))
+    if not _have_ranks(input, 2, vec, 1):
+        _ranks("mv", input=(input, 2), vec=(vec, 1))
     return _mv(input, vec)
 
 
@@ -195,7 +203,8 @@ def dot(input: Any, tensor: Any) -> Any:
         >>> gradlib.dot(gradlib.tensor([1.0, 2.0]), gradlib.tensor([3.0, 4.0]))
         tensor(11.)
     """
-    _ranks("dot", input=(input, 1), tensor=(tensor, 1))
+    if not _have_ranks(input, 1, tensor, 1):
+        _ranks("dot", input=(input, 1), tensor=(tensor, 1))
     return _dot(input, tensor)
 
 
@@ -246,9 +255,10 @@ def _scaled(x: Any, factor: Any) -> Any:
 
 def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, where input broadcasts to the product."""
-    if not isinstance(input, Tensor) and not is_array(input):
+    if type(input) is not Tensor and not isinstance(input, Tensor) and not is_array(input):
         raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
-    one_dtype(name, [input, product])
+    if input.dtype is not product.dtype or input.dtype.kind not in "fc":
+        one_dtype(name, [input, product])
     if input.shape != product.shape:
         input = expand(input, tuple(product.shape))
     return _scaled(input, beta) + _scaled(product, alpha)

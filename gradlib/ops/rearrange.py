@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major
@@ -234,7 +237,20 @@ def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
                 [3, 4]])
     """
     _is_matrix("tril", input)
+    if _is_small(xp, input, diagonal):
+        return row_major(np.where(_lower(*input.shape[-2:], diagonal), input, input.dtype.type(0)))
     return row_major(xp.tril(input, diagonal))
+
+
+def _is_small(xp: Namespace, input: Any, diagonal: Any) -> bool:
+    """Whether matrices are so small that the mask of their triangle is kept."""
+    return xp is np and input.shape[-1] * input.shape[-2] <= 1 << 14 and type(diagonal) is int
+
+
+@functools.lru_cache(32)
+def _lower(rows: int, columns: int, diagonal: int) -> Any:
+    """Where the lower triangle of a small matrix is."""
+    return np.tri(rows, columns, diagonal, dtype=bool)
 
 
 @op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
@@ -251,6 +267,8 @@ def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
                 [0, 4]])
     """
     _is_matrix("triu", input)
+    if _is_small(xp, input, diagonal):
+        return row_major(np.where(_lower(*input.shape[-2:], diagonal - 1), input.dtype.type(0), input))
     return row_major(xp.triu(input, diagonal))
 
 

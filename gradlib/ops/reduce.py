@@ -259,11 +259,15 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
 # ---- questions ----------------------------------------------------------------------------------------------------------------
 
 
-def _asked(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
+def _asked(xp: Namespace, name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     """``all`` and ``any`` of nonzero elements; torch answers with uint8 for uint8 and reduces nothing for ``dim=()``."""
     truth = input != 0
     if dim is None or dim not in ((), []):
-        truth = row_major(getattr(truth, name)(axis=axes(input.ndim, dim), keepdims=keepdim))
+        axis = axes(input.ndim, dim)
+        if xp is np:
+            truth = row_major((np.logical_and if name == "all" else np.logical_or).reduce(truth, axis=axis, keepdims=keepdim))
+        else:
+            truth = row_major(getattr(truth, name)(axis=axis, keepdims=keepdim))
     return truth.astype(input.dtype) if input.dtype == "uint8" else truth
 
 
@@ -280,7 +284,7 @@ def all(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> An
         >>> gradlib.all(gradlib.tensor([[True, False], [True, True]]), dim=1)
         tensor([False,  True])
     """
-    return _asked("all", input, dim, keepdim)
+    return _asked(xp, "all", input, dim, keepdim)
 
 
 @op("none", also=("input",))
@@ -296,7 +300,7 @@ def any(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> An
         >>> gradlib.any(gradlib.tensor([[True, False], [False, False]]), dim=1)
         tensor([ True, False])
     """
-    return _asked("any", input, dim, keepdim)
+    return _asked(xp, "any", input, dim, keepdim)
 
 
 @op("none", also=("input",))

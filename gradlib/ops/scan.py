@@ -37,9 +37,9 @@ def _running(xp: Namespace, name: str, input: Any, dim: int, dtype: Any) -> Any:
     if not input.ndim:
         return input.astype(dtypes.int64) if input.dtype.kind in "biu" and dtype is None else input.copy()
     if input.dtype.kind in "biu":
-        return row_major(getattr(xp, name)(input, axis=dim, dtype=dtypes.int64).astype(dtype or dtypes.int64, copy=False))
+        return row_major(getattr(input, name)(axis=dim, dtype=dtypes.int64).astype(dtype or dtypes.int64, copy=False))
     wide = _WIDER.get(input.dtype, dtypes.float32 if input.dtype.itemsize == 2 else input.dtype)
-    return row_major(getattr(xp, name)(input, axis=dim, dtype=wide).astype(input.dtype, copy=False))
+    return row_major(getattr(input, name)(axis=dim, dtype=wide).astype(input.dtype, copy=False))
 
 
 # ---- sums ---------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 def _ready(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, int]:
     """The input in the dtype to compute in (float32 for half types), at least 1-d, and the dimension."""
+    if dtype is None and type(dim) is int and 0 <= dim < input.ndim and input.dtype.char in "fd":  # the common case
+        return input, dim
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
     if not dtypes.is_floating_point(input.dtype):

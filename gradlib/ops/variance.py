@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace
+from gradlib.backend.array import Namespace, row_major
 from gradlib.core.op import composite, op
-from gradlib.ops.reduce import count, mean, spread, total
+from gradlib.ops.reduce import axes, count, mean, spread, total
 from gradlib.ops.select import where_op
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
@@ -24,7 +24,7 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
     if xp is not np or dtype.kind == "c" or dtype.itemsize > 4:
         return _mean_square(xp, input, dim, correction, keepdim)
     if input.size <= _SMALL:  # one way for all numbers, without a question
-        return _mean_square(np, input.astype(dtypes.float64), dim, correction, keepdim)
+        return _of_few(input.astype(dtypes.float64), dim, correction, keepdim)
     with np.errstate(over="ignore"):
         made = _mean_square(np, input, dim, correction, keepdim)
     inside = ((made > _SMALLEST) & (made < math.inf)).all()
@@ -33,6 +33,17 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
 
 _SMALL = 2048
 _SMALLEST = 1e-30  # of the variances in float32 beside which squares that vanished count for nothing
+
+
+def _of_few(away: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """The same, of real numbers in an array that may be written, which is too small for more than plain sums."""
+    axis = axes(away.ndim, dim)
+    middle = np.add.reduce(away, axis=axis, keepdims=True)
+    number = away.size // middle.size if away.size else count(away.shape, dim)
+    away -= middle / (number or 1)
+    away *= away
+    made = np.add.reduce(away, axis=axis, keepdims=keepdim) / (max(number - correction, 0) if number else math.nan)
+    return made if axis is None else row_major(made)
 
 
 def _mean_square(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
