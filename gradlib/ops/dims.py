@@ -24,8 +24,10 @@ def wrap_dim(dim: Any, ndim: int) -> int:
 
 def wrap_dims(dims: Any, ndim: int) -> tuple[int, ...]:
     """Several dimensions counted from the front. Raises: RuntimeError when one appears twice; IndexError outside the range."""
-    wrapped = tuple(map(wrap_dim, dims if isinstance(dims, Sequence) else (dims,), itertools.repeat(ndim)))
-    if len(set(wrapped)) != len(wrapped):
+    if type(dims) is not tuple and not isinstance(dims, Sequence):  # of which the second question takes long
+        dims = (dims,)
+    wrapped = tuple(map(wrap_dim, dims, itertools.repeat(ndim)))
+    if len(wrapped) > 1 and len(set(wrapped)) != len(wrapped):
         raise RuntimeError(f"a dimension appears multiple times in the list of dims {tuple(dims)}")
     return wrapped
 

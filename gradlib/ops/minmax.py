@@ -39,7 +39,8 @@ def _refuse(name: str, input: Any, dim: Any, error: type[Exception] = RuntimeErr
 def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> Any:
     """The array's method ``max`` or ``min``, on the host by what NumPy's calls."""
     if xp is np:
-        return (np.maximum if name == "max" else np.minimum).reduce(input, axis=axis, keepdims=keepdim)
+        reduce: Any = (np.maximum if name == "max" else np.minimum).reduce  # of which the overloads ask for a literal
+        return reduce(input, axis=axis, keepdims=keepdim)
     return getattr(input, name)(axis=axis, keepdims=keepdim)
 
 

@@ -84,7 +84,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 )  # fmt: skip
 def embedding_op(xp: Namespace, weight: Any, indices: Any, share: Any) -> Any:
     """The rows of weight at indices; ``share`` says how much of each one's gradient counts."""
-    return xp.take(weight, indices, axis=0)
+    return weight.take(indices, axis=0)
 
 
 @op("none", also=("indices",), method=False)

@@ -265,7 +265,8 @@ def _asked(xp: Namespace, name: str, input: Any, dim: Any, keepdim: bool) -> Any
     if dim is None or dim not in ((), []):
         axis = axes(input.ndim, dim)
         if xp is np:
-            truth = row_major((np.logical_and if name == "all" else np.logical_or).reduce(truth, axis=axis, keepdims=keepdim))
+            reduce: Any = (np.logical_and if name == "all" else np.logical_or).reduce  # of which the overloads ask for a literal
+            truth = row_major(reduce(truth, axis=axis, keepdims=keepdim))
         else:
             truth = row_major(getattr(truth, name)(axis=axis, keepdims=keepdim))
     return truth.astype(input.dtype) if input.dtype == "uint8" else truth

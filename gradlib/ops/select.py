@@ -20,8 +20,17 @@ __all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimu
 # ---- where --------------------------------------------------------------------------------------------------------------------
 
 
+def _are_alike(condition: Any, input: Any, other: Any) -> bool:
+    """Whether these are a mask and two arrays of one dtype, on the host."""
+    if type(condition) is not np.ndarray or condition.dtype is not dtypes.bool_:
+        return False
+    return type(input) is np.ndarray and type(other) is np.ndarray and input.dtype is other.dtype
+
+
 def _branches_meet(values: list[Any]) -> list[Any]:
     condition, *branches = values
+    if _are_alike(*values):  # the common case
+        return values
     dtype = getattr(condition, "dtype", None)
     if dtype not in (dtypes.bool_, dtypes.uint8):
         found = type(condition).__name__ if dtype is None else f"a tensor with dtype {dtype}"

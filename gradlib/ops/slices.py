@@ -95,7 +95,7 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
         >>> gradlib.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
         tensor([1, 4])
     """
-    result = xp.diagonal(input, offset, *_two(dim1, dim2, input.ndim))
+    result = input.diagonal(offset, *_two(dim1, dim2, input.ndim))
     if isinstance(result, np.ndarray) and input.flags.writeable:
         result.flags.writeable = True
     return result

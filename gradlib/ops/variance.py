@@ -38,11 +38,12 @@ _SMALLEST = 1e-30  # of the variances in float32 beside which squares that vanis
 def _of_few(away: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """The same, of real numbers in an array that may be written, which is too small for more than plain sums."""
     axis = axes(away.ndim, dim)
-    middle = np.add.reduce(away, axis=axis, keepdims=True)
+    reduce: Any = np.add.reduce  # of which the overloads ask for a literal
+    middle = reduce(away, axis=axis, keepdims=True)
     number = away.size // middle.size if away.size else count(away.shape, dim)
     away -= middle / (number or 1)
     away *= away
-    made = np.add.reduce(away, axis=axis, keepdims=keepdim) / (max(number - correction, 0) if number else math.nan)
+    made = reduce(away, axis=axis, keepdims=keepdim) / (max(number - correction, 0) if number else math.nan)
     return made if axis is None else row_major(made)
 
 
