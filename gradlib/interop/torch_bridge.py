@@ -17,7 +17,8 @@ from gradlib.autograd.function import Function
 from gradlib.autograd.gradient import grad
 from gradlib.autograd.graph import increment_version
 from gradlib.backend.array import cupy, is_cupy, is_writeable, namespace
-from gradlib.core.modes import is_grad_enabled, set_grad_enabled
+from gradlib.core.forward import ForwardLevel
+from gradlib.core.modes import is_grad_enabled, set_grad_enabled, thread_state
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 from gradlib.func.tree import flatten, unflatten
 from gradlib.ops.from_data import from_dlpack
@@ -46,6 +47,8 @@ class Library:
     """A context in which this library queues work on the other's current stream, for a tensor of the other on a CUDA device."""
     keeps_graph: Callable[[], bool]
     """Whether the backward that runs now leaves the graph for another one."""
+    tangents: Callable[[Any], list[tuple[Any, Callable[[Any, Any], Any]]]]
+    """The tangents that a tensor carries in forward mode, of all levels; each with what gives another tensor one of the same level."""
 
 
 @dataclass
@@ -125,6 +128,43 @@ def _node(outer: Library, inner: Library) -> Any:
     return Crossing
 
 
+def _tangents(outer: Library, theirs: list[Any], recording: bool) -> tuple[list[Any], Callable[[Any, Any], Any] | None]:
+    """The tangent of each tensor, or None, and what gives a result one; None where no tensor carries any.
+
+    Raises: RuntimeError where derivatives of another kind, or of a second level, are wanted beside it: the tangents that leave have none.
+    """
+    carried = [outer.tangents(each) for each in theirs]
+    found = [each[0] for each in carried if each]
+    if not found:
+        return [], None
+    recorded = recording or (outer.is_recording() and any(tangent.requires_grad for tangent, _ in found))
+    nested = any(len(each) > 1 for each in carried) or len({put for _, put in found}) > 1 or any(outer.tangents(t) for t, _ in found)
+    if recorded or nested:
+        raise RuntimeError(
+            "Forward mode passes from one library to the other once, and not together with a graph: an argument carries tangents of "
+            "several levels, or one requires a gradient. Take second derivatives by backward with create_graph=True; or detach what "
+            "requires a gradient."
+        )
+    return [each[0][0] if each else None for each in carried], found[0][1]
+
+
+def _pushed(inner: Library, leaves: list[Any], tangents: list[Any], outputs: list[Any]) -> list[Any]:
+    """The tangents of the outputs, or None: their backward, which is linear in its cotangents, transposed."""
+    live = [i for i, each in enumerate(outputs) if each.requires_grad]
+    made: list[Any] = [None] * len(outputs)
+    if not live:
+        return made
+    with inner.recording(True):
+        cotangents = [(outputs[i].detach() * 0).requires_grad_() for i in live]
+        moved = [i for i, each in enumerate(tangents) if each is not None]
+        back = inner.grad([outputs[i] for i in live], [leaves[i] for i in moved], cotangents, create_graph=True, allow_unused=True)
+        pairs = [(b, tangents[i]) for b, i in zip(back, moved, strict=True) if b is not None and b.requires_grad]
+        found = inner.grad([b for b, _ in pairs], cotangents, [t for _, t in pairs], allow_unused=True) if pairs else [None] * len(live)
+    for i, each, like in zip(live, found, cotangents, strict=True):
+        made[i] = like.detach() if each is None else each
+    return made
+
+
 def _call(outer: Library, inner: Library, node: Any, function: Callable[..., Any], args: Any, kwargs: Any, beside: Any = ((), ())) -> Any:
     """Call an inner library's function with the outer library's tensors.
 
@@ -137,12 +177,15 @@ def _call(outer: Library, inner: Library, node: Any, function: Callable[..., Any
     recording = outer.is_recording() and any(each.requires_grad for each in theirs)
     ours = [inner.received(values[i].detach()) for i in places]
     before = [each._version if inner.has_version(each) else 0 for each in ours]
+    tangents, put = _tangents(outer, theirs, recording)
     if recording:
         ours = [each.requires_grad_(their.requires_grad) for each, their in zip(ours, theirs, strict=False)]
+    elif put is not None:
+        ours = [each if tangent is None else each.requires_grad_() for each, tangent in zip(ours, tangents, strict=False)]
     for place, each in zip(places, ours, strict=True):
         values[place] = each
     args, kwargs = unflatten(values, nest)
-    with inner.recording(recording), inner.on_stream_of(theirs[0]) if theirs else contextlib.nullcontext():
+    with inner.recording(recording or put is not None), inner.on_stream_of(theirs[0]) if theirs else contextlib.nullcontext():
         made, nest = flatten(function(*args, **kwargs))
     for their, our, version in zip(theirs, ours, before, strict=False):
         if inner.has_version(our) and our._version != version and outer.has_version(their):
@@ -155,7 +198,12 @@ def _call(outer: Library, inner: Library, node: Any, function: Callable[..., Any
     if recording and any(each.requires_grad for each in outputs):
         results = node.apply(Crossed([*ours, *beside[1]], outputs), *theirs)
     else:
-        results = [outer.received(each) for each in outputs]
+        results = [outer.received(each.detach()) for each in outputs]
+    if put is not None:
+        moved = [None if each is None else inner.received(each.detach()) for each in tangents]
+        with inner.on_stream_of(theirs[0]):
+            pushed = _pushed(inner, ours, moved, outputs)
+        results = [each if t is None else put(each, outer.received(t.detach())) for each, t in zip(results, pushed, strict=True)]
     for i, each in zip(tensors, results, strict=True):
         made[i] = each
     return unflatten(made, nest)
@@ -165,6 +213,14 @@ def _call(outer: Library, inner: Library, node: Any, function: Callable[..., Any
 
 
 def _from_torch(tensor: Any) -> Tensor:
+    import torch
+
+    transformed = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", None)  # a private name; without it DLPack refuses too
+    if transformed is not None and transformed(tensor):
+        raise RuntimeError(
+            "A function of gradlib's takes torch tensors that have memory, not those of torch.func's grad, jvp and vmap. Take "
+            "torch.autograd.grad or torch.autograd.forward_ad around it, or gradlib.func within it."
+        )
     return from_dlpack(tensor.detach().resolve_conj().resolve_neg())
 
 
@@ -183,10 +239,15 @@ def _cupy_on_torchs_stream(tensor: Any) -> Any:
     return stack
 
 
+def _our_tangents(tensor: Tensor) -> list[tuple[Any, Callable[[Any, Any], Any]]]:
+    levels = [each for each in thread_state.interpreters if isinstance(each, ForwardLevel)]
+    return [(tangent, level.dual) for level in levels if (tangent := level.tangent(tensor)) is not None]
+
+
 OURS = Library(
     tensor=Tensor, function=Function, grad=grad, is_recording=is_grad_enabled, recording=set_grad_enabled, received=_from_torch,
     shares=_shares, has_version=lambda tensor: not isinstance(tensor, InferenceTensor), written=increment_version,
-    on_stream_of=_cupy_on_torchs_stream, keeps_graph=lambda: True,
+    on_stream_of=_cupy_on_torchs_stream, keeps_graph=lambda: True, tangents=_our_tangents,
 )  # fmt: skip
 
 
@@ -223,6 +284,13 @@ def _torch_keeps_graph() -> bool:
     return tells is None or bool(tells())
 
 
+def _torch_tangents(tensor: Any) -> list[tuple[Any, Callable[[Any, Any], Any]]]:
+    from torch.autograd import forward_ad
+
+    tangent = forward_ad.unpack_dual(tensor).tangent
+    return [] if tangent is None else [(tangent, forward_ad.make_dual)]
+
+
 @functools.cache
 def _theirs() -> Library:
     import torch
@@ -231,6 +299,7 @@ def _theirs() -> Library:
         tensor=torch.Tensor, function=torch.autograd.Function, grad=torch.autograd.grad, is_recording=torch.is_grad_enabled,
         recording=torch.set_grad_enabled, received=_to_torch, shares=_torch_shares, has_version=lambda tensor: not tensor.is_inference(),
         written=torch.autograd.graph.increment_version, on_stream_of=_torch_on_cupys_stream, keeps_graph=_torch_keeps_graph,
+        tangents=_torch_tangents,
     )  # fmt: skip
 
 
@@ -248,14 +317,15 @@ def torch_function(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of PyTorch tensors from one of gradlib tensors, such as those of ``gradlib.trajectory``, for use in a torch model.
 
     Tensors cross in both directions without a copy, on the CPU and on CUDA devices, there on torch's current stream. Derivatives of every
-    order pass through, by ``backward``, ``torch.autograd.grad`` and ``create_graph=True``.
+    order pass through, by ``backward``, ``torch.autograd.grad`` and ``create_graph=True``; by ``torch.autograd.forward_ad`` the first.
 
     Args:
         function: takes gradlib tensors, also within tuples, lists and dicts, and whatever else; returns them likewise. Gradients go to its
             arguments, not to tensors that it closes over.
     Returns: the same function on torch tensors. A result that is a view of an argument is copied, as is one of read-only memory.
-    Raises: ModuleNotFoundError without PyTorch, when it is called; what ``function`` raises; RuntimeError in backward when a tensor that
-        the function saved was written in place since, by either library.
+    Raises: ModuleNotFoundError without PyTorch, when it is called; what ``function`` raises; RuntimeError for tensors of ``torch.func``'s
+        transforms, for tangents beside a graph or of two levels, and in backward when a tensor that the function saved was written in place
+        since, by either library.
     Source: torch.autograd.Function.
     Example:
         >>> import torch
@@ -277,8 +347,9 @@ class from_torch:
     """A differentiable operation on gradlib tensors from a function of PyTorch tensors, or from a ``torch.nn.Module``.
 
     Tensors cross in both directions without a copy; on CUDA devices torch works on CuPy's current stream. Derivatives of every order pass
-    through. A module's parameters that require a gradient become leaves of gradlib's around the same memory, see ``parameters``; their
-    gradients are in those leaves' ``.grad`` after ``backward``, and optimisers of ``gradlib.optim`` train the module in place.
+    through, in forward mode (``gradlib.func.jvp``) those of the first, without a graph beside it. A module's parameters that require a
+    gradient become leaves of gradlib's around the same memory, see ``parameters``; their gradients are in those leaves' ``.grad`` after
+    ``backward``, and optimisers of ``gradlib.optim`` train the module in place.
 
     Args:
         function: takes torch tensors, also within tuples, lists and dicts, and whatever else; returns them likewise. Tensors that a plain

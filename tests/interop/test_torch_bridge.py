@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -222,3 +224,37 @@ def test_round_trip() -> None:
     x = double(3)
     assert torch.autograd.gradcheck(there_and_back, (x,))
     assert torch.autograd.gradgradcheck(there_and_back, (x,))
+
+
+# ---- forward mode ---------------------------------------------------------------------------------------------------------------------
+
+
+def several(x: Any, y: Any) -> Any:
+    return (x.sin() * y).sum(-1), x.exp(), y * 2
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # torch's own, on entering a level
+def test_forward_mode_passes_in_both_directions() -> None:
+    x, y, t = (torch.randn(2, 3, dtype=torch.float64) for _ in range(3))
+    _, (total, grown, alone) = torch.func.jvp(lambda x: several(x, y), (x,), (t,))
+    with torch.autograd.forward_ad.dual_level():
+        made = torch_function(several)(torch.autograd.forward_ad.make_dual(x, t), y)
+        tangents = [torch.autograd.forward_ad.unpack_dual(each).tangent for each in made]
+    assert tangents[2] is None
+    torch.testing.assert_close(tangents[:2], [total, grown])
+    ours = [gradlib.from_dlpack(each) for each in (x, y, t)]
+    _, found = gradlib.func.jvp(lambda x: from_torch(several)(x, ours[1]), (ours[0],), (ours[2],))
+    np.testing.assert_allclose([f.numpy().sum() for f in found], [total.sum(), grown.sum(), alone.sum()])
+    turning = from_torch(lambda z: z * z * (1 + 2j))
+    z, dz = gradlib.tensor([1 + 2j, 3.0]), gradlib.tensor([1j, 2.0 + 0j])
+    np.testing.assert_allclose(gradlib.func.jvp(turning, (z,), (dz,))[1].numpy(), (2 * z * dz * (1 + 2j)).numpy())
+
+
+def test_derivatives_that_forward_mode_would_lose_are_refused() -> None:
+    sine, x = from_torch(lambda x: x.sin().sum()), gradlib.ones(2)
+    slope = lambda x: gradlib.func.jvp(sine, (x,), (gradlib.ones(2),))[1]  # noqa: E731
+    for lost in (lambda: gradlib.func.jvp(slope, (x,), (x,)), lambda: gradlib.func.grad(slope)(x), lambda: gradlib.func.hessian(sine)(x)):
+        with pytest.raises(RuntimeError, match="Forward mode passes from one library to the other once"):
+            lost()
+    with pytest.raises(RuntimeError, match=r"torch\.func's grad, jvp and vmap"):
+        torch.func.grad(torch_function(lambda x: x.sum()))(torch.ones(2))
