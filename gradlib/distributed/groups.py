@@ -168,8 +168,7 @@ def init_process_group(
     until = time.monotonic() + allowed.total_seconds()
     world = library().COMM_WORLD
     state.begin(until)
-    made = ProcessGroup(world, next(state.numbers), name, allowed, until)
-    state.default = state.groups[made.number] = made
+    state.take_in(ProcessGroup(world, next(state.numbers), name, allowed, until))
 
 
 def _checked(timeout: timedelta | None) -> timedelta | None:
@@ -245,11 +244,8 @@ def destroy_process_group(group: Any = None) -> None:
         return
     leaving = chosen(group)
     left = list(state.groups.values()) if leaving is state.default else [leaving]
-    if leaving is state.default:
-        state.default = None
     for each in left:
-        each.close()
-        del state.groups[each.number]
+        state.let_go(each)
     state.notices.tell("has called destroy_process_group", {each.number: each.done for each in left})
 
 

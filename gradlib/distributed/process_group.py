@@ -267,6 +267,17 @@ class State:
             self.has_threads = library().Query_thread() == library().THREAD_MULTIPLE
             atexit.register(self.leave)
 
+    def take_in(self, group: ProcessGroup) -> None:
+        """Know the group of all ranks."""
+        self.default = self.groups[group.number] = group
+
+    def let_go(self, group: ProcessGroup) -> None:
+        """Close a group and know it no more."""
+        if group is self.default:
+            self.default = None
+        group.close()
+        del self.groups[group.number]
+
     def leave(self) -> None:
         """At the end of the program: tell the others. After a failure also wait for them, since MPI itself would without an end."""
         error = getattr(sys, "last_value", None)
