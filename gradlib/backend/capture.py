@@ -1,6 +1,6 @@
-"""Whether the calling thread captures a CUDA graph, and what is done otherwise then: numbers that are drawn, and what CuPy refuses.
+"""The CUDA graph that the calling thread captures, and the kernels that are used meanwhile instead of cuRAND and cuBLAS.
 
-The kernels for it are those of ``gradlib.cuda``, which puts them here when it is imported: this package cannot name it.
+The kernels belong to ``gradlib.cuda``, which this package may not import; it registers them here when it is imported.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Capture:
 
 
 class Capturing(threading.local):
-    """What the calling thread captures; None while it does not."""
+    """The capture of the calling thread; None without one."""
 
     capture: Capture | None = None
 
 
 class Kernels:
-    """What ``gradlib.cuda`` offers to the packages below it."""
+    """The kernels that ``gradlib.cuda`` registers for the packages below it."""
 
     draw: Draw
     product: Any  # of two CuPy arrays, as matmul
@@ -50,21 +50,21 @@ kernels = Kernels()
 
 
 def begin() -> Capture:
-    """The calling thread captures from now on."""
+    """Mark the calling thread as capturing."""
     capturing.capture = made = Capture()
     return made
 
 
 def end() -> None:
-    """The calling thread captures no more."""
+    """Mark the calling thread as not capturing."""
     capturing.capture = None
 
 
 def offer_draw(draw: Draw) -> None:
-    """Say what draws random numbers on a GPU."""
+    """Register the function that draws random numbers on a GPU."""
     kernels.draw = draw
 
 
 def offer_product(product: Any) -> None:
-    """Say what multiplies CuPy arrays where cuBLAS cannot."""
+    """Register the function that multiplies CuPy arrays during captures, where cuBLAS cannot."""
     kernels.product = product

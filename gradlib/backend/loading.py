@@ -1,4 +1,4 @@
-"""What makes `import gradlib` quick."""
+"""Keeps `import gradlib` quick."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Load modules without the garbage collector, which would look through all of them several times and find nothing."""
+    """Load modules with the garbage collector off: it would scan all of them several times and find nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

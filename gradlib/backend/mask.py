@@ -1,4 +1,4 @@
-"""Choosing by a mask, or between an array and a number, at the speed of memory."""
+"""``where``, and ``maximum`` and ``minimum`` with a number, in forms that NumPy runs at the speed of memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gradlib.backend.array import Array, Namespace, device_array
 from gradlib.backend.pointwise import where
 
 _BITS = {"f": np.int32, "d": np.int64}
-_BLOCK = 1 << 15  # elements: what is computed of them in several passes stays in the cache
+_BLOCK = 1 << 15  # elements at a time, so that several passes over them stay in the cache
 LEAST = 4096  # below, the passes cost more than they save
 
 
 def masked(xp: Namespace, mask: Array, array: Array) -> Array:
-    """The elements where a mask holds, 0 elsewhere, also in place of inf and NaN.
+    """The elements where a mask is True, and 0 elsewhere, also in place of inf and NaN.
 
     Args:
         mask: bool; array: broadcasts with it.
@@ -27,8 +27,8 @@ def masked(xp: Namespace, mask: Array, array: Array) -> Array:
 def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
     """``xp.where(mask, input, other)``.
 
-    NumPy's ``where`` branches at each element, which costs most where a mask has no pattern; the bits of all ones or zeros that the mask
-    becomes here select without a branch, by several elements at once.
+    NumPy's ``where`` branches at each element, which is slow for a mask without a pattern. Here the mask becomes a bit mask of all ones or
+    zeros for each element, which selects several elements at once without a branch.
 
     Args:
         mask: bool, broadcasts with the others; input, other: arrays of one dtype, or one of them a number.
@@ -62,14 +62,14 @@ def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
 
 
 def _fits(array: Any, mask: Array) -> bool:
-    """Whether the elements of an array lie as those of the mask do, and are of a dtype whose bits have a name."""
+    """Whether an array has the layout of the mask, and a dtype with an integer type of the same size."""
     return type(array) is np.ndarray and array.shape == mask.shape and array.dtype.char in _BITS and array.flags.c_contiguous
 
 
 def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) -> Array:
     """``ufunc(array, number)`` for maximum or minimum.
 
-    NumPy compares with one number element by element, and with another array by several at once; so the number becomes a row of them.
+    NumPy compares with a number one element at a time, but with an array several at once; so the number is repeated in an array.
 
     Args:
         ufunc: ``xp.maximum`` or ``xp.minimum``; array: any; number: a number, or an array that broadcasts.

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, apart, cupy, namespace
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
-from gradlib.backend.places import FEW, flat_places
+from gradlib.backend.flat_index import FEW, flat_index
 
 _ADDED_AT_ONCE = (int32, float16, float32, float64)
 """The dtypes of gradlib's that CuPy adds with one atomic instruction; it has unsigned 32 and 64 bits besides."""
@@ -41,7 +41,7 @@ def _add_on_host(target: Array, index: tuple[Any, ...], values: Any) -> None:
 def _at(ufunc: Any, target: Array, index: Any, values: Any) -> None:
     """``ufunc.at``, which has a short path for one index into one dimension, several times faster."""
     few = target.ndim < 2 or target.size < FEW
-    places = None if few else flat_places(target, index if isinstance(index, tuple) else (index,))
+    places = None if few else flat_index(target, index if isinstance(index, tuple) else (index,))
     if places is not None:
         target, index = target.reshape(-1), (places.reshape(-1),)
         values = values if getattr(values, "size", 1) == 1 else np.broadcast_to(values, places.shape).reshape(-1)

@@ -1,4 +1,4 @@
-"""Tensors of a class of their own: what a package's functions return whose attributes and operators are not torch's."""
+"""The base of Tensor classes with other attributes and operators than torch's, such as NumPy's or the array API's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _SLOTS = ("_array", "_meta", "_node", "_version_slot")
 class Proxy(Tensor):
     """A Tensor that stands for another one: a subclass gives it other attributes, methods and operators.
 
-    All that it is, its memory, its place in the graph, its gradient, tangents and version, is the other's, so that it does not matter
-    which of the two an operation is given.
+    Its memory, place in the graph, gradient, tangents and version are those of the other tensor, so operations may be given either.
     """
 
     __slots__ = ("plain",)
@@ -55,7 +54,7 @@ def standing_for(tensor: Tensor, cls: type[Cls]) -> Cls:
 
 
 def plain(value: Any) -> Any:
-    """A value with the tensor itself for each Proxy, also in lists and tuples."""
+    """Replace each Proxy by the tensor it stands for, also in lists and tuples."""
     if isinstance(value, Proxy):
         return value.plain
     if type(value) is list or type(value) is tuple:
@@ -64,7 +63,7 @@ def plain(value: Any) -> Any:
 
 
 def results_as(cls: type[Cls], result: Any, given: Any = ()) -> Any:
-    """What an operation returned with each Tensor as an object of this class.
+    """Wrap each Tensor that an operation returned in an object of this class.
 
     Args:
         result: a Tensor, or a tuple or list of them. Rows of a vmap and other subclasses stay as they are.

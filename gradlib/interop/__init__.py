@@ -1,4 +1,4 @@
-"""Doors to other libraries and to files."""
+"""Bridges to other libraries, and files of tensors."""
 
 from gradlib.interop import hips as hips
 from gradlib.interop.jax_bridge import from_jax as from_jax, jax_function as jax_function

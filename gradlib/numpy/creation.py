@@ -1,4 +1,4 @@
-"""``array`` and its kin: what NumPy does not hand to a protocol, and ``gradlib.numpy`` does itself."""
+"""``array``, ``asarray`` and ``full``: NumPy dispatches these to no protocol, so ``gradlib.numpy`` has its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``gradlib.numpy`` and its submodules hold: NumPy's names, where functions look for Tensors in their arguments first."""
+"""Makes the contents of ``gradlib.numpy`` and its submodules: NumPy's names, with functions that also take Tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NumPy's functions are given, as Tensors: lists, arrays and numbers, in the dtype in which NumPy would compute."""
+"""Converts the arguments of NumPy's functions (lists, arrays, numbers) to Tensors of the dtype in which NumPy would compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands between brackets by NumPy's rules, in terms of Tensor's own: negative steps, numbers beside index arrays."""
+"""NumPy's indexing rules in terms of Tensor's: negative steps, and numbers beside index arrays."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, row_major
 from gradlib.backend.copying import taken
 from gradlib.backend.device import device_of
-from gradlib.backend.places import FEW, flat_places
+from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import write
 from gradlib.core.modes import global_state, thread_state
@@ -77,7 +77,7 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
         return taken(input, arrays[0], len(indices) - 1)  # the same, twice as fast
     try:
         key = key_of(indices)
-        places = flat_places(input, key) if len(arrays) > 1 and input.size >= FEW and xp is np else None
+        places = flat_index(input, key) if len(arrays) > 1 and input.size >= FEW and xp is np else None
         if places is not None:
             return input.reshape(-1).take(places)
         made = input[key]
@@ -333,7 +333,7 @@ def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool =
 def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
     """``target[key] = values`` on raw arrays."""
     if len(key) > 1 and target.size >= FEW and type(target) is np.ndarray and sum(type(part) is np.ndarray for part in key) > 1:
-        places = flat_places(target, key)
+        places = flat_index(target, key)
         if places is not None:
             target, key = target.reshape(-1), (places,)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Namespace, is_array, row_major
-from gradlib.backend.places import taken
+from gradlib.backend.flat_index import take_along_axis
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
@@ -110,7 +110,7 @@ def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> An
     if not input.ndim:
         return input.copy(), xp.zeros((), "int64")
     indices = (input.argmax if name == "max" else input.argmin)(axis=dim, keepdims=True)
-    values = taken(xp, input, indices, dim)
+    values = take_along_axis(xp, input, indices, dim)
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 

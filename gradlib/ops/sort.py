@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, is_array, row_major
-from gradlib.backend.places import taken
+from gradlib.backend.flat_index import take_along_axis
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
@@ -65,7 +65,7 @@ def sort_op(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) 
     if not input.ndim:
         return input.copy(), xp.zeros((), dtypes.int64)
     indices = _order(xp, input, dim, descending)
-    return taken(xp, input, indices, dim), xp.ascontiguousarray(indices)
+    return take_along_axis(xp, input, indices, dim), xp.ascontiguousarray(indices)
 
 
 @composite
@@ -123,11 +123,11 @@ def topk_op(xp: Namespace, input: Any, k: int, dim: int = -1, largest: bool = Tr
     if xp is np and 0 < k < size // 4:  # CuPy's argpartition sorts everything, and makes the host wait
         chosen = xp.argpartition(_comparable(lines), size - k if largest else k - 1, axis=-1)
         chosen = xp.sort(chosen[..., size - k :] if largest else chosen[..., :k], axis=-1)
-        order = _order(xp, taken(xp, lines, chosen, -1), -1, largest)
-        indices = taken(xp, chosen, order, -1)
+        order = _order(xp, take_along_axis(xp, lines, chosen, -1), -1, largest)
+        indices = take_along_axis(xp, chosen, order, -1)
     else:
         indices = _order(xp, lines, -1, largest)[..., :k]
-    values = taken(xp, lines, indices, -1)
+    values = take_along_axis(xp, lines, indices, -1)
     if last:
         return row_major(values), xp.ascontiguousarray(indices)
     return row_major(xp.moveaxis(values, -1, dim)), row_major(xp.moveaxis(indices, -1, dim))
@@ -166,8 +166,8 @@ def _kth(xp: Namespace, input: Array, place: Any, dim: int, keepdim: bool) -> tu
     indices = _kth_alone(xp, input, place, dim) if single else None
     if indices is None:
         order = _order(xp, input, dim, False)
-        indices = order[(slice(None),) * dim + (slice(place, place + 1),)].copy() if single else taken(xp, order, place, dim)
-    values = taken(xp, input, indices, dim)
+        indices = order[(slice(None),) * dim + (slice(place, place + 1),)].copy() if single else take_along_axis(xp, order, place, dim)
+    values = take_along_axis(xp, input, indices, dim)
     found = (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
     return row_major(found[0]), row_major(found[1])
 

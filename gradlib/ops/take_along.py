@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.backend.array import Namespace
-from gradlib.backend.places import taken
+from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.op import op
 
@@ -21,7 +21,7 @@ def take_along(xp: Namespace, input: Any, index: Any, dim: int, repeated: bool =
     if not input.ndim:
         return input
     alike = all(n == m or d == dim % input.ndim for d, (n, m) in enumerate(zip(input.shape, index.shape, strict=True)))
-    return taken(xp, input, index, dim) if alike else xp.take_along_axis(input, index, axis=dim)
+    return take_along_axis(xp, input, index, dim) if alike else xp.take_along_axis(input, index, axis=dim)
 
 
 @op("linear", also=("index",), method=False, complex="explicit", input=lambda g, index, dim, repeated: take_along(g, index, dim, repeated))

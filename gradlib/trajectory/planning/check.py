@@ -1,4 +1,4 @@
-"""The judge: whether a finished trajectory is what was asked for. NumPy only, and nothing of the planner in it."""
+"""Checks whether a finished trajectory is what was asked for. It uses NumPy only and shares no code with the planner."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlib.backend.places import flat_places, taken
+from gradlib.backend.flat_index import flat_index, take_along_axis
 
 CUBE = np.arange(7 * 30 * 20).reshape(7, 30, 20)
 RNG = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def drawn(size: int, *shape: int) -> Any:
     ],
 )
 def test_places_are_those_that_numpy_takes(index: tuple[Any, ...]) -> None:
-    places = flat_places(CUBE, index)
+    places = flat_index(CUBE, index)
     assert places is not None
     np.testing.assert_array_equal(CUBE.reshape(-1)[places], CUBE[index])
 
@@ -36,8 +36,8 @@ def test_places_are_those_that_numpy_takes(index: tuple[Any, ...]) -> None:
 def test_what_numpy_refuses_or_reads_otherwise_is_left_to_it() -> None:
     outside = ((drawn(7, 600), np.full(600, 30)), (np.full(600, -8),))
     for index in (*outside, (CUBE[:, :, 0] > 3,), (drawn(7, 600), slice(None), drawn(20, 600))):
-        assert flat_places(CUBE, index) is None
-    assert flat_places(CUBE.transpose(), (drawn(7, 600),)) is None
+        assert flat_index(CUBE, index) is None
+    assert flat_index(CUBE.transpose(), (drawn(7, 600),)) is None
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
@@ -45,4 +45,4 @@ def test_taken_is_take_along_axis(dim: int) -> None:
     shape = [7, 30, 20]
     shape[dim] = 11
     index = RNG.integers(0, CUBE.shape[dim], shape)
-    np.testing.assert_array_equal(taken(np, CUBE, index, dim), np.take_along_axis(CUBE, index, dim))
+    np.testing.assert_array_equal(take_along_axis(np, CUBE, index, dim), np.take_along_axis(CUBE, index, dim))

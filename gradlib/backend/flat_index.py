@@ -1,6 +1,4 @@
-"""Where the elements that an index names lie in memory: NumPy reads and writes through one array of places several times as fast as through
-one for each dimension.
-"""
+"""Index arrays combined to one flat index: NumPy reads and writes by it several times as fast as by an index array for each dimension."""
 
 from __future__ import annotations
 
@@ -13,17 +11,17 @@ from gradlib.backend.array import Array, Namespace
 
 _SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 FEW = 500
-"""How many places there are to be: below, the calls cost more than they save."""
+"""The least number of elements for which a flat index saves more than it costs."""
 
 
-def flat_places(target: Array, index: tuple[Any, ...]) -> Array | None:
-    """The places in ``target.reshape(-1)`` that ``target[index]`` names, in its shape.
+def flat_index(target: Array, index: tuple[Any, ...]) -> Array | None:
+    """The index into ``target.reshape(-1)`` that selects the elements of ``target[index]``, of that shape.
 
     Args:
         target: a NumPy array.
         index: whole dimensions, then integer arrays, which broadcast together; dimensions after these are whole.
-    Returns: int64; None where there are few places, the elements are not in row-major order, the index has another form, or it names
-        elements that are not there, which NumPy refuses.
+    Returns: int64; None for few elements, for a target that is not contiguous, for an index of another form, and for indices out of range,
+        which are left to NumPy to refuse.
     """
     if target.size < FEW or not target.flags.c_contiguous:
         return None
@@ -37,14 +35,14 @@ def flat_places(target: Array, index: tuple[Any, ...]) -> Array | None:
     for size, part in zip(shape[after - 1 : lead - 1 if lead else None : -1], arrays[::-1], strict=True):
         if type(part) is not np.ndarray or part.dtype.kind not in "iu" or not part.size:
             return None
-        part = _counted(part, size)
+        part = _from_front(part, size)
         if part is None:
             return None
         terms.append(part if step == 1 else part * step)
         step *= size
     if not terms:
         return None
-    terms.sort(key=_size)  # small ones first: each sum is a pass
+    terms.sort(key=_size)  # small arrays first: each sum is a pass over memory
     places = sum(terms[1:], terms[0])
     if after < len(shape):
         places = (places[..., None] + np.arange(width)).reshape(*places.shape, *shape[after:])
@@ -54,8 +52,8 @@ def flat_places(target: Array, index: tuple[Any, ...]) -> Array | None:
     return places if places.size >= FEW else None
 
 
-def taken(xp: Namespace, array: Array, index: Array, dim: int) -> Array:
-    """``take_along_axis`` at less cost; in row-major order where array is.
+def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Array:
+    """NumPy's ``take_along_axis``, at less cost; the result is contiguous if ``array`` is.
 
     Args:
         index: integers from 0, of array's rank, and of its size but along ``dim``.
@@ -70,7 +68,7 @@ def taken(xp: Namespace, array: Array, index: Array, dim: int) -> Array:
     else:
         dim %= array.ndim
         grid = tuple(index if d == dim else np.arange(n).reshape((n,) + (1,) * (array.ndim - 1 - d)) for d, n in enumerate(index.shape))
-    places = None if array.size < FEW else flat_places(array, grid)
+    places = None if array.size < FEW else flat_index(array, grid)
     return array[grid] if places is None else array.reshape(-1).take(places)
 
 
@@ -78,9 +76,9 @@ def _size(array: Array) -> int:
     return int(array.size)
 
 
-def _counted(part: Array, size: int) -> Array | None:
-    """Places along a dimension counted from its beginning; None where one is outside."""
-    if part.dtype == _SIGNED and np.maximum.reduce(part.view(_UNSIGNED), axis=None) < size:  # so seen, what is negative is large
+def _from_front(part: Array, size: int) -> Array | None:
+    """Indices with negative ones counted from the front; None if one is out of range."""
+    if part.dtype == _SIGNED and np.maximum.reduce(part.view(_UNSIGNED), axis=None) < size:  # as unsigned numbers, negative ones are large
         return part
     low, high = np.minimum.reduce(part, axis=None), np.maximum.reduce(part, axis=None)
     if low < -size or high >= size:
