@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -307,6 +308,9 @@ def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: b
     return [captures[node] if node is not None else None for node in targets]
 
 
+_SEQ = attrgetter("seq")
+
+
 def leading_to(starts: list[Node], captures: Captures, run_ends: bool = False) -> Needed:
     """The nodes between starts and captures; True for those that must run, False for captures beyond which nothing is wanted.
 
@@ -321,8 +325,14 @@ def leading_to(starts: list[Node], captures: Captures, run_ends: bool = False) -
                 reached.add(edge)
                 stack.append(edge)
     needed: Needed = {}
-    for node in sorted(reached, key=lambda n: n.seq):
-        runs = (run_ends and node in captures) or any(edge in needed for edge in node.edges)
-        if runs or node in captures:
+    for node in sorted(reached, key=_SEQ):
+        captured = node in captures
+        runs = run_ends and captured
+        if not runs:
+            for edge in node.edges:
+                if edge in needed:
+                    runs = True
+                    break
+        if runs or captured:
             needed[node] = runs
     return needed

@@ -111,7 +111,14 @@ def _walk_arrays(
             grads = run_hooked(hooks, node, g, node.run) if hooks or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
             if not keep and node.frees:
                 node.saved = None
-            grads = grads if type(grads) is tuple else (grads,)  # quicker than asking the node
+            if type(grads) is not tuple:  # quicker than asking the node
+                (target,) = node.edges
+                if target is not None and grads is not None and needed is None and node._meta is None and not heap:  # a chain
+                    fits = grads.shape == target.shape and grads.dtype is target.dtype
+                    waiting = grads if fits else fit(grads, target, node)
+                    following = target
+                    continue
+                grads = (grads,)
             if node._meta is not None and node._meta.post_hooks:
                 grads = _after(node, grads, g)
             # Hand each gradient on to the node that made the input.

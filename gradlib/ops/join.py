@@ -14,7 +14,7 @@ from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor, raw
 from gradlib.ops.create import zeros_of
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.index import slice_op
+from gradlib.ops.index import slice_backward, slice_op
 from gradlib.ops.shape import expand, reshape, unsqueeze
 
 __all__ = [
@@ -191,6 +191,9 @@ def _present(g: list[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 def _unbound(g: list[Any], shape: tuple[int, ...], dim: int) -> Any:
     at = wrap_dim(dim, len(shape))
+    used = [i for i, each in enumerate(g) if each is not None]
+    if len(used) == 1 < len(g):
+        return slice_backward(g[used[0]], shape, (*(slice(None),) * at, used[0]))
     part = shape[:at] + shape[at + 1 :]
     return stack(_present(g, [part] * len(g)), at)
 
