@@ -1397,7 +1397,7 @@ def empty(*size: _Shape, dtype: _DType | None = None, device: _Device | None = N
     Args:
         size: the shape, as numbers or as a tuple.
         dtype: the default float dtype when left out.
-        device, requires_grad: as in ``tensor``.
+        device, requires_grad, pin_memory: as in ``tensor``.
     Source: torch.empty.
     Example:
         >>> gradlib.empty(2, 3).shape
@@ -2815,7 +2815,7 @@ def ones(*size: _Shape, dtype: _DType | None = None, device: _Device | None = No
     Args:
         size: the shape, as numbers or as a tuple.
         dtype: the default float dtype when left out.
-        device, requires_grad: as in ``tensor``.
+        device, requires_grad, pin_memory: as in ``tensor``.
     Source: torch.ones.
     Example:
         >>> gradlib.ones(2, 2)
@@ -3690,7 +3690,7 @@ def tensor(data: Any, *, dtype: _DType | None = None, device: _Device | None = N
         data: a number, nested lists of numbers or of 0-d tensors, a NumPy or CuPy array, what has ``__cuda_array_interface__``, a Tensor.
         dtype: defaults to that of an array; Python floats become the default dtype, ints int64, bools bool.
         device: defaults to that of an array or Tensor, and to the default device for Python data.
-        requires_grad: record operations on it. pin_memory: accepted; it has no effect.
+        requires_grad: record operations on it. pin_memory: put it in page-locked memory of the host.
     Raises: ValueError for ragged lists, TypeError for strings, RuntimeError for what has no dtype.
     Source: torch.tensor.
     Example:
@@ -4127,7 +4127,7 @@ def zeros(*size: _Shape, dtype: _DType | None = None, device: _Device | None = N
     Args:
         size: the shape, as numbers or as a tuple.
         dtype: the default float dtype when left out.
-        device, requires_grad: as in ``tensor``.
+        device, requires_grad, pin_memory: as in ``tensor``.
     Source: torch.zeros.
     Example:
         >>> gradlib.zeros(2, 2, dtype=gradlib.int64)

@@ -129,21 +129,24 @@ def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     compares = name in _COMPARE
 
     def run(x: Any, y: Any) -> Array:
-        like = x if type(x) is ndarray else y
+        number_first = type(x) is not ndarray
+        like = y if number_first else x
         if type(like) is not ndarray or not like._c_contiguous or not 0 < (n := like.size) <= MOST:
             return theirs(x, y)
         dtype, data = like.dtype, like.data
         char, device = dtype.char, data.device_id
-        if like is y:
-            if (type(x) is not float and type(x) is not int) or char not in first or not -_LARGEST[char] < x < _LARGEST[char]:
+        if char not in both:
+            return theirs(x, y)
+        if number_first:
+            if (type(x) is not float and type(x) is not int) or not -_LARGEST[char] < x < _LARGEST[char]:
                 return theirs(x, y)
             (functions, pack, free, made), a, b = first[char], x, data.ptr
         elif type(y) is ndarray:
             other = y.data
-            if y.dtype is not dtype or not y._c_contiguous or y.shape != x.shape or other.device_id != device or char not in both:
+            if y.dtype is not dtype or not y._c_contiguous or y.shape != x.shape or other.device_id != device:
                 return theirs(x, y)
             (functions, pack, free, made), a, b = both[char], data.ptr, other.ptr
-        elif (type(y) is float or type(y) is int) and char in second and -_LARGEST[char] < y < _LARGEST[char]:
+        elif (type(y) is float or type(y) is int) and -_LARGEST[char] < y < _LARGEST[char]:
             (functions, pack, free, made), a, b = second[char], data.ptr, y
         else:
             return theirs(x, y)

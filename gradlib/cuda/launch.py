@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import cupy
+from gradlib.backend.array import cupy, device_array
 from gradlib.backend.launching import Functions, Slots
 from gradlib.core.modes import global_state, thread_state
 from gradlib.cuda.signature import Options, Parameter, dtype_of, expression, parameters
@@ -114,7 +114,7 @@ class Prepared:
             names = ", ".join(check.where.partition(": ")[2] for check in self.checks)
             raise TypeError(f"{self.kernel} takes {len(self.checks)} arguments, got {len(args)}: {names}")
         made: list[Any] = []
-        device, known = None, False
+        device, known, device_class = None, False, device_array()
         for (pointer, written, where, dtype, ctype, kinds, bounds), value in zip(self.checks, args, strict=True):
             if not pointer:
                 if not isinstance(value, kinds):
@@ -126,17 +126,17 @@ class Prepared:
             if value is None:
                 made.append(0)
                 continue
-            flags = getattr(value, "flags", None)
-            if flags is None:
+            is_host = isinstance(value, np.ndarray)
+            if not is_host and (device_class is None or not isinstance(value, device_class)):
                 raise TypeError(f"{where} is an array of {dtype}, got {type(value).__name__}")
             if value.dtype is not dtype and value.dtype != dtype:
                 raise TypeError(f"{where} has dtype {dtype}, got {value.dtype} of shape {value.shape}; convert it with astype")
-            if not flags.c_contiguous:
+            if not (value.flags.c_contiguous if is_host else value._c_contiguous):
                 advice = "copy it with ascontiguousarray"
                 raise ValueError(f"{where} is C-contiguous, got strides {value.strides} for shape {value.shape}; {advice}")
             here = None
-            if isinstance(value, np.ndarray):
-                if written and not flags.writeable:  # a CuPy array may always be written
+            if is_host:
+                if written and not value.flags.writeable:  # a CuPy array may always be written
                     raise ValueError(f"{where} is written by the kernel, but the array is read-only")
                 made.append(None)
             else:

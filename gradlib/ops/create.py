@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, assign, cupy, is_array, namespace, on_device_of
-from gradlib.backend.device import resolve
+from gradlib.backend.array import Array, Namespace, assign, cupy, is_array, is_cupy, namespace, on_device_of, pinned
+from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
 from gradlib.core.out import takes_out
@@ -40,8 +40,16 @@ def at(device: Any) -> tuple[Namespace, Any]:
     return (np, contextlib.nullcontext()) if index is None else (cupy(), cupy().cuda.Device(index))
 
 
-def finished(array: Array, requires_grad: bool) -> Tensor:
-    """A new tensor around an array, as a leaf that wants a gradient where asked."""
+def finished(array: Array, requires_grad: bool, pin_memory: Any = False) -> Tensor:
+    """A new tensor around an array, as a leaf that wants a gradient where asked, and in page-locked memory.
+
+    Raises: RuntimeError for page-locked memory on a GPU, and without one.
+    """
+    if pin_memory:
+        if is_cupy(array):
+            raise RuntimeError("Only dense CPU tensors can be pinned; leave out pin_memory or device")
+        require_cuda(None)
+        array = pinned(array)
     made = wrap(array)
     return made.want_grad() if requires_grad else made
 
@@ -49,13 +57,13 @@ def finished(array: Array, requires_grad: bool) -> Tensor:
 # ---- filled ---------------------------------------------------------------------------------------------------------------------
 
 
-def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, pin_memory: Any = False) -> Tensor:
     shape = sizes_of(size)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"{name}: sizes must not be negative, got {list(shape)}")
     xp, place = at(device)
     with place:
-        return finished(getattr(xp, name)(shape, dtypes.as_dtype(dtype) or dtypes.get_default_dtype()), requires_grad)
+        return finished(getattr(xp, name)(shape, dtypes.as_dtype(dtype) or dtypes.get_default_dtype()), requires_grad, pin_memory)
 
 
 def size_given(name: str, positional: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
@@ -71,14 +79,14 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Args:
         size: the shape, as numbers or as a tuple.
         dtype: the default float dtype when left out.
-        device, requires_grad: as in ``tensor``.
+        device, requires_grad, pin_memory: as in ``tensor``.
     Source: torch.zeros.
     Example:
         >>> gradlib.zeros(2, 2, dtype=gradlib.int64)
         tensor([[0, 0],
                 [0, 0]])
     """
-    return _new("zeros", size_given("zeros", size, ignored("zeros", other)), dtype, device, requires_grad)
+    return _new("zeros", size_given("zeros", size, ignored("zeros", other)), dtype, device, requires_grad, other.get("pin_memory"))
 
 
 @takes_out
@@ -88,14 +96,14 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     Args:
         size: the shape, as numbers or as a tuple.
         dtype: the default float dtype when left out.
-        device, requires_grad: as in ``tensor``.
+        device, requires_grad, pin_memory: as in ``tensor``.
     Source: torch.ones.
     Example:
         >>> gradlib.ones(2, 2)
         tensor([[1., 1.],
                 [1., 1.]])
     """
-    return _new("ones", size_given("ones", size, ignored("ones", other)), dtype, device, requires_grad)
+    return _new("ones", size_given("ones", size, ignored("ones", other)), dtype, device, requires_grad, other.get("pin_memory"))
 
 
 @takes_out
@@ -105,13 +113,13 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     Args:
         size: the shape, as numbers or as a tuple.
         dtype: the default float dtype when left out.
-        device, requires_grad: as in ``tensor``.
+        device, requires_grad, pin_memory: as in ``tensor``.
     Source: torch.empty.
     Example:
         >>> gradlib.empty(2, 3).shape
         gradlib.Size([2, 3])
     """
-    return _new("empty", size_given("empty", size, ignored("empty", other)), dtype, device, requires_grad)
+    return _new("empty", size_given("empty", size, ignored("empty", other)), dtype, device, requires_grad, other.get("pin_memory"))
 
 
 _WITHOUT_EFFECT = ("layout", "memory_format", "names", "pin_memory")

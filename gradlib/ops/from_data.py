@@ -25,7 +25,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         data: a number, nested lists of numbers or of 0-d tensors, a NumPy or CuPy array, what has ``__cuda_array_interface__``, a Tensor.
         dtype: defaults to that of an array; Python floats become the default dtype, ints int64, bools bool.
         device: defaults to that of an array or Tensor, and to the default device for Python data.
-        requires_grad: record operations on it. pin_memory: accepted; it has no effect.
+        requires_grad: record operations on it. pin_memory: put it in page-locked memory of the host.
     Raises: ValueError for ragged lists, TypeError for strings, RuntimeError for what has no dtype.
     Source: torch.tensor.
     Example:
@@ -39,8 +39,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         place = device_index(data) if device is None and is_cupy(data) else resolve(device)
         with on_device_of(data):
             copied = namespace(data).array(data, dtype=chosen or _supported(data.dtype), order="K", copy=True, subok=False)
-        return finished(move(copied, place), requires_grad)
-    return finished(move(_from_python(data, chosen), resolve(device)), requires_grad)
+        return finished(move(copied, place), requires_grad, pin_memory)
+    return finished(move(_from_python(data, chosen), resolve(device)), requires_grad, pin_memory)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

@@ -40,11 +40,13 @@ def gather(**change) -> Call:
 def test_parameters_are_read_from_the_source():
     found = parameters("rows.cu", "rows_scatter", (("STORAGE", "double"), ("INDEX", "long long")))
     assert found == (
-        Parameter("grad", "double", True, False),
+        Parameter("grads", "double", True, False),
         Parameter("order", "long long", True, False),
         Parameter("bounds", "long long", True, False),
         Parameter("partial", "double", True, True),
+        Parameter("batch", "long long", False, False),
         Parameter("joints", "long long", False, False),
+        Parameter("parts", "int", False, False),
         Parameter("width", "int", False, False),
     )
     reals = {p.name: p.ctype for p in parameters("smoothness.cu", "smoothness", (("STORAGE", "half_t"), ("INDEX", "int"), ("LIMITS", "1")))}
@@ -64,7 +66,7 @@ def test_numbers_take_the_declared_type_and_none_is_a_null_pointer():
     assert type(batch) is type(joints) is np.int32
     given = [None if p.pointer else 1 for p in parameters("smoothness.cu", "smoothness", FLOAT)]
     cast = checked_args(Call("smoothness.cu", "smoothness", FLOAT, (1, 1), 128, tuple(given)))
-    assert [type(x) for x in cast if x] == [np.float32] * 5 + [np.int32] * 11
+    assert [type(x) for x in cast if x] == [np.int32] + [np.float32] * 5 + [np.int32] * 11
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_a_launch_takes_at_most_twelve_python_calls():
 
     whole, row = ([cupy.ones(shape, cupy.float32) for _ in range(n)] for shape, n in (((2, 4, 1), 8), ((2, 1), 3)))
     call = chain_forward_call(cupy, whole[0], row, 0.5, 3, False, whole[1:4], whole[4:], 1)
-    assert (len(call.args), sum(isinstance(x, cupy.ndarray) for x in call.args)) == (24, 11)
+    assert (len(call.args), sum(isinstance(x, cupy.ndarray) for x in call.args)) == (27, 11)
     launch(call)
     assert python_calls(lambda: launch(call)) <= 12
 

@@ -289,6 +289,18 @@ def test_pinned_memory_is_copied_without_the_host():
     assert (wide.dtype, wide.tolist()) == (gradlib.float64, [0, 1, 2, 3])
 
 
+def test_a_tensor_is_made_in_page_locked_memory():
+    made = [gradlib.tensor([1.0, 2.0], pin_memory=True, requires_grad=True), gradlib.zeros(2, pin_memory=True)]
+    made += [gradlib.ones(2, pin_memory=True), gradlib.empty(2, pin_memory=True)]
+    assert all(x.is_pinned() and x.is_leaf and not x.is_cuda for x in made)
+    assert made[0].tolist() == [1.0, 2.0]
+    assert not gradlib.ones(2).is_pinned()
+    for make in (gradlib.zeros, lambda n, **options: gradlib.tensor([n], **options)):
+        with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
+            make(2, device="cuda", pin_memory=True)
+
+
+
 @pytest.mark.skipif(HAS_GPU, reason="hostcuda counts the waits")
 def test_a_copy_to_the_host_that_does_not_block_does_not_wait():
     x = gradlib.ones(4, device="cuda")
