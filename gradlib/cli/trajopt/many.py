@@ -91,7 +91,7 @@ def _client(args: argparse.Namespace) -> Iterator[Any]:
 
     with contextlib.ExitStack() as stack:
         try:
-            place = args.scheduler or stack.enter_context(_cluster(args.workers, args.device))
+            place = args.scheduler or stack.enter_context(cluster(args.workers, args.device))
             client = stack.enter_context(Client(place, timeout=_CONNECT, set_as_default=False))
         except (OSError, ValueError) as error:
             where = f"the scheduler {args.scheduler}" if args.scheduler else "the workers"
@@ -113,7 +113,7 @@ _DASK = {
 
 
 @contextmanager
-def _cluster(workers: int, device: str) -> Iterator[Any]:
+def cluster(workers: int, device: str) -> Iterator[Any]:
     """A cluster of processes on this machine, which nobody reaches from another one."""
     where = {"n_workers": workers, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     if device.startswith("cuda") and workers > 1:
@@ -128,8 +128,8 @@ def _cluster(workers: int, device: str) -> Iterator[Any]:
     import dask
 
     _end_quietly()
-    with dask.config.set(_DASK), Cluster(**where) as cluster:
-        yield cluster
+    with dask.config.set(_DASK), Cluster(**where) as made:
+        yield made
 
 
 def _end_quietly() -> None:

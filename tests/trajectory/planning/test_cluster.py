@@ -38,7 +38,7 @@ QUICK: dict[str, Any] = {"horizon": 8, "chunk": 10}
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Any]:
     """A client of two worker processes, which all tests here share: they take seconds to start."""
-    with many._cluster(2, "cpu") as cluster, distributed.Client(cluster, set_as_default=False) as client:
+    with many.cluster(2, "cpu") as cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
 
 
@@ -237,5 +237,5 @@ def test_a_scheduler_that_is_not_there_and_options_that_do_not_go_together(
 
 
 def test_several_gpus_are_shared_out_by_dask_cuda() -> None:
-    with pytest.raises(InputError, match="needs dask-cuda"), many._cluster(2, "cuda"):
+    with pytest.raises(InputError, match="needs dask-cuda"), many.cluster(2, "cuda"):
         pass
