@@ -166,8 +166,10 @@ def arctanh(x: Array, out: Array) -> None:
 
 
 def _sigmoid(xp: Namespace, x: Any) -> Any:
-    small = xp.exp(xp.copysign(x, -1.0))  # never overflows
-    return xp.maximum(small, x >= 0) / (small + 1)  # 1 / (1 + small) above zero, small / (1 + small) below
+    with np.errstate(over="ignore"):  # far below zero exp is infinite, and the result 0, as in torch
+        grown = xp.exp(-x)
+    grown += 1
+    return xp.reciprocal(grown)
 
 
 @_vectorised(-87.0, 87.0, _sigmoid)
