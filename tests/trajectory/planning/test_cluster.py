@@ -184,7 +184,10 @@ def test_the_command_is_ended_with_its_workers_and_without_further_words(tmp_pat
     command = [sys.executable, "-m", "gradlib.cli", "trajopt", "--workers", "1", "--samples", "100000", "--horizon", "8", "--chunk", "20"]
     command += ["--out", str(tmp_path / "o")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in the background of a script it is ignored, and would stay so
+    )  # fmt: skip
     while not any(tmp_path.glob("o/*.parquet")):
         assert process.poll() is None
         time.sleep(0.01)
