@@ -111,6 +111,20 @@ def test_capture_begin_and_end_are_what_graph_does() -> None:
     assert y.tolist() == [2, 2, 2]
 
 
+def test_a_debug_dump_names_the_kernels(tmp_path: Any) -> None:
+    x, graph, other = gradlib.ones(4, device="cuda"), cuda.CUDAGraph(), cuda.Stream()
+    graph.enable_debug_mode()
+    with cuda.graph(graph):
+        y = x + 1
+        y.record_stream(other)  # which a capture takes
+        z = -x
+    graph.debug_dump(str(tmp_path / "graph.dot"))
+    assert "add" in (tmp_path / "graph.dot").read_text()
+    graph.replay()
+    assert z.tolist() == [-1.0] * 4
+
+
+
 def test_a_capture_without_work_warns() -> None:
     g = cuda.CUDAGraph()
     with pytest.warns(UserWarning, match="The CUDA Graph is empty"), cuda.graph(g):

@@ -3,6 +3,7 @@
 // Work runs at once, in the order of the program. Every stream counts its work and keeps a clock: for each stream how much of that
 // stream's work is over before its own next piece begins. memory.cpp asks these clocks whether a use of memory is a race.
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <set>
 #include <thread>
@@ -509,6 +510,22 @@ int cudaGraphLaunch(void* executable, void* handle) {
 int cudaGraphUpload(void* executable, void*) {
     Hold hold(gate);
     return launchable.count(executable) ? SUCCESS : fail(INVALID_VALUE);
+}
+
+// The captured work as a DOT file, one node behind another in the order in which it was captured.
+int cudaGraphDebugDotPrint(void* graph, const char* path, unsigned) {
+    Hold hold(gate);
+    const auto found = graphs.find(graph);
+    std::FILE* const file = found == graphs.end() ? nullptr : std::fopen(path, "w");
+    if (!file) return fail(INVALID_VALUE);
+    std::fputs("digraph {\n", file);
+    const auto& work = found->second->work;
+    for (std::size_t i = 0; i < work.size(); ++i) {
+        std::fprintf(file, "    n%zu [label=\"%s\"];\n", i, work[i].name.c_str());
+        if (i) std::fprintf(file, "    n%zu -> n%zu;\n", i - 1, i);
+    }
+    std::fputs("}\n", file);
+    return std::fclose(file) ? fail(INVALID_VALUE) : SUCCESS;
 }
 
 int cudaGraphDestroy(void* graph) {
