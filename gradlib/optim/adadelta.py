@@ -27,6 +27,7 @@ class Adadelta(Optimizer):
         maximize: climb instead.
         foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
+        differentiable: False; a step is no part of a graph here.
     Raises: ValueError for a negative option, or rho above 1.
     Source: torch.optim.Adadelta; M. Zeiler, ADADELTA: an adaptive learning rate method, arXiv:1212.5701.
     Example:
@@ -49,12 +50,14 @@ class Adadelta(Optimizer):
         *,
         maximize: bool = False,
         capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         defaults = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
+        options = {"maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)

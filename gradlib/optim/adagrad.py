@@ -26,6 +26,8 @@ class Adagrad(Optimizer):
         eps: as above.
         maximize: climb instead.
         foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
+        differentiable: False; a step is no part of a graph here.
+        fused: as foreach, but not beside it.
     Raises: ValueError for a negative option.
     Source: torch.optim.Adagrad; J. Duchi, E. Hazan and Y. Singer, Adaptive subgradient methods, JMLR 12 (2011).
     Example:
@@ -48,11 +50,14 @@ class Adagrad(Optimizer):
         foreach: bool | None = None,
         *,
         maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         start = initial_accumulator_value
         check_options(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=start, eps=eps)
         defaults = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": start}
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach})
+        options = {"maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused}
+        super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)

@@ -44,6 +44,8 @@ class Adam(Optimizer):
         maximize: climb instead.
         foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
+        differentiable: False; a step is no part of a graph here.
+        fused: as foreach, but not beside it; on a GPU all parameters of a group take one launch.
         decoupled_weight_decay: shrink p by lr weight_decay instead of adding to the gradient (AdamW).
     Raises: ValueError for an option out of its range.
     Source: torch.optim.Adam; D. Kingma and J. Ba, Adam: a method for stochastic optimization, ICLR 2015.
@@ -68,13 +70,16 @@ class Adam(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
         decay = {"weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay}
         defaults = {"lr": lr, "betas": betas, "eps": eps, "amsgrad": amsgrad, **decay}
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
+        options = {"maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused}
+        super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)
@@ -143,8 +148,11 @@ class AdamW(Adam):
         foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad,
-            foreach=foreach, maximize=maximize, capturable=capturable, decoupled_weight_decay=True,
+            foreach=foreach, maximize=maximize, capturable=capturable, differentiable=differentiable, fused=fused,
+            decoupled_weight_decay=True,
         )  # fmt: skip

@@ -29,6 +29,7 @@ class ASGD(Optimizer):
         maximize: climb instead.
         foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
+        differentiable: False; a step is no part of a graph here.
     Raises: ValueError for a negative lr or weight_decay.
     Source: torch.optim.ASGD; B. Polyak and A. Juditsky, Acceleration of stochastic approximation by averaging, SIAM J. Control 30 (1992).
     Example:
@@ -50,11 +51,13 @@ class ASGD(Optimizer):
         weight_decay: float = 0.0,
         foreach: bool | None = None,
         maximize: bool = False,
+        differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
         check_options(lr=lr, weight_decay=weight_decay)
         defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
+        options = {"maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         p, g = descent(value, gradient, group)

@@ -126,7 +126,7 @@ def _gradient(value: Tensor) -> Array:
 
 def wanted(group: dict[str, Any], values: Sequence[Tensor]) -> bool:
     """Whether the parameters of a group are to be stepped as one: as the group says, by default where they are several and small."""
-    choice = group.get("foreach", False)
+    choice = group.get("fused") or group.get("foreach", False)
     if choice is False or len(values) < 2 or capturing.capture is not None or len({id(value) for value in values}) < len(values):
         return False
     return bool(choice) or sum([value._array.size for value in values]) <= SMALL * len(values)

@@ -31,6 +31,7 @@ class NAdam(Optimizer):
         maximize: climb instead.
         foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
+        differentiable: False; a step is no part of a graph here.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.NAdam; T. Dozat, Incorporating Nesterov momentum into Adam, ICLR 2016 workshop.
     Example:
@@ -55,12 +56,14 @@ class NAdam(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         check_betas(betas)
         decay = {"weight_decay": weight_decay, "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
         defaults = {"lr": lr, "betas": betas, "eps": eps, **decay}
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
+        options = {"maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)

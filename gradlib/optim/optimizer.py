@@ -25,6 +25,17 @@ Closure = Callable[[], Any]
 Group = dict[str, Any]
 
 
+def _check_choices(group: Group) -> None:
+    """Refuse how a group is to be stepped where that cannot be."""
+    if group.get("differentiable"):
+        raise NotImplementedError(
+            "differentiable=True is not supported: a step writes its parameters outside any graph. To differentiate through a step, write "
+            "it with operations: p - lr * gradlib.func.grad(loss)(p)"
+        )
+    if group.get("fused") and group.get("foreach"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
 class Optimizer:
     """The base of all optimisers; a subclass implements ``_update(parameter, gradient, group)`` or its own ``_step(closure)``.
 
@@ -88,6 +99,7 @@ class Optimizer:
             raise ValueError("some parameters appear in more than one parameter group")
         for name, default in self.defaults.items():
             group.setdefault(name, default)
+        _check_choices(group)
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:

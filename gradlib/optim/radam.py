@@ -31,6 +31,7 @@ class RAdam(Optimizer):
         maximize: climb instead.
         foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
+        differentiable: False; a step is no part of a graph here.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.RAdam; L. Liu et al., On the variance of the adaptive learning rate and beyond, ICLR 2020.
     Example:
@@ -54,11 +55,13 @@ class RAdam(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         check_options(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay}
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
+        options = {"maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)

@@ -27,6 +27,7 @@ class Rprop(Optimizer):
         maximize: climb instead.
         foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
         capturable: keep the step count on the device, so that a CUDA graph can capture the step; parameters are on a GPU then.
+        differentiable: False; a step is no part of a graph here.
     Raises: ValueError for a negative lr, or etas that do not shrink and grow.
     Source: torch.optim.Rprop; M. Riedmiller and H. Braun, A direct adaptive method for faster backpropagation learning, ICNN 1993.
     Example:
@@ -48,12 +49,14 @@ class Rprop(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
         capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         check_options(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "weight_decay": 0}
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable})
+        options = {"maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
         xp = namespace(gradient)

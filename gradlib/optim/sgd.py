@@ -30,6 +30,8 @@ class SGD(Optimizer):
         nesterov: look one step of momentum ahead.
         maximize: climb instead.
         foreach: step all parameters of a group as one (the same numbers); by default where they are several and small.
+        differentiable: False; a step is no part of a graph here.
+        fused: as foreach, but not beside it; on a GPU all parameters of a group take one launch.
     Raises: ValueError for a negative option, or Nesterov without momentum or with dampening.
     Source: torch.optim.SGD.
     Example:
@@ -52,12 +54,15 @@ class SGD(Optimizer):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         check_options(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov}
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach})
+        options = {"maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused}
+        super().__init__(params, {**defaults, **options})
 
     _always_capturable = True
 

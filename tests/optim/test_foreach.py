@@ -175,3 +175,23 @@ def test_a_step_on_a_device_is_one_launch_with_the_same_bits(name, options, monk
     assert len(launches) == 2 * (3 if name == "SGD" and not options else 2)  # the first step makes the state
     same(found[1], found[0])
     assert [value._version for value in found[1][0]] == [3] * len(shapes)
+
+
+def test_fused_is_foreach_by_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = []
+    step = foreach.step
+    monkeypatch.setattr(foreach, "step", lambda *args: (joined.append(args), step(*args)))
+    for name in ("SGD", "Adam", "AdamW", "Adagrad"):
+        joined.clear()
+        found = stepped(name, {}, 3, fused=True)
+        assert len(joined) == 3
+        same(found, stepped(name, {}, 3, foreach=False, fused=False))
+        with pytest.raises(RuntimeError, match="`fused` and `foreach` cannot be `True` together"):
+            getattr(optim, name)(parameters(), fused=True, foreach=True)
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in OPTIONS}))
+def test_a_step_that_is_to_be_differentiated_is_refused(name: str) -> None:
+    assert getattr(optim, name)(parameters(), differentiable=False).param_groups[0]["differentiable"] is False
+    with pytest.raises(NotImplementedError, match="differentiable=True is not supported"):
+        getattr(optim, name)(parameters(), differentiable=True)
