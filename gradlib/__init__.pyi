@@ -2655,6 +2655,7 @@ def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dty
     Args:
         input: any shape; float (nansum: integers too).
         dim, keepdim, dtype: as in ``sum``.
+    Raises: RuntimeError for integers and bools.
     Source: torch.nanmean.
     Example:
         >>> gradlib.nanmean(gradlib.tensor([1.0, gradlib.nan, 3.0]))

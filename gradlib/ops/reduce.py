@@ -198,6 +198,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = Non
     Args:
         input: any shape; float (nansum: integers too).
         dim, keepdim, dtype: as in ``sum``.
+    Raises: RuntimeError for integers and bools.
     Source: torch.nanmean.
     Example:
         >>> gradlib.nanmean(gradlib.tensor([1.0, gradlib.nan, 3.0]))

@@ -243,7 +243,8 @@ def test_return_types() -> None:
     made = {
         "max": x.max(0), "min": x.min(0), "aminmax": x.aminmax(), "sort": x.sort(), "topk": x.topk(1), "kthvalue": x.kthvalue(1),
         "median": x.median(0), "cummax": x.cummax(0), "cummin": x.cummin(0), "linalg_svd": gradlib.linalg.svd(square),
-        "linalg_qr": gradlib.linalg.qr(square), "linalg_eigh": gradlib.linalg.eigh(square), "slogdet": gradlib.slogdet(square),
+        "linalg_qr": gradlib.linalg.qr(square), "linalg_eig": gradlib.linalg.eig(square), "linalg_eigh": gradlib.linalg.eigh(square),
+        "slogdet": gradlib.slogdet(square),
     }  # fmt: skip
     for name, result in made.items():
         assert isinstance(result, getattr(gradlib.return_types, name)), name
