@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
             const int last = (int)number - DEGREE - 1;
             real sum = 0;
             for (int segment = point > DEGREE ? point - DEGREE : 0; segment <= (point < last ? point : last); ++segment) {
-                const STORAGE* at = shared + trajectory * row + segment * samples * tile.joints + joint;
+                const STORAGE* at = shared + trajectory * row + tile.lead(trajectory) + segment * samples * tile.joints + joint;
                 const Weight* weight = table + (point - segment);
                 for (int left = segment == last ? samples + 1 : samples; left > 0; --left, at += tile.joints, weight += DEGREE + 1) {
                     const real grad[4] = {load(at[0]), by_t * load(at[area]), by_t * by_t * load(at[2 * area]),

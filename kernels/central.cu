@@ -19,7 +19,7 @@
 typedef Arithmetic<STORAGE>::type real;
 typedef StepTimes<real, INDEX> Times;
 
-extern "C" __global__ void __launch_bounds__(128, 8)
+extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
     central_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* goal,
                     const long long* start_idx, int one_row, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch, INDEX horizon,
                     int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector, int part) {
@@ -94,7 +94,7 @@ __device__ __forceinline__ void spread(real p, real v, real a, real j, real (&x)
 
 // Output h completes the gradient by X_{h-3}, an action's from h = 4 on: that by u_{h-4} leaves while step h enters and takes its place in
 // shared memory. What X_{H-4} .. X_H get goes to the last action used, or to the goal.
-extern "C" __global__ void __launch_bounds__(128, sizeof(STORAGE) == 8 ? 6 : 8)
+extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
     central_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
                     real seconds, STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
                     STORAGE* grad_goal, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, int has_goal, int tile_batch,

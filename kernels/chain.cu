@@ -81,7 +81,7 @@ __device__ __forceinline__ void grow(real (&x)[4], const real* told) {
 // Where source i, or its gradient, is staged: the three areas that the control does not use.
 __device__ __forceinline__ constexpr int source_area(int i) { return i < ORDER ? i : i + 1; }
 
-extern "C" __global__ void __launch_bounds__(128, 8)
+extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
     chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const long long* start_idx,
                   int one_row, const STORAGE* source_p, const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
                   STORAGE* j, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch,
@@ -230,7 +230,7 @@ __device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128, 8)
+extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
     chain_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
                   real seconds, STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
                   STORAGE* grad_source_p, STORAGE* grad_source_v, STORAGE* grad_source_a, INDEX batch, INDEX horizon, int joints,

@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
                 const INDEX h = h0 + k - 2;
                 if (h < 0 || h >= horizon) return;
                 const INDEX b = (INDEX)blockIdx.y * batch + tile.first_trajectory + trajectory;
-                grad_dt[b * horizon + h] = sum_over_joints(by_t + trajectory * tile.row + k * tile.joints, tile.joints);
+                grad_dt[b * horizon + h] = sum_over_joints(by_t + trajectory * tile.row + tile.lead(trajectory) + k * tile.joints, tile.joints);
             });
         }
         __syncthreads();

@@ -2,11 +2,16 @@
 // thread walks the steps of one series, a (trajectory, joint) pair.
 //
 // A chunk of n steps of the block's `trajectories` x `joints` series lies in shared memory at
-//     trajectory * row + step * joints + joint
+//     trajectory * row + lead + step * joints + joint
 // where the host pads `row` so that the series of a warp fall into different banks and vectors stay aligned.
 // Trajectories are contiguous runs of n * D elements; when a tile holds only some of the joints, the runs are its joints of one step.
-// With `vector` (the host has checked that every run starts and ends on 16 bytes) a thread moves 16 bytes at a time.
+// With `vector` a thread moves 16 bytes at a time, and single elements where a run begins or ends between two multiples of 16 bytes: `lead`
+// elements behind one, in global as in shared memory. The host has checked that arrays and chunks begin on such a multiple.
 #pragma once
+
+// How many blocks a multiprocessor's registers are shared by: doubles with 64-bit indices take more of them, and would be spilled.
+template <typename S, typename I>
+constexpr int BLOCKS = sizeof(S) == 8 && sizeof(I) == 8 ? 6 : 8;
 
 template <typename I>
 struct Tile {
@@ -14,12 +19,19 @@ struct Tile {
     int all_joints, first_joint;
     int trajectories, joints;
     int row;
-    bool vector;
+    int vector;  // how many elements move at a time where 16 bytes can; else 0
     // this thread's series; a thread that has none stands at the block's first, to read but not to write
     bool active;
     int segment, segments;  // which part of the walk over a chunk is this thread's, and how many there are
     I trajectory, series;  // b and b * D + d
     int place;             // of its first step in shared memory
+
+    // How many elements behind a multiple of 16 bytes a trajectory's run begins, in global as in shared memory. The host has checked that
+    // all its chunks begin so.
+    __device__ __forceinline__ int lead(int trajectory) const {
+        if (!vector || joints != all_joints) return 0;
+        return (int)(((first_trajectory + trajectory) * horizon * all_joints) & (vector - 1));
+    }
 };
 
 template <typename I>
@@ -35,7 +47,7 @@ __device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints,
     tile.trajectories = trajectories_left < tile_batch ? (int)trajectories_left : tile_batch;
     tile.joints = joints_left < tile_joints ? joints_left : tile_joints;
     tile.row = row;
-    tile.vector = vector != 0;
+    tile.vector = vector;
     const int series = tile.trajectories * tile.joints;
     tile.segments = segments;
     tile.active = (int)threadIdx.x < series * tile.segments;
@@ -45,7 +57,7 @@ __device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints,
     const int joint = thread - trajectory * tile.joints;
     tile.trajectory = tile.first_trajectory + trajectory;
     tile.series = tile.trajectory * joints + tile.first_joint + joint;
-    tile.place = trajectory * row + joint;
+    tile.place = trajectory * row + tile.lead(trajectory) + joint;
     return tile;
 }
 
@@ -90,15 +102,29 @@ __device__ __forceinline__ void for_each_item(int rows, int width, Each each) {
     }
 }
 
-// Calls move(offset in global memory, offset in shared memory) for every W-th element of n steps from global step h on, where the
-// chunk's slot of step h is `slot`. A tile that holds only some of the joints has one trajectory.
-template <int W, typename I, typename Move>
-__device__ __forceinline__ void for_each_piece(const Tile<I>& tile, I h, int slot, int n, Move move) {
+// Calls mover.move<V>(offset in global memory, offset in shared memory) for each V of n steps from global step h on, where the chunk's slot of
+// step h is `slot`, and mover.move<S> for elements beside them. A tile that holds only some of the joints has one trajectory.
+template <typename S, typename V, typename I, typename Mover>
+__device__ __forceinline__ void for_each_piece(const Tile<I>& tile, I h, int slot, int n, Mover mover) {
+    constexpr int W = sizeof(V) / sizeof(S);
     const bool whole = tile.joints == tile.all_joints;
     const I first = (tile.first_trajectory * tile.horizon + h) * tile.all_joints + tile.first_joint;
     const I run = whole ? tile.horizon * tile.all_joints : (I)tile.all_joints;
     const int place = slot * tile.joints, run_place = whole ? tile.row : tile.joints;
-    const int runs = whole ? tile.trajectories : n, pieces = (whole ? n * tile.joints : tile.joints) / W;
+    const int runs = whole ? tile.trajectories : n, length = whole ? n * tile.joints : tile.joints;
+    if (W > 1 && (run & (W - 1)) != 0) {  // runs begin anywhere between two multiples of 16 bytes
+        for_each_item(runs, (length + 2 * W - 2) / W, [&](int at, int piece) {
+            const I from = first + at * run;
+            const int to = place + at * run_place, lead = (int)(from & (W - 1)), k = piece * W - lead;
+            if (k >= 0 && k + W <= length) {
+                mover.template move<V>(from + k, to + piece * W);
+            } else {
+                for (int e = k < 0 ? 0 : k; e < k + W && e < length; ++e) mover.template move<S>(from + e, to + lead + e);
+            }
+        });
+        return;
+    }
+    const int pieces = length / W;
     if (pieces == 0) return;
     // as `for_each_item`, with both offsets carried along
     const int runs_on = (int)blockDim.x / pieces, on = (int)blockDim.x - runs_on * pieces;
@@ -108,7 +134,7 @@ __device__ __forceinline__ void for_each_piece(const Tile<I>& tile, I h, int slo
     I from = first + at * run + piece * W;
     int to = place + at * run_place + piece * W;
     while (at < runs) {
-        move(from, to);
+        mover.template move<V>(from, to);
         at += runs_on;
         piece += on;
         from += from_on;
@@ -143,10 +169,15 @@ __device__ __forceinline__ void await_copies() {
 #endif
 }
 
-// Steps [h, h + n) of N arrays, in pieces of type V, into the slots from `slot` on; or from there.
-template <typename V, int N, typename S, typename I>
-__device__ __forceinline__ void read_pieces(const Tile<I>& tile, const S* const (&arrays)[N], I h, int slot, int n, S* shared, int area) {
-    for_each_piece<sizeof(V) / sizeof(S)>(tile, h, slot, n, [&](I from, int to) {
+// What a piece of N arrays is read by, and written by.
+template <int N, typename S>
+struct Reader {
+    const S* const (&arrays)[N];
+    S* shared;
+    int area;
+
+    template <typename V, typename I>
+    __device__ __forceinline__ void move(I from, int to) const {
 #pragma unroll
         for (int k = 0; k < N; ++k) {
             V* place = reinterpret_cast<V*>(shared + k * area + to);
@@ -155,38 +186,43 @@ __device__ __forceinline__ void read_pieces(const Tile<I>& tile, const S* const 
             else
                 *place = V();
         }
-    });
-    await_copies();
-}
+    }
+};
 
-template <typename V, int N, typename S, typename I>
-__device__ __forceinline__ void write_pieces(const Tile<I>& tile, S* const (&arrays)[N], I h, int slot, int n, const S* shared, int area) {
-    for_each_piece<sizeof(V) / sizeof(S)>(tile, h, slot, n, [&](I to, int from) {
+template <int N, typename S>
+struct Writer {
+    S* const (&arrays)[N];
+    const S* shared;
+    int area;
+
+    template <typename V, typename I>
+    __device__ __forceinline__ void move(I to, int from) const {
         V held[N];
 #pragma unroll
         for (int k = 0; k < N; ++k) held[k] = *reinterpret_cast<const V*>(shared + k * area + from);
 #pragma unroll
         for (int k = 0; k < N; ++k)
             if (arrays[k]) *reinterpret_cast<V*>(arrays[k] + to) = held[k];
-    });
-}
+    }
+};
 
 // Global steps [h, h + n) of N arrays into the slots from `slot` on; array k at shared + k * area. An absent array reads as zeros.
 template <int N, typename S, typename I>
 __device__ __forceinline__ void tile_read(const Tile<I>& tile, const S* const (&arrays)[N], I h, int slot, int n, S* shared, int area) {
     if (tile.vector)
-        read_pieces<uint4>(tile, arrays, h, slot, n, shared, area);
+        for_each_piece<S, uint4>(tile, h, slot, n, Reader<N, S>{arrays, shared, area});
     else
-        read_pieces<S>(tile, arrays, h, slot, n, shared, area);
+        for_each_piece<S, S>(tile, h, slot, n, Reader<N, S>{arrays, shared, area});
+    await_copies();
 }
 
 // The reverse: the slots from `slot` on into global steps [h, h + n). An absent array is not written.
 template <int N, typename S, typename I>
 __device__ __forceinline__ void tile_write(const Tile<I>& tile, S* const (&arrays)[N], I h, int slot, int n, const S* shared, int area) {
     if (tile.vector)
-        write_pieces<uint4>(tile, arrays, h, slot, n, shared, area);
+        for_each_piece<S, uint4>(tile, h, slot, n, Writer<N, S>{arrays, shared, area});
     else
-        write_pieces<S>(tile, arrays, h, slot, n, shared, area);
+        for_each_piece<S, S>(tile, h, slot, n, Writer<N, S>{arrays, shared, area});
 }
 
 // The step times of a trajectory in seconds: dt[b / group * dt_b + h * dt_h], or `seconds` for all where dt is null. Where a trajectory

@@ -27,7 +27,7 @@ class Plan(NamedTuple):
     """How a kernel of kernels/tile.cuh splits its work.
 
     Attributes:
-        sizes: what the kernel is told: tile_batch, tile_joints, steps, row, and whether 16 bytes move at a time.
+        sizes: what the kernel is told: tile_batch, tile_joints, steps, row, and how many elements 16 bytes hold where they move, else 0.
         grid: numbers of blocks; shared: bytes of shared memory.
         part: how many steps each of the threads has that share the walk of a series; 0 where one walks alone.
     """
@@ -38,9 +38,13 @@ class Plan(NamedTuple):
     part: int = 0
 
 
-def _conflicts(row: int, joints: int, itemsize: int, series: int = 32, part: int = 0) -> int:
-    """The most words of one bank that the 32 threads of a warp touch at one step; thread ``series`` is ``part`` steps on from thread 0."""
-    firsts = [(lane % series // joints * row + lane % series % joints + lane // series * part * joints) * itemsize for lane in range(32)]
+def _conflicts(row: int, joints: int, itemsize: int, series: int = 32, part: int = 0, run: int = 0) -> int:
+    """The most words of one bank that the 32 threads of a warp touch at one step; thread ``series`` is ``part`` steps on from thread 0, and
+    a trajectory is ``run`` elements long."""
+    unit, firsts = 16 // itemsize, []
+    for lane in range(32):
+        trajectory, joint = divmod(lane % series, joints)
+        firsts.append((trajectory * row + trajectory * run % unit + joint + lane // series * part * joints) * itemsize)
     words = [{(first + byte) // 4 for byte in range(0, itemsize, 4)} for first in firsts]
     banks: dict[int, set[int]] = {}
     for word in set().union(*words):
@@ -67,8 +71,10 @@ def tile_sizes(
     room = _ALONE if -(-batch // tile_batch) * -(-joints // tile_joints) <= processors else _SHARED
     steps = max(room // step, min(_RUN // (tile_joints * itemsize), 2 * _SHARED // step))
     steps = horizon if horizon <= steps else max(8, steps // 8 * 8)
-    length = -(-steps * tile_joints // unit) * unit
-    row = min((length + pad * unit for pad in range(9)), key=lambda r: (_conflicts(r, tile_joints, itemsize), r))
+    run = horizon * joints if tile_joints == joints else 0
+    lead = unit - 1 if run % unit else 0  # trajectories then begin between two vectors
+    length = -(-(steps * tile_joints + lead) // unit) * unit
+    row = min((length + pad * unit for pad in range(9)), key=lambda r: (_conflicts(r, tile_joints, itemsize, run=run), r))
     return tile_batch, tile_joints, steps, row
 
 
@@ -86,7 +92,8 @@ def part_of_walk(horizon: int, sizes: tuple[int, int, int, int], itemsize: int, 
     if steps < horizon or threads < (4 if summed else 2):
         return 0
     least = max(8, -(-horizon // threads))
-    part = min(range(least, least + least // 4 + 1), key=lambda n: (_conflicts(row, tile_joints, itemsize, series, n), n))
+    run = horizon * tile_joints
+    part = min(range(least, least + least // 4 + 1), key=lambda n: (_conflicts(row, tile_joints, itemsize, series, n, run), n))
     return part if -(-horizon // part) >= (4 if summed else 2) else 0
 
 
@@ -94,7 +101,8 @@ def plan(
     shape: tuple[int, ...], itemsize: int, staged: int, arrays: Sequence[Array | None], shift: int = 0, timed: int = 0,
     summed: int | None = None,
 ) -> Plan:  # fmt: skip
-    """Tile sizes, and whether 16 bytes can move at a time: every run of every array then starts and ends on 16 bytes.
+    """Tile sizes, and whether 16 bytes can move at a time: every array, and every chunk of a trajectory but for where that begins itself,
+    then starts on 16 bytes.
 
     Args:
         shape: (series, H, joints). itemsize: bytes of an element; staged: of one in all areas.
@@ -129,15 +137,16 @@ def _plan(
     """`plan` for arrays of which all start on 16 bytes, or some do not."""
     batch, horizon, joints = shape
     tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged, timed, processors)
-    runs = (horizon * joints, steps * joints, shift * joints) if tile_joints == joints else (joints,)
-    vector = aligned and all(run * itemsize % 16 == 0 for run in runs)
+    unit = 16 // itemsize
+    chunks = (shift * joints, 0 if steps >= horizon + shift else steps * joints) if tile_joints == joints else (joints,)
+    vector = unit if aligned and all(run % unit == 0 for run in chunks) else 0
     grid = (-(-batch // tile_batch), -(-joints // tile_joints))
     shared = tile_batch * (staged * row + timed * steps)
     part = 0 if summed is None else part_of_walk(horizon + shift, (tile_batch, tile_joints, steps, row), itemsize, summed)
     told = THREADS * (summed or 0)
     if not part or shared + told > _MOST:
-        return Plan((tile_batch, tile_joints, steps, row, int(vector)), grid, shared)
-    return Plan((tile_batch, tile_joints, steps, row, int(vector)), grid, shared + told, part)
+        return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared)
+    return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared + told, part)
 
 
 def options(array: Array, elements: int, **names: int) -> Options:

@@ -27,10 +27,11 @@ pytestmark = [pytest.mark.host, pytest.mark.skipif(not has_nvrtc(), reason="no N
 
 
 COUNTED = [
-    ("float32", (16, 64, 8), False, (50.6, 0.29, 0.02)),
-    ("float32", (16, 64, 8), True, (59.5, 0.54, 0.15)),
+    ("float32", (16, 64, 8), False, (50.9, 0.29, 0.02)),
+    ("float32", (16, 64, 8), True, (60.1, 0.54, 0.15)),
+    ("float32", (18, 30, 7), False, (65.3, 0.34, 0.04)),
     ("bfloat16", (16, 64, 8), False, (47, 0.17, 0.02)),
-    ("float32", (18, 30, 7), False, (108, 0.35, 0.04)),
+    ("bfloat16", (18, 30, 7), False, (55.2, 0.21, 0.04)),
 ]
 """Storage, shape, whether each step has its time; the most instructions, divisions and reciprocals for an element."""
 
@@ -59,7 +60,7 @@ class Interpreter:
     [*((order, exact, "float32") for order, exact in oracle.CHAINS), (2, False, "float64"), (2, False, "float16"), (1, False, "bfloat16")],
 )
 def test_chain(rng, order, exact, storage):
-    """Whole vectors in float32 and float64, single elements in the others; step times of their own."""
+    """Whole vectors in float32 and float64, in the others runs that begin between two of them; step times of their own."""
     shape = (2, 12, 4) if storage in ("float32", "float64") else (2, 11, 3)
     run_chain(Interpreter(), rng, storage, order, exact, True, shape, "both")
 
