@@ -8,6 +8,7 @@
 // With `vector` a thread moves 16 bytes at a time, and single elements where a run begins or ends between two multiples of 16 bytes: `lead`
 // elements behind one, in global as in shared memory. The host has checked that arrays and chunks begin on such a multiple.
 #pragma once
+#include "common.cuh"
 
 // How many blocks a multiprocessor's registers are shared by: doubles with 64-bit indices take more of them, and would be spilled.
 template <typename S, typename I>
