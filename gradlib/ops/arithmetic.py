@@ -176,11 +176,14 @@ def rdiv(xp: Any, input: Any, other: Any) -> Any:
     return xp.true_divide(other, input)
 
 
+_INTEGER = np.dtype(np.int64)  # what a number beside an integer array is by now
+
+
 def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
     """A whole-number division; of integers by zero it is an error, on the host, where it is seen without waiting."""
     if xp is not np and (is_cupy(input) or is_cupy(other)):
         return getattr(division, name)(input, other)
-    if (input if hasattr(input, "dtype") else other).dtype.kind not in "iu":
+    if any(getattr(each, "dtype", _INTEGER).kind not in "iu" for each in (input, other)):
         return getattr(single, name)(np, input, other)
     try:
         with np.errstate(divide="raise"):

@@ -208,6 +208,13 @@ def test_floats_by_zero_are_not_numbers_or_infinite() -> None:
     assert (x % 0).isnan().tolist() == [True, True]
 
 
+@pytest.mark.nonfinite
+def test_the_gradient_of_a_rest_of_integers_by_a_float_that_is_zero() -> None:
+    by = gradlib.tensor([2.5, 0.0], requires_grad=True)
+    gradlib.remainder(gradlib.tensor([7, 1]), by).sum().backward()
+    assert by.grad.tolist() == [-2.0, -math.inf]
+
+
 def test_rounded_quotients_have_zero_gradients() -> None:
     for mode in ("floor", "trunc"):
         assert grads(lambda a, b, mode=mode: gradlib.div(a, b, rounding_mode=mode), [7.5], [2.0]) == [[0], [0]]

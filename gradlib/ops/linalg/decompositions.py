@@ -51,7 +51,7 @@ def _refuse_phase(name: str, kind: str, turned: Any, other: Any = None) -> None:
     if given[0].dtype.kind != "c" or any(type(x) is Batched for x in given):
         return
     a, b = (0.0 if x is None else raw(x).diagonal(0, -2, -1).imag for x in (turned, other))
-    if not bool((abs(a + b) <= 1e-2 + 1e-2 * abs(b)).all()):  # torch's bounds; NaN is refused too
+    if bool((abs(a + b) > 1e-2 + 1e-2 * abs(b)).any()):  # torch's bounds; where there is NaN, the derivative is NaN
         raise RuntimeError(
             f"{name}_backward: The {kind} in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss "
             "function depends on this quantity, so it is ill-defined. Use one that does not, such as one of their absolute values."
