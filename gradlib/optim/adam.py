@@ -123,7 +123,7 @@ class AdamW(Adam):
 
     Args:
         params: Tensors, or groups of them.
-        lr, betas, eps, amsgrad, maximize, capturable, foreach: as in `Adam`.
+        lr, betas, eps, amsgrad, maximize, foreach, capturable, differentiable, fused: as in `Adam`.
         weight_decay: as above.
     Raises: ValueError for an option out of its range.
     Source: torch.optim.AdamW; I. Loshchilov and F. Hutter, Decoupled weight decay regularization, ICLR 2019.
