@@ -12,8 +12,9 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from benchmarks.python_calls import python_calls
 
 ROUNDS, SECONDS = 40, 0.002
 """How often each operation is timed, the least being taken, and for how long each time."""
@@ -95,27 +96,6 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     return made
 
 
-def python_calls(function: Callable[[], Any]) -> int:
-    """How many of gradlib's Python functions a call runs; what hostcuda does in CuPy's place does not count."""
-    import gradlib
-
-    folder = str(Path(gradlib.__file__).parent)
-    ours, testing = (folder, "gradlib, written for"), os.path.join(folder, "testing")
-    seen = 0
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        nonlocal seen
-        name = frame.f_code.co_filename
-        seen += event == "call" and name.startswith(ours) and not name.startswith(testing)
-
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return seen
-
-
 def microseconds(function: Callable[[], Any]) -> float:
     """The processor's time for one call."""
     begin = time.process_time()
@@ -149,7 +129,7 @@ def main() -> None:
         print(f"{'operation':28} {'calls':>6} {'gradlib us':>11} {'CuPy us':>8} {'gradlib - CuPy':>15}")
         for name, (ours, theirs) in chosen.items():
             beside = "" if theirs is None else f"{least[theirs]:8.2f} {least[ours] - least[theirs]:15.2f}"
-            print(f"{name:28} {python_calls(ours):6} {least[ours]:11.2f} {beside}".rstrip())
+            print(f"{name:28} {len(python_calls(ours)):6} {least[ours]:11.2f} {beside}".rstrip())
     if hostcuda.is_active():
         sys.stdout.flush()
         os._exit(0)  # the driver knows nothing of what was allocated here

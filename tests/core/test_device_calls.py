@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gradlib
+from benchmarks.python_calls import python_calls
 from gradlib.trajectory import step_acceleration
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
 pytestmark = [pytest.mark.cuda, pytest.mark.host]
-OURS, TESTING = (str(Path(gradlib.__file__).parent), "gradlib, written for"), str(Path(gradlib.__file__).parent / "testing")
 
 POINTWISE: dict[str, Callable[..., Any]] = {
     "x + y": lambda x, y, **_: x + y, "y + y": lambda y, **_: y + y, "x * 2.5": lambda x, **_: x * 2.5, "1 - x": lambda x, **_: 1 - x,
@@ -37,33 +35,17 @@ def operands() -> dict[str, Any]:
     return {"x": x.requires_grad_(), "y": y, "m": x.detach() > 3, "i": gradlib.as_tensor(cupy.asarray([2, 1]))}
 
 
-def python_calls(function: Callable[[], Any]) -> list[str]:
-    """gradlib's Python functions that a call runs; what hostcuda does in CuPy's place does not count."""
-    seen: list[str] = []
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        name = frame.f_code.co_filename
-        if event == "call" and name.startswith(OURS) and not name.startswith(TESTING):
-            seen.append(frame.f_code.co_name)
-
-    function()  # what is written and compiled at the first call
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return seen
-
-
 @pytest.mark.parametrize("name", [*POINTWISE, *OTHERS])
 def test_an_operation_on_a_device_is_few_calls(name):
-    given = operands()
-    calls = python_calls(lambda: (POINTWISE | OTHERS)[name](**given))
+    given, case = operands(), (POINTWISE | OTHERS)[name]
+    case(**given)  # what is written and compiled at the first call
+    calls = python_calls(lambda: case(**given))
     assert 0 < len(calls) <= (8 if name in POINTWISE else 20), calls
 
 
 def test_a_recorded_step_on_a_device_is_few_calls():
     u, start = gradlib.ones(4, 32, 7, device="cuda", requires_grad=True), [gradlib.zeros(4, 7, device="cuda") for _ in range(3)]
+    step_acceleration(u, start, 0.02)
     calls = python_calls(lambda: step_acceleration(u, start, 0.02))
     assert 0 < len(calls) <= 60, calls
 

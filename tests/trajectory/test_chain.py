@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gradlib
+from benchmarks.python_calls import python_calls
 from gradlib.autograd import grad, gradcheck
 from gradlib.trajectory import (
     CliqueTensorStepCoalesceKernel,
@@ -355,19 +355,8 @@ def test_gradcheck_catches_a_wrong_rule(monkeypatch, make, device):
 def test_a_step_is_few_calls(make, step, recorded):
     """Of functions of gradlib: what a step of one trajectory costs is Python's calls."""
     u, start = make(1, 32, 7, grad=recorded), [make(1, 7, grad=False) for _ in range(3)]
-    ours = (str(Path(gradlib.__file__).parent), "gradlib, written for")
     given = (u, start, 0.02, (1.0, 1.0, 1.0)) if step is smoothness_cost else (u, start, 0.02)
     step(*given)  # what is written at the first call
-    calls = []
-
-    def note(frame, event, arg):
-        if event == "call" and frame.f_code.co_filename.startswith(ours):
-            calls.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        step(*given)
-    finally:
-        sys.setprofile(None)
+    calls = python_calls(lambda: step(*given))
     assert step.__name__ in calls
     assert len(calls) <= 80, calls
