@@ -2,6 +2,8 @@
 
 CuPy's ufuncs work out broadcasting, strides and types at each call; of a small array that is most of the time. Here there is nothing to
 work out. Every other call is handed on to CuPy's function, which computes the same: the expressions are its own.
+
+The launch is written out in each kind of function: a call of Python for it would cost a tenth of the whole.
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
                 slot = free.pop() if free else made()
                 try:
                     pack(slot[0], 0, from_x.ptr, out.data.ptr, n)
-                    launch(functions[from_x.device_id], (n + 127) >> 7, 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+                    launch(functions[from_x.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
                 except _failed():
                     return theirs(x)
                 free.append(slot)
@@ -154,7 +156,7 @@ def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
         slot = free.pop() if free else made()
         try:
             pack(slot[0], 0, a, b, out.data.ptr, n)
-            launch(functions[device], (n + 127) >> 7, 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+            launch(functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         except _failed():
             return theirs(x, y)
         free.append(slot)
@@ -199,7 +201,7 @@ def _where() -> Callable[..., Array]:
         slot = free.pop() if free else made()
         try:
             pack(slot[0], 0, mask.data.ptr, *given, out.data.ptr, n)
-            launch(functions[device], (n + 127) >> 7, 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+            launch(functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         except _failed():
             return theirs(mask, x, y)
         free.append(slot)

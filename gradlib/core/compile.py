@@ -302,7 +302,7 @@ def direct_function(op: Op) -> str | None:
         name, args, kwargs = op.value(Spy(), *marks)
     except Exception:  # it does more than hand on its arguments
         return None
-    alone = op.value.__code__.co_names == (name,)  # it does not leave it to another, which may do more for real arrays
+    alone = op.value.__code__.co_names == (name,)  # it leaves nothing to another (`backend.vectorised`), which may do more
     return name if alone and list(args) == marks and not kwargs and hasattr(np, name) else None
 
 

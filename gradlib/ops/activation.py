@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.backend import dtype as dtypes, single
+from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import device_index, on_device_of, row_major
 from gradlib.backend.mask import chosen, extreme, masked
 from gradlib.core.inplace import check_inplace, write
@@ -108,7 +108,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 @in_single
 def elu_op(xp: Any, input: Any, alpha: float) -> Any:
     """Each element, alpha * (exp(x) - 1) where it is not positive."""
-    return chosen(xp, input >= 0, input, single.expm1(xp, xp.minimum(input, 0)) * dtypes.fitted(alpha, input.dtype))
+    return chosen(xp, input >= 0, input, vectorised.expm1(xp, xp.minimum(input, 0)) * dtypes.fitted(alpha, input.dtype))
 
 
 @composite(method=False)
@@ -139,7 +139,7 @@ def _normal_slope(g: Any, input: Any) -> Any:
 @in_single
 def gelu_op(xp: Any, input: Any) -> Any:
     """Each element times the probability that a standard normal number is smaller. Needs SciPy on the CPU."""
-    return single.gelu(input)
+    return vectorised.gelu(input)
 
 
 def _bent(input: Any) -> Any:
@@ -225,7 +225,7 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
     """
     beta = dtypes.fitted(float(beta), input.dtype)
     scaled = input * beta
-    return chosen(xp, scaled > threshold, input, single.log1p(xp, xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
+    return chosen(xp, scaled > threshold, input, vectorised.log1p(xp, xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
 
 
 @op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=lambda g, input: g * sigmoid(-input))
@@ -240,7 +240,7 @@ def logsigmoid(xp: Any, input: Any) -> Any:
         >>> gradlib.nn.functional.logsigmoid(gradlib.tensor([0.0, 2.0]))
         tensor([-0.6931, -0.1269])
     """
-    return row_major(single.log_sigmoid(xp, input))
+    return row_major(vectorised.log_sigmoid(xp, input))
 
 
 # ---- dropout --------------------------------------------------------------------------------------------------------------------

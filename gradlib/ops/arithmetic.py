@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import division, dtype as dtypes, single
+from gradlib.backend import division, dtype as dtypes, vectorised
 from gradlib.backend.array import is_array, is_cupy
 from gradlib.backend.dtype import promote
 from gradlib.core.dispatch import operate
@@ -184,7 +184,7 @@ def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
     if xp is not np and (is_cupy(input) or is_cupy(other)):
         return getattr(division, name)(input, other)
     if any(getattr(each, "dtype", _INTEGER).kind not in "iu" for each in (input, other)):
-        return getattr(single, name)(np, input, other)
+        return getattr(vectorised, name)(np, input, other)
     try:
         with np.errstate(divide="raise"):
             return getattr(np, name)(input, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gradlib.backend import dtype as dtypes, single
+from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Namespace, address, is_cupy, strided
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor
@@ -140,7 +140,7 @@ def angle(xp: Any, input: Any) -> Any:
         tensor([1.5708, 3.1416])
     """
     if input.dtype.kind == "c":
-        return single.arctan2(xp, input.imag.copy(), input.real.copy())
+        return vectorised.arctan2(xp, input.imag.copy(), input.real.copy())
     result = xp.where(input < 0, math.pi, 0.0).astype(input.dtype)
     xp.copyto(result, math.nan, where=input != input)
     return result

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, single
+from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import copy, is_array
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
@@ -235,7 +235,7 @@ def expm1(xp: Any, input: Any) -> Any:
         >>> gradlib.expm1(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 1.7183])
     """
-    return single.expm1(xp, input)
+    return vectorised.expm1(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / input)
@@ -263,7 +263,7 @@ def log1p(xp: Any, input: Any) -> Any:
         >>> gradlib.log1p(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 0.6931])
     """
-    return single.log1p(xp, input)
+    return vectorised.log1p(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g / (input * LN2))
@@ -308,7 +308,7 @@ def sigmoid(xp: Any, input: Any) -> Any:
     """
     if input.dtype.kind == "c":
         return xp.reciprocal(xp.exp(-input) + 1)
-    return single.sigmoid(xp, input)
+    return vectorised.sigmoid(xp, input)
 
 
 @op(
@@ -326,7 +326,7 @@ def erf(xp: Any, input: Any) -> Any:
         >>> gradlib.erf(gradlib.tensor([0.0, 0.5]))
         tensor([0.0000, 0.5205])
     """
-    return single.erf(input)
+    return vectorised.erf(input)
 
 
 # ---- trigonometry -------------------------------------------------------------------------------------------------------------
@@ -371,7 +371,7 @@ def tan(xp: Any, input: Any) -> Any:
         >>> gradlib.tan(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 1.5574])
     """
-    return single.tan(xp, input)
+    return vectorised.tan(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, aliases=("arcsin",), input=lambda g, input: g / sqrt(1 - input * input))
@@ -413,7 +413,7 @@ def atan(xp: Any, input: Any) -> Any:
         >>> gradlib.atan(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 0.7854])
     """
-    return single.arctan(xp, input)
+    return vectorised.arctan(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g * cosh(input))
@@ -427,7 +427,7 @@ def sinh(xp: Any, input: Any) -> Any:
         >>> gradlib.sinh(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 1.1752])
     """
-    return single.sinh(xp, input)
+    return vectorised.sinh(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: g * sinh(input))
@@ -441,7 +441,7 @@ def cosh(xp: Any, input: Any) -> Any:
         >>> gradlib.cosh(gradlib.tensor([0.0, 1.0]))
         tensor([1.0000, 1.5431])
     """
-    return single.cosh(xp, input)
+    return vectorised.cosh(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (1 - out * out))
@@ -502,7 +502,7 @@ def atanh(xp: Any, input: Any) -> Any:
         >>> gradlib.atanh(gradlib.tensor([0.0, 0.5]))
         tensor([0.0000, 0.5493])
     """
-    return single.arctanh(xp, input)
+    return vectorised.arctanh(xp, input)
 
 
 # ---- rounding -----------------------------------------------------------------------------------------------------------------

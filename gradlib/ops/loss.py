@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, single
+from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Array, Namespace, is_array
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
@@ -424,7 +424,7 @@ def binary_cross_entropy_with_logits_op(xp: Namespace, input: Any, target: Any, 
     """(1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x)), without overflow."""
     if not dtypes.is_floating_point(input.dtype):
         raise NotImplementedError(f"binary_cross_entropy_with_logits is not implemented for {input.dtype}; convert it with .float()")
-    missed = single.log1p(xp, xp.exp(xp.copysign(input, -1.0))) + xp.maximum(-input, 0)  # the loss of a yes
+    missed = vectorised.log1p(xp, xp.exp(xp.copysign(input, -1.0))) + xp.maximum(-input, 0)  # the loss of a yes
     loss = (1 - target) * input + (missed if pos_weight is None else (1 + (pos_weight - 1) * target) * missed)
     return loss.astype(input.dtype, copy=False)  # NumPy 2.0 makes float32 of a bfloat16 and an int
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, single
+from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import is_array
 from gradlib.core.op import op, publish
 from gradlib.ops.arithmetic import reflected
@@ -129,7 +129,7 @@ def atan2(xp: Any, input: Any, other: Any) -> Any:
         >>> gradlib.atan2(gradlib.tensor([1.0, -1.0]), gradlib.tensor([-1.0, 1.0]))
         tensor([ 2.3562, -0.7854])
     """
-    return single.arctan2(xp, input, other)
+    return vectorised.arctan2(xp, input, other)
 
 
 @op(
@@ -167,6 +167,6 @@ def logaddexp(xp: Any, input: Any, other: Any) -> Any:
         tensor([1000.6932])
     """
     if not any(getattr(v, "dtype", None) and v.dtype.kind == "c" for v in (input, other)):
-        return single.logaddexp(xp, input, other)
+        return vectorised.logaddexp(xp, input, other)
     swapped = input.real < other.real
     return xp.where(swapped, other, input) + xp.log1p(xp.exp(xp.where(swapped, input - other, other - input)))

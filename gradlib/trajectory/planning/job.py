@@ -100,25 +100,25 @@ def plan_part(work: Work, chunk: int, first: int, asked: Problems) -> tuple[Summ
 
 _over: set[str] = set()  # the calls of `run` that raised, for which this worker has nothing to write any more
 _writers: Counter[str] = Counter()  # the call of `run` -> how many threads of this worker write for it just now
-_state = threading.Lock()
+_lock = threading.Lock()
 
 
 @contextmanager
 def _writing_for(call: str) -> Iterator[None]:
-    with _state:
+    with _lock:
         if call in _over:
             raise InterruptedError(errno.EINTR, "the job that this chunk belongs to is over")
         _writers[call] += 1
     try:
         yield
     finally:
-        with _state:
+        with _lock:
             _writers[call] -= 1
 
 
 async def _give_up(call: str) -> None:
     """Have this worker write no more for a call of `run`, and wait until it does not."""
-    with _state:
+    with _lock:
         _over.add(call)
     while _writers[call]:
         await asyncio.sleep(0.01)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gradlib.backend import single
+from gradlib.backend import vectorised
 
 pytestmark = pytest.mark.host
 
@@ -37,23 +37,23 @@ def assert_close(made: np.ndarray, wanted: np.ndarray, units: float = 5) -> None
 )  # fmt: skip
 def test_it_is_numpys_function_within_a_few_units_in_the_last_place(name: str, low: float, high: float) -> None:
     x = drawn(low, high)
-    assert_close(getattr(single, name)(np, x), getattr(np, name)(x.astype(np.float64)))
+    assert_close(getattr(vectorised, name)(np, x), getattr(np, name)(x.astype(np.float64)))
 
 
 def test_sigmoid_and_its_logarithm_are_exact_in_both_tails() -> None:
     x = drawn(-80, 80)
     wide = x.astype(np.float64)
-    assert_close(single.sigmoid(np, x), 1 / (1 + np.exp(-wide)))
-    assert_close(single.log_sigmoid(np, x), -np.log1p(np.exp(-wide)), 6)
+    assert_close(vectorised.sigmoid(np, x), 1 / (1 + np.exp(-wide)))
+    assert_close(vectorised.log_sigmoid(np, x), -np.log1p(np.exp(-wide)), 6)
 
 
 def test_the_error_function_is_exact_near_zero_and_one_far_out() -> None:
     special = pytest.importorskip("scipy.special")
     for high in (1e-3, 5, 1e30):
         x = drawn(-high, high)
-        assert_close(single.erf(x), special.erf(x.astype(np.float64)))
+        assert_close(vectorised.erf(x), special.erf(x.astype(np.float64)))
     x[5:8] = math.inf, -math.inf, math.nan
-    assert np.array_equal(single.erf(x)[5:8], [1, -1, math.nan], equal_nan=True)
+    assert np.array_equal(vectorised.erf(x)[5:8], [1, -1, math.nan], equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
@@ -61,7 +61,7 @@ def test_division_with_a_rest_gives_numpys_bits(name: str) -> None:
     x, y = drawn(-50, 50), drawn(-3, 3)
     y[:2] = 1, -1
     for a, b in ((x, y), (np.rint(x), np.rint(y) + 4), (x, 0.3), (x, -7)):
-        made, wanted = getattr(single, name)(np, a, b), getattr(np, name)(a, b)
+        made, wanted = getattr(vectorised, name)(np, a, b), getattr(np, name)(a, b)
         assert np.array_equal(made.view(np.int32), wanted.view(np.int32))
 
 
@@ -69,7 +69,7 @@ def test_division_with_a_rest_gives_numpys_bits(name: str) -> None:
 def test_functions_of_two_operands_are_numpys(name: str) -> None:
     x, y = drawn(-5, 5), drawn(-5, 5)[::-1].copy()
     for b in (y, 1.5, -2):
-        made = getattr(single, name)(np, x, b)
+        made = getattr(vectorised, name)(np, x, b)
         wanted = getattr(np, name)(x.astype(np.float64), b if isinstance(b, (int, float)) else b.astype(np.float64))
         np.testing.assert_allclose(made, wanted, rtol=6e-7, atol=6e-7)
 
@@ -83,12 +83,12 @@ def test_what_is_no_ordinary_number_gives_what_numpy_gives(odd: float) -> None:
     x[7] = y[7] = x[8] = y[9] = odd
     with np.errstate(all="ignore"):
         for name in ("expm1", "sinh", "cosh", "log1p", "arctanh", "tan", "arctan"):
-            np.testing.assert_allclose(getattr(single, name)(np, x), getattr(np, name)(x), rtol=1e-6, atol=1e-44)
+            np.testing.assert_allclose(getattr(vectorised, name)(np, x), getattr(np, name)(x), rtol=1e-6, atol=1e-44)
         for name in ("arctan2", "logaddexp", "fmod", "remainder", "floor_divide"):
-            np.testing.assert_allclose(getattr(single, name)(np, x, y), getattr(np, name)(x, y), rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(getattr(vectorised, name)(np, x, y), getattr(np, name)(x, y), rtol=1e-6, atol=1e-6)
 
 
 def test_small_arrays_other_dtypes_and_other_orders_are_numpys_own() -> None:
     for x in (drawn(0, 1)[:100], drawn(0, 1).astype(np.float64), drawn(0, 1).reshape(200, 200).T):
-        assert np.array_equal(single.expm1(np, x), np.expm1(x))
-        assert np.array_equal(single.arctan2(np, x, x), np.arctan2(x, x))
+        assert np.array_equal(vectorised.expm1(np, x), np.expm1(x))
+        assert np.array_equal(vectorised.arctan2(np, x, x), np.arctan2(x, x))
