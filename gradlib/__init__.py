@@ -71,7 +71,7 @@ with _without_collection():
         strided as strided,
     )
     from gradlib.backend.names import no_such_name as _no_such_name, suggest_names as _suggest_names
-    from gradlib.core.modes import (
+    from gradlib.core.grad_mode import (
         enable_grad as enable_grad,
         inference_mode as inference_mode,
         is_grad_enabled as is_grad_enabled,

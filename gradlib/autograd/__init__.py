@@ -19,7 +19,7 @@ from gradlib.autograd.gradcheck import GradcheckError as GradcheckError, gradche
 from gradlib.autograd.gradient import grad as grad
 from gradlib.autograd.variable import Variable as Variable
 from gradlib.core.backward import backward as backward
-from gradlib.core.modes import (
+from gradlib.core.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
     no_grad as no_grad,

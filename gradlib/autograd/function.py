@@ -15,7 +15,8 @@ from gradlib.autograd.function_vmap import call_on_rows, has_rule
 from gradlib.backend.capture import capturing
 from gradlib.core.batched import VmapLevel
 from gradlib.core.forward import ForwardLevel
-from gradlib.core.modes import global_state, lower, no_grad, observing, recording, thread_state
+from gradlib.core.grad_mode import no_grad
+from gradlib.core.modes import global_state, lower, observing, recording, thread_state
 from gradlib.core.tensor import Tensor, wrap
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "once_differentiable"]

@@ -9,8 +9,9 @@ from gradlib.autograd.function_node import FunctionNode, Layout
 from gradlib.backend.array import is_array, may_leave_host, zeros_like
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.forward import ForwardLevel
+from gradlib.core.grad_mode import no_grad
 from gradlib.core.inplace import rebase, refuse_leaf
-from gradlib.core.modes import lower, no_grad
+from gradlib.core.modes import lower
 from gradlib.core.node import Output
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import Tensor, wrap

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.core.backward import grad
-from gradlib.core.modes import as_outside, enable_grad, set_grad_enabled
+from gradlib.core.grad_mode import enable_grad, set_grad_enabled
+from gradlib.core.modes import as_outside
 from gradlib.core.tensor import Tensor
 from gradlib.func.batching import over_rows
 from gradlib.func.jacobians import basis, jacfwd

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from gradlib.backend.thread import carried
-from gradlib.core.modes import ContextDecorator, enable_grad, inference_mode, no_grad, set_grad_enabled
+from gradlib.core.grad_mode import ContextDecorator, enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled", "set_multithreading_enabled"]
 

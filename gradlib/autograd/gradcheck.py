@@ -13,7 +13,7 @@ from gradlib.autograd import numerical
 from gradlib.autograd.batched_check import batched_gradients, batched_tangents
 from gradlib.backend.array import Array, on_device_of, zeros_like
 from gradlib.core.backward import as_tuple, from_undefined, grad
-from gradlib.core.modes import enable_grad
+from gradlib.core.grad_mode import enable_grad
 from gradlib.core.tensor import Tensor, wrap
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

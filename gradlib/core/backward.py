@@ -15,7 +15,8 @@ from gradlib.backend.array import Array, device_index, is_array, namespace, on_d
 from gradlib.core.batched import Batched, levels_of
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, early_leaves, walk, walk_recorded
-from gradlib.core.modes import global_state, in_walk, no_grad, recording, thread_state
+from gradlib.core.grad_mode import no_grad
+from gradlib.core.modes import global_state, in_walk, recording, thread_state
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import around_walk
 from gradlib.core.tensor import Tensor, as_array, publish, wrap

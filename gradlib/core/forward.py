@@ -21,7 +21,8 @@ from gradlib.core.backward import grad as gradient
 from gradlib.core.batched import Batched, broadcast_as, is_batched_at, levels_of
 from gradlib.core.declaration import Op
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import Interpreter, enable_grad, lower, no_grad, plain_saving, skipping, thread_state
+from gradlib.core.grad_mode import enable_grad, no_grad
+from gradlib.core.modes import Interpreter, lower, plain_saving, skipping, thread_state
 from gradlib.core.node import Output
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.views import View, replay

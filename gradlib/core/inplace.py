@@ -19,7 +19,8 @@ from gradlib.backend.division import device_function
 from gradlib.core.batched import Batched, refuse_rows, write_rows
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
-from gradlib.core.modes import enable_grad, global_state, lower, made_node, next_seq, thread_state, writing
+from gradlib.core.grad_mode import enable_grad
+from gradlib.core.modes import global_state, lower, made_node, next_seq, thread_state, writing
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import Tensor, born, wrap

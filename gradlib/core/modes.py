@@ -9,18 +9,13 @@ Both are written in this file only; other files enter the context managers below
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from gradlib.backend.thread import carried, kept_at_fork
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 next_seq = itertools.count().__next__
 """Takes the next sequence number. A node takes one before its forward runs; an in-place write takes one after."""
@@ -70,7 +65,8 @@ thread_state = carried(ThreadState())
 _lock = kept_at_fork(threading.Lock())
 
 
-def _set_grad(enabled: bool) -> None:
+def set_grad(enabled: bool) -> None:
+    """Let the operations of the calling thread record, or not."""
     if enabled != thread_state.grad_enabled:
         thread_state.grad_enabled = enabled
         if enabled:
@@ -80,7 +76,7 @@ def _set_grad(enabled: bool) -> None:
 
 
 class recording:
-    """While entered, this thread records or does not: ``enable_grad`` and ``no_grad`` without what only users need of them."""
+    """While entered, this thread records or does not: ``enable_grad`` and ``no_grad`` of ``grad_mode.py`` without what only users need."""
 
     __slots__ = ("before", "enabled")
 
@@ -89,10 +85,10 @@ class recording:
 
     def __enter__(self) -> None:
         self.before = thread_state.grad_enabled
-        _set_grad(self.enabled)
+        set_grad(self.enabled)
 
     def __exit__(self, *exc: object) -> None:
-        _set_grad(self.before)
+        set_grad(self.before)
 
 
 def activate(count: int) -> None:
@@ -107,6 +103,14 @@ def set_interpreters(interpreters: tuple[Interpreter, ...]) -> None:
         activate(1 if interpreters else -1)
     thread_state.interpreters = interpreters
     thread_state.quick = interpreters[0] if len(interpreters) == 1 and interpreters[0].quick and not thread_state.inference else None
+
+
+def set_inference(inference: bool) -> None:
+    """Put the calling thread into inference mode, or out of it; whether it records is ``set_grad``'s."""
+    if inference != thread_state.inference:
+        thread_state.inference = inference
+        activate(1 if inference else -1)
+        set_interpreters(thread_state.interpreters)  # no compiled forward in inference mode
 
 
 class Interpreter:
@@ -452,204 +456,3 @@ def writing(target: Any) -> None:
     """Call the functions that were registered for writes, before a tensor is written in place."""
     for keep in thread_state.before_write:
         keep(target)
-
-
-def is_grad_enabled() -> bool:
-    """Whether operations on this thread record for backward.
-
-    Source: torch.is_grad_enabled.
-    Example:
-        >>> gradlib.is_grad_enabled()
-        True
-    """
-    return thread_state.grad_enabled
-
-
-def is_inference_mode_enabled() -> bool:
-    """Whether this thread is in inference mode.
-
-    Source: torch.is_inference_mode_enabled.
-    Example:
-        >>> gradlib.is_inference_mode_enabled()
-        False
-    """
-    return thread_state.inference
-
-
-class ContextDecorator:
-    """A context manager that also decorates functions, generator functions and classes' methods, entering afresh on each call."""
-
-    def clone(self) -> Any:
-        """A fresh one of the same setting; a decorated function enters one at each call."""
-        return type(self)()
-
-    def __call__(self, function: F) -> F:
-        if inspect.isclass(function):
-            warnings.warn(
-                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
-                "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
-                FutureWarning,
-                stacklevel=2,
-            )
-        if inspect.isgeneratorfunction(function):
-            return self._wrap_generator(function)
-
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with self.clone():
-                return function(*args, **kwargs)
-
-        return wrapper  # type: ignore[return-value]
-
-    def _wrap_generator(self, function: Any) -> Any:
-        """Wrap a generator so that the mode is on while its body runs, and off between its yields."""
-
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            generator = function(*args, **kwargs)
-            step: Callable[[], Any] = functools.partial(next, generator)
-            try:
-                while True:
-                    try:
-                        with self.clone():
-                            value = step()
-                    except StopIteration as stop:
-                        return stop.value
-                    try:
-                        sent = yield value
-                        step = functools.partial(generator.send, sent)
-                    except GeneratorExit:
-                        raise
-                    except BaseException as error:
-                        step = functools.partial(generator.throw, error)
-            finally:
-                with self.clone():
-                    generator.close()
-
-        return wrapper
-
-
-class _GradMode(ContextDecorator):
-    enabled: bool
-
-    def __new__(cls, function: Any = None) -> Any:
-        mode = super().__new__(cls)
-        return mode if function is None else mode(function)
-
-    def __init__(self, function: Any = None) -> None:
-        self.previous: list[bool] = []
-
-    def __enter__(self) -> None:
-        self.previous.append(thread_state.grad_enabled)
-        _set_grad(self.enabled)
-
-    def __exit__(self, *exc: object) -> None:
-        _set_grad(self.previous.pop())
-
-
-class no_grad(_GradMode):
-    """Operations inside record nothing: a context manager, and a decorator (``@no_grad`` or ``@no_grad()``).
-
-    Source: torch.no_grad.
-    Example:
-        >>> x = gradlib.ones(2, requires_grad=True)
-        >>> with gradlib.no_grad():
-        ...     x *= 2  # the leaf itself, as an optimiser does
-        >>> x
-        tensor([2., 2.], requires_grad=True)
-    """
-
-    enabled = False
-
-
-class enable_grad(_GradMode):
-    """Operations inside record again, also within ``no_grad``: a context manager and decorator.
-
-    Source: torch.enable_grad.
-    Example:
-        >>> x = gradlib.ones(2, requires_grad=True)
-        >>> with gradlib.no_grad(), gradlib.enable_grad():
-        ...     print((x * 2).requires_grad)
-        True
-    """
-
-    enabled = True
-
-
-class set_grad_enabled(ContextDecorator):
-    """Switch recording on or off at once; as a context manager, put it back on leaving.
-
-    Args:
-        mode: whether operations record.
-    Source: torch.set_grad_enabled.
-    Example:
-        >>> x = gradlib.ones(2, requires_grad=True)
-        >>> with gradlib.set_grad_enabled(False):
-        ...     print((x * 2).requires_grad)
-        False
-    """
-
-    def __init__(self, mode: bool) -> None:
-        if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): argument 'mode' must be bool, not {type(mode).__name__}")
-        self.mode = mode
-        self.previous = [thread_state.grad_enabled]
-        _set_grad(self.mode)
-
-    def __call__(self, function: F) -> F:
-        _set_grad(self.previous.pop())  # as a decorator the switch counts inside the function only
-        return super().__call__(function)
-
-    def clone(self) -> set_grad_enabled:
-        """A fresh one of the same setting; a decorated function enters one at each call."""
-        return set_grad_enabled(self.mode)
-
-    def __enter__(self) -> None:
-        if not self.previous:
-            self.previous.append(thread_state.grad_enabled)
-        _set_grad(self.mode)
-
-    def __exit__(self, *exc: object) -> None:
-        _set_grad(self.previous.pop())
-
-
-class inference_mode(ContextDecorator):
-    """As ``no_grad``, and what is made inside can never join a graph later: a context manager and decorator.
-
-    Args:
-        mode: False makes it do nothing.
-    Source: torch.inference_mode.
-    Example:
-        >>> with gradlib.inference_mode():
-        ...     y = gradlib.ones(2, requires_grad=True) * 2
-        >>> y.requires_grad, y.is_inference()
-        (False, True)
-    """
-
-    def __new__(cls, mode: Any = True) -> Any:
-        if callable(mode):
-            return cls()(mode)
-        return super().__new__(cls)
-
-    def __init__(self, mode: bool = True) -> None:
-        self.mode = bool(mode)
-        self.previous: list[tuple[bool, bool]] = []
-
-    def clone(self) -> inference_mode:
-        """A fresh one of the same setting; a decorated function enters one at each call."""
-        return inference_mode(self.mode)
-
-    def __enter__(self) -> None:
-        self.previous.append((thread_state.inference, thread_state.grad_enabled))
-        self._set(self.mode, not self.mode)
-
-    def __exit__(self, *exc: object) -> None:
-        self._set(*self.previous.pop())
-
-    @staticmethod
-    def _set(inference: bool, grad: bool) -> None:
-        if inference != thread_state.inference:
-            thread_state.inference = inference
-            activate(1 if inference else -1)
-            set_interpreters(thread_state.interpreters)  # no compiled forward in inference mode
-        _set_grad(grad)

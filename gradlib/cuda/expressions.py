@@ -16,7 +16,8 @@ from gradlib.backend.array import cupy, is_array, namespace, on_device_of
 from gradlib.backend.dtype import is_differentiable, is_floating_point
 from gradlib.core.backward import grad as gradient
 from gradlib.core.compile import named
-from gradlib.core.modes import enable_grad, observing
+from gradlib.core.grad_mode import enable_grad
+from gradlib.core.modes import observing
 from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.cuda.kernel_check import check

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gradlib.backend.capture import capturing
-from gradlib.core.modes import no_grad, thread_state
+from gradlib.core.grad_mode import no_grad
+from gradlib.core.modes import thread_state
 from gradlib.core.tensor import Tensor
 from gradlib.cuda.graph_errors import CaptureRefused
 from gradlib.cuda.graphed_callables import make_graphed_callables

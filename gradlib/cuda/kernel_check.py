@@ -13,7 +13,7 @@ from gradlib.backend.array import is_array
 from gradlib.backend.device import require_cuda
 from gradlib.backend.dtype import float64, is_floating_point
 from gradlib.core.backward import grad
-from gradlib.core.modes import enable_grad
+from gradlib.core.grad_mode import enable_grad
 from gradlib.core.tensor import Tensor
 from gradlib.func import jvp
 from gradlib.ops.from_data import as_tensor

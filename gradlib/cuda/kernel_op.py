@@ -17,7 +17,7 @@ from gradlib.backend.dtype import is_differentiable
 from gradlib.core.backward import grad as gradient
 from gradlib.core.compile import named
 from gradlib.core.declaration import Joint
-from gradlib.core.modes import enable_grad, is_grad_enabled
+from gradlib.core.grad_mode import enable_grad, is_grad_enabled
 from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.cuda.kernel_plan import CallInfo, KernelSpec

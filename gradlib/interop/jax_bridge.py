@@ -17,7 +17,7 @@ from gradlib.autograd.function import Function
 from gradlib.autograd.gradient import grad
 from gradlib.backend.array import copy, is_dense, is_writeable
 from gradlib.backend.dtype import is_differentiable
-from gradlib.core.modes import no_grad, set_grad_enabled
+from gradlib.core.grad_mode import no_grad, set_grad_enabled
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.func.tree import Structure, flatten, unflatten
 from gradlib.ops.from_data import from_dlpack, from_numpy

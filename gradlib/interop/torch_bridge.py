@@ -18,7 +18,8 @@ from gradlib.autograd.gradient import grad
 from gradlib.autograd.graph import increment_version
 from gradlib.backend.array import cupy, is_cupy, is_writeable, namespace
 from gradlib.core.forward import ForwardLevel
-from gradlib.core.modes import is_grad_enabled, set_grad_enabled, thread_state
+from gradlib.core.grad_mode import is_grad_enabled, set_grad_enabled
+from gradlib.core.modes import thread_state
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 from gradlib.func.tree import flatten, unflatten
 from gradlib.ops.from_data import from_dlpack

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gradlib.core.modes import no_grad
+from gradlib.core.grad_mode import no_grad
 from gradlib.core.tensor import Tensor
 from gradlib.ops.from_data import tensor
 from gradlib.ops.join import cat, stack

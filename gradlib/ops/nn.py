@@ -10,7 +10,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, namespace, on_device_of, row_major
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.compile import named
-from gradlib.core.modes import no_grad
+from gradlib.core.grad_mode import no_grad
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.gather import inside

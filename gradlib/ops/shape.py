@@ -16,8 +16,9 @@ import numpy as np
 from gradlib.backend.array import Namespace, broadcast_to as stretched, is_view_of
 from gradlib.backend.dtype import as_dtype
 from gradlib.core.batched import Batched
+from gradlib.core.grad_mode import enable_grad, inference_mode, is_grad_enabled
 from gradlib.core.inplace import refuse_captured, refuse_leaf
-from gradlib.core.modes import enable_grad, global_state, inference_mode, is_grad_enabled, lower
+from gradlib.core.modes import global_state, lower
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
 from gradlib.core.writes import refuse_inference

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of, zeros_like
-from gradlib.core.modes import enable_grad, no_grad
+from gradlib.core.grad_mode import enable_grad, no_grad
 from gradlib.core.tensor import wrap
 from gradlib.optim.line_search import Point, strong_wolfe
 from gradlib.optim.optimizer import Closure, Optimizer, real, write

@@ -11,7 +11,7 @@ from gradlib.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from gradlib.autograd.gradient import grad
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, move
-from gradlib.core.modes import no_grad, set_grad_enabled
+from gradlib.core.grad_mode import no_grad, set_grad_enabled
 from gradlib.core.tensor import Tensor
 from gradlib.func.tree import flatten, unflatten
 from gradlib.ops.from_data import as_tensor, tensor

@@ -14,7 +14,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.backend.capture import capturing
-from gradlib.core.modes import enable_grad, no_grad
+from gradlib.core.grad_mode import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite, written

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from gradlib.core.modes import no_grad
+from gradlib.core.grad_mode import no_grad
 from gradlib.core.tensor import Tensor
 from gradlib.optim.lr_scheduler import LRScheduler, Rate, checked_strategy, for_groups
 from gradlib.optim.optimizer import Optimizer, write

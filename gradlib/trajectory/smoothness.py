@@ -148,7 +148,7 @@ class SmoothnessOptions(NamedTuple):
 
 def wanted_of(dt: Any, parts: list[Any]) -> tuple[bool, bool]:
     """Whether gradients by the parts, and by dt, may be asked for."""
-    if not modes.is_grad_enabled():
+    if not modes.thread_state.grad_enabled:
         return False, False
     recorded = [isinstance(x, Tensor) and x._node is not None for x in (dt, *parts)]
     return any(recorded[1:]), recorded[0]

@@ -16,7 +16,8 @@ from gradlib.autograd.graph import saved_tensors_hooks
 from gradlib.backend.array import device_index
 from gradlib.backend.device import default_index, get_default_device
 from gradlib.core.dispatch import dispatch
-from gradlib.core.modes import Interpreter, enable_grad, lower, thread_state, under, wants_walk
+from gradlib.core.grad_mode import enable_grad
+from gradlib.core.modes import Interpreter, lower, thread_state, under, wants_walk
 from gradlib.core.random import default_generator
 from gradlib.core.saved import PackedTensor
 from gradlib.core.tensor import Tensor

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradlib.core.modes import ContextDecorator, observing
+from gradlib.core.grad_mode import ContextDecorator
+from gradlib.core.modes import observing
 
 
 class record_function(ContextDecorator):

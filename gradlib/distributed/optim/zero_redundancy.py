@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import namespace, on_device_of
-from gradlib.core.modes import enable_grad
+from gradlib.core.grad_mode import enable_grad
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.core.writes import overwrite
 from gradlib.distributed.buffers import flat

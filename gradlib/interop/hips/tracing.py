@@ -19,7 +19,8 @@ from gradlib.autograd.gradient import grad
 from gradlib.backend.array import is_array, is_cupy, namespace
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.forward import ForwardLevel
-from gradlib.core.modes import set_grad_enabled, thread_state
+from gradlib.core.grad_mode import set_grad_enabled
+from gradlib.core.modes import thread_state
 from gradlib.core.proxy import plain
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.func.tree import flatten, map_leaves, unflatten

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, device_index, is_cupy
-from gradlib.core.modes import no_grad
+from gradlib.core.grad_mode import no_grad
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.create import zeros_like
 from gradlib.ops.from_data import from_numpy
