@@ -661,7 +661,6 @@ def atleast_1d(input: Tensor) -> Tensor:
 
     Args:
         tensors: one tensor, several, or a list of them.
-        several: give a tuple also for one.
     Source: torch.atleast_1d.
     Example:
         >>> gradlib.atleast_1d(gradlib.tensor(3))
@@ -678,7 +677,6 @@ def atleast_2d(input: Tensor) -> Tensor:
 
     Args:
         tensors: one tensor, several, or a list of them.
-        several: give a tuple also for one.
     Source: torch.atleast_2d.
     Example:
         >>> gradlib.atleast_2d(gradlib.tensor([1, 2]))
@@ -695,7 +693,6 @@ def atleast_3d(input: Tensor) -> Tensor:
 
     Args:
         tensors: one tensor, several, or a list of them.
-        several: give a tuple also for one.
     Source: torch.atleast_3d.
     Example:
         >>> gradlib.atleast_3d(gradlib.tensor([1, 2])).shape

@@ -55,6 +55,8 @@ _COMMON = {
     "wrap_several": wrap_several,
     "mark_view": mark_view,
     "as_array": as_array,
+    "asarray": np.asarray,
+    "generic": np.generic,
     "freed": freed,
     "stale": stale,
     "check_outputs": check_outputs,
@@ -505,7 +507,8 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     compute = [f"    out = {variant.value(op, passed)}"]
     single = len(op.outputs) == 1
     if single:
-        compute += [f"    if type(out) is not {variant.array}:", "        out = as_array(out)"]
+        scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
+        compute += [f"    if type(out) is not {variant.array}:", f"        out = {scalar}as_array(out)"]
     if not op.rules:
         return ["try:", *compute, "except Exception:", "    pass", "else:"]
     unwanted = " and ".join(f"not any(n_{name})" if name == op.sequence else f"n_{name} is None" for name in op.tensors)

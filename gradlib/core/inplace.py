@@ -19,7 +19,6 @@ from gradlib.backend.division import device_function
 from gradlib.core.batched import Batched, refuse_rows, write_rows
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
-from gradlib.core.grad_mode import enable_grad
 from gradlib.core.modes import global_state, lower, made_node, next_seq, thread_state, writing
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import keep_stream
@@ -184,8 +183,7 @@ def _past_hooks(target: Tensor, view: View) -> Node | None:
     meta = None if node is None else node._meta
     if meta is None or not (meta.gradient_hooks or meta.pre_hooks or meta.post_hooks):
         return node
-    with enable_grad():
-        return replay(view.path(), view.base)._node or node
+    return replay(view.path(), view.base)._node or node
 
 
 def write_tangents(target: Tensor, result: Any) -> None:
@@ -308,8 +306,7 @@ def _remake_views(target: Tensor, view: View | None) -> None:
         if each._meta.view.custom and each._node is not None:
             _follow(each, Overwritten(each._node, CUSTOM_VIEW_OVERWRITTEN))
             continue
-        with enable_grad():
-            again = replay(each._meta.view.path(), each._meta.view.base)
+        again = replay(each._meta.view.path(), each._meta.view.base)
         unclear = again._node is not None and not each._meta.view.recorded
         _follow(each, Overwritten(again._node, UNRECORDED_VIEW_OVERWRITTEN) if unclear else again._node)
 

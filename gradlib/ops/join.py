@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,7 +131,7 @@ def hstack(tensors: Sequence[Any]) -> Any:
         >>> gradlib.hstack([gradlib.tensor([1, 2]), gradlib.tensor([3])])
         tensor([1, 2, 3])
     """
-    parts = atleast_1d(*_some("hstack", tensors), several=True)
+    parts = tuple(map(_as_1d, _some("hstack", tensors)))
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
@@ -147,7 +147,7 @@ def vstack(tensors: Sequence[Any]) -> Any:
         tensor([[1, 2],
                 [3, 4]])
     """
-    return cat(atleast_2d(*_some("vstack", tensors), several=True), 0)
+    return cat(tuple(map(_as_2d, _some("vstack", tensors))), 0)
 
 
 @composite(method=False)
@@ -162,7 +162,7 @@ def dstack(tensors: Sequence[Any]) -> Any:
         tensor([[[1, 3],
                  [2, 4]]])
     """
-    return cat(atleast_3d(*_some("dstack", tensors), several=True), 2)
+    return cat(tuple(map(_as_3d, _some("dstack", tensors))), 2)
 
 
 @composite(method=False)
@@ -442,55 +442,64 @@ def _listed(tensors: tuple[Any, ...]) -> list[Any]:
     return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else list(tensors)
 
 
-def _atleast(tensors: tuple[Any, ...], several: bool, grow: Any) -> Any:
-    made = tuple(map(grow, _listed(tensors)))
-    alone = len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)) and not several
-    return made[0] if alone else made
+def _as_1d(x: Any) -> Any:
+    return x if x.ndim else reshape(x, (1,))
+
+
+def _as_2d(x: Any) -> Any:
+    return x if x.ndim > 1 else reshape(x, (1, -1))
+
+
+def _as_3d(x: Any) -> Any:
+    return x if x.ndim > 2 else unsqueeze(x, 2) if x.ndim == 2 else reshape(x, (1, -1, 1))
+
+
+def _each(tensors: tuple[Any, ...], grow: Callable[[Any], Any]) -> Any:
+    """What ``grow`` makes of one tensor; a tuple for several tensors, and for a list of them."""
+    alone = len(tensors) == 1 and not isinstance(tensors[0], (tuple, list))
+    return grow(tensors[0]) if alone else tuple(map(grow, _listed(tensors)))
 
 
 @composite(method=False)
-def atleast_1d(*tensors: Any, several: bool = False) -> Any:
+def atleast_1d(*tensors: Any) -> Any:
     """A 0-d tensor with one dimension, others as they are; several tensors give a tuple.
 
     Args:
         tensors: one tensor, several, or a list of them.
-        several: give a tuple also for one.
     Source: torch.atleast_1d.
     Example:
         >>> gradlib.atleast_1d(gradlib.tensor(3))
         tensor([3])
     """
-    return _atleast(tensors, several, lambda x: x if x.ndim else reshape(x, (1,)))
+    return _each(tensors, _as_1d)
 
 
 @composite(method=False)
-def atleast_2d(*tensors: Any, several: bool = False) -> Any:
+def atleast_2d(*tensors: Any) -> Any:
     """Numbers and vectors as one row, others as they are; several tensors give a tuple.
 
     Args:
         tensors: one tensor, several, or a list of them.
-        several: give a tuple also for one.
     Source: torch.atleast_2d.
     Example:
         >>> gradlib.atleast_2d(gradlib.tensor([1, 2]))
         tensor([[1, 2]])
     """
-    return _atleast(tensors, several, lambda x: x if x.ndim > 1 else reshape(x, (1, -1)))
+    return _each(tensors, _as_2d)
 
 
 @composite(method=False)
-def atleast_3d(*tensors: Any, several: bool = False) -> Any:
+def atleast_3d(*tensors: Any) -> Any:
     """Vectors (n,) as (1, n, 1), matrices (n, m) as (n, m, 1), others as they are; several give a tuple.
 
     Args:
         tensors: one tensor, several, or a list of them.
-        several: give a tuple also for one.
     Source: torch.atleast_3d.
     Example:
         >>> gradlib.atleast_3d(gradlib.tensor([1, 2])).shape
         gradlib.Size([1, 2, 1])
     """
-    return _atleast(tensors, several, lambda x: x if x.ndim > 2 else unsqueeze(x, 2) if x.ndim == 2 else reshape(x, (1, -1, 1)))
+    return _each(tensors, _as_3d)
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
@@ -563,5 +572,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         shape[d] = x.shape[0] if x.ndim else 1
     whole, made = tuple(shape), []
     for x, d in zip(parts, order, strict=True):
-        made.append(expand(reshape(x, (1,) * d + (-1,) + (1,) * (len(parts) - d - 1)), whole))
+        after = len(parts) - d - 1
+        made.append(expand(reshape(x, (-1,) + (1,) * after) if after else x, whole))
     return tuple(made)

@@ -19,7 +19,6 @@ from gradlib.ops.join import cat
 from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim, unsqueeze
-from gradlib.ops.slices import select
 from gradlib.ops.take_along import put_along
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "trapezoid"]
@@ -293,7 +292,9 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     if not y.shape[dim]:
         return sum(y * 0.0, dim)
     if x is None:
-        return (sum(y, dim) - (select(y, dim, 0) + select(y, dim, -1)) * 0.5) * (1.0 if dx is None else dx)
+        before = (slice(None),) * dim
+        made = sum(y, dim) - (slice_op(y, (*before, 0, ...)) + slice_op(y, (*before, -1, ...))) * 0.5
+        return made if dx is None else made * dx
     pairs = _part(y, dim, 1, None) + _part(y, dim, 0, y.shape[dim] - 1)
     if x.ndim == 1 and y.ndim > 1:
         if x.shape[0] != y.shape[dim]:

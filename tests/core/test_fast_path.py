@@ -281,6 +281,8 @@ FEW: dict[str, Callable[..., Any]] = {
     "vecdot": lambda x, **_: gradlib.linalg.vecdot(x, x),
     "std_mean": lambda x, **_: gradlib.std_mean(x), "nanmean": lambda x, **_: gradlib.nanmean(x),
     "kthvalue": lambda x, **_: gradlib.kthvalue(x, 2, 1), "median": lambda x, **_: gradlib.median(x, 1),
+    "meshgrid": lambda w, **_: gradlib.meshgrid(w, w, indexing="ij"), "pinv": lambda s, **_: gradlib.linalg.pinv(s),
+    "vstack": lambda x, **_: gradlib.vstack([x, x]), "inner": lambda w, **_: gradlib.inner(w, w),
     "diff": lambda x, **_: gradlib.diff(x), "rot90": lambda x, **_: gradlib.rot90(x), "hstack": lambda x, **_: gradlib.hstack([x, x]),
     "mse_loss": lambda x, **_: gradlib.nn.functional.mse_loss(x, x), "huber_loss": lambda x, **_: gradlib.nn.functional.huber_loss(x, x),
     "written row": lambda y, **_: y.__setitem__(0, 7), "written places": lambda y, i, **_: y.__setitem__(i, 7),

@@ -196,11 +196,13 @@ def _tolerances(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """torch's defaults: rtol is eps * max(m, n), unless an atol is given."""
     if rtol is None:
         default = np.finfo(A.dtype).eps * max(A.shape[-2:])
+        if atol is None:
+            return 0.0, default
         if is_array(raw(atol)):
             with on_device_of(raw(atol)):
                 rtol = namespace(raw(atol)).where(raw(atol) > 0, 0.0, default)
         else:
-            rtol = default if atol is None or atol <= 0 else 0.0
+            rtol = default if atol <= 0 else 0.0
     return (0.0 if atol is None else raw(atol)), raw(rtol)
 
 
