@@ -1,18 +1,22 @@
-// Uniform B-splines: control points to sampled p, v, a, j, and the transpose; step_bspline.
+// Uniform B-splines: knots and the states at both ends to sampled p, v, a, j, and the transpose; step_bspline.
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where the sizes need it
 //           DEGREE   3, 4 or 5
-// Shapes    points (B, N, D), N > DEGREE; p, v, a, j (B, H, D), H = (N - DEGREE) * samples + 1; t = dt[b / group * dt_b] seconds between
-//           samples, or `seconds` where dt is null. weights (samples + 1, DEGREE + 1, 4): at sample `phase` of a segment, of basis
-//           function m, derivative k by the sample number. (B, D, N) and (B, D, H) arrays are B * D trajectories of one joint, group = D.
+// Shapes    The N control points of a trajectory are DEGREE that the start fixes, the knots (B, K, D), and with `has_goal` DEGREE that the
+//           goal fixes. Start and goal have four parts (B, D), derivatives 0 .. 3 by time, or one row for all where `one_row` says so (bit k,
+//           4 + k of the goal); null counts as zeros, as null knots do. p, v, a, j (B, H, D), H = (N - DEGREE) * samples + 1; t =
+//           dt[b / group * dt_b] seconds between samples, or `seconds` where dt is null. weights (samples + 1 + 2 DEGREE, DEGREE + 1 or 4):
+//           first (samples + 1, DEGREE + 1, 4), at sample `phase` of a segment, of basis function m, derivative k by the sample number; then
+//           (DEGREE, 4) for the points of the start and as many for those of the goal: what derivative k by the sample number counts in them.
+//           (B, D, K) and (B, D, H) arrays are B * D trajectories of one joint, group = D.
 // Formulas  sample h lies in segment s = min(h / samples, N - DEGREE - 1) at phase h - s * samples;
-//           derivative k = sum over m of weights[phase][m][k] * points[s + m] / t^k
+//           derivative k = sum over m of weights[phase][m][k] * point[s + m] / t^k; a fixed point is the sum over k of weight_k t^k part_k
 // Threads   as chain.cu: one thread a series, chunks of `steps` samples staged through shared memory (tile.cuh), with the DEGREE + 1 points
 //           of its segment, or their gradients, in registers. Where a chunk holds all samples, threads that a block has to spare share the
 //           walk of a series in forward; in adjoint, with `per_point`, each thread takes one point after the other and sums over its samples.
-// Bytes     forward reads N and writes 4 H, adjoint reads 4 H and writes N, times B D elements. Only the samples are staged, 16 bytes at a
-//           time: a point moves once in 4 * samples elements, in runs of D.
-// Shared    4 * tile_batch * row elements.
+// Bytes     forward reads K and writes 4 H, adjoint reads 4 H and writes K, times B D elements. Only the samples are staged, 16 bytes at a
+//           time: a knot moves once in 4 * samples elements, in runs of D.
+// Shared    4 * tile_batch * row elements; with `per_point` after them a real for each fixed point of each series.
 // Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
 #include "common.cuh"
 #include "tile.cuh"
@@ -39,10 +43,67 @@ struct Place {
     }
 };
 
+// Where the gradient by one control point goes, and where the points come from. `fixed` are the weights of those that start and goal fix.
+struct Polygon {
+    const Weight* fixed;
+    INDEX number, knots;  // of points, of knots among them
+    real span[4];         // t^k
+
+    __device__ __forceinline__ Polygon(const Weight* table, int samples, INDEX number, int has_goal, real t)
+        : fixed(table + (samples + 1) * (DEGREE + 1)), number(number), knots(number - DEGREE * (1 + has_goal)), span{1, t, t * t, t * t * t} {}
+
+    __device__ __forceinline__ bool is_knot(INDEX i) const { return i >= DEGREE && i < DEGREE + knots; }
+
+    __device__ __forceinline__ const Weight& row(INDEX i) const { return fixed[i < DEGREE ? i : i - knots]; }
+};
+
+// The control points of a series, in forward.
+struct Points {
+    const Polygon& polygon;
+    const STORAGE* first;  // its first knot
+    int joints;
+    real start[4], goal[4];  // times t^k
+
+    __device__ __forceinline__ real at(INDEX i) const {
+        if (polygon.is_knot(i)) return first ? load(first[(i - DEGREE) * joints]) : real(0);
+        const Weight& weight = polygon.row(i);
+        real sum = 0;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) sum += weight.of[k] * (i < DEGREE ? start[k] : goal[k]);
+        return sum;
+    }
+};
+
+// The gradients by the parts of the start and the goal of a series, summed from those by the points that they fix.
+struct Ends {
+    real start[4], goal[4];
+
+    __device__ __forceinline__ void add(const Polygon& polygon, INDEX i, real by_point) {
+        const Weight& weight = polygon.row(i);
+        const real at_start = i < DEGREE ? by_point : real(0), at_goal = i < DEGREE ? real(0) : by_point;  // no array indexed at run time
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            start[k] += weight.of[k] * at_start;
+            goal[k] += weight.of[k] * at_goal;
+        }
+    }
+
+    __device__ __forceinline__ void write(const Polygon& polygon, STORAGE* const (&by_start)[4], STORAGE* const (&by_goal)[4],
+                                          INDEX series) const {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            if (by_start[k]) store(by_start[k][series], start[k] * polygon.span[k]);
+            if (by_goal[k]) store(by_goal[k][series], goal[k] * polygon.span[k]);
+        }
+    }
+};
+
 extern "C" __global__ void __launch_bounds__(128, 4)
-    bspline_forward(const STORAGE* points, const real* weights, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
-                    STORAGE* j, INDEX batch, INDEX number, int samples, INDEX horizon, int joints, INDEX group, INDEX dt_b,
-                    int tile_batch, int tile_joints, int steps, int row, int vector, int part) {
+    bspline_forward(const STORAGE* knots, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* start_j,
+                    const STORAGE* goal_p, const STORAGE* goal_v, const STORAGE* goal_a, const STORAGE* goal_j, int one_row, int has_goal,
+                    const real* weights, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch,
+                    INDEX number, int samples, INDEX horizon, int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints,
+                    int steps, int row, int vector, int part) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const bool divided = part > 0;
@@ -51,7 +112,18 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     STORAGE* const outputs[4] = {p, v, a, j};
     const Weight* table = reinterpret_cast<const Weight*>(weights);
 
-    const real rate = Times(tile, dt, seconds, group, dt_b, 0, 0, 0).per_second;
+    const Times times(tile, dt, seconds, group, dt_b, 0, 0, 0);
+    const real rate = times.per_second;
+    const Polygon polygon(table, samples, number, has_goal, times.t);
+    // (b * knots) * joints + d
+    Points points = {polygon, knots ? knots + tile.trajectory * (polygon.knots - 1) * joints + tile.series : knots, joints, {}, {}};
+    const STORAGE* const starts[4] = {start_p, start_v, start_a, start_j};
+    const STORAGE* const goals[4] = {goal_p, goal_v, goal_a, goal_j};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        points.start[k] = polygon.span[k] * start_value(tile, starts[k], (const long long*)0, one_row, k, group);
+        points.goal[k] = polygon.span[k] * start_value(tile, goals[k], (const long long*)0, one_row, 4 + k, group);
+    }
     Place place = {0, 0};
     int begin = 0, stop = 0;
     if (divided) {
@@ -59,11 +131,9 @@ extern "C" __global__ void __launch_bounds__(128, 4)
         place.segment = begin / samples < (int)(number - DEGREE) ? begin / samples : number - DEGREE - 1;
         place.phase = begin - (int)place.segment * samples;
     }
-    // (b * number + segment) * joints + d
-    const STORAGE* next = points + (tile.trajectory * (number - 1) + place.segment) * joints + tile.series;
     real x[DEGREE + 1];
 #pragma unroll
-    for (int m = 0; m <= DEGREE; ++m, next += joints) x[m] = load(*next);
+    for (int m = 0; m <= DEGREE; ++m) x[m] = points.at(place.segment + m);
     for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
         const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
         if (!divided) stop = n;
@@ -84,8 +154,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
                 if (place.advance(samples, number - DEGREE)) {
 #pragma unroll
                     for (int m = 0; m < DEGREE; ++m) x[m] = x[m + 1];
-                    x[DEGREE] = load(*next);
-                    next += joints;
+                    x[DEGREE] = points.at(place.segment + DEGREE);
                 }
             }
         }
@@ -97,8 +166,10 @@ extern "C" __global__ void __launch_bounds__(128, 4)
 
 extern "C" __global__ void __launch_bounds__(128, 4)
     bspline_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* weights,
-                    const real* dt, real seconds, STORAGE* grad_points, INDEX batch, INDEX number, int samples, INDEX horizon,
-                    int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector, int per_point) {
+                    const real* dt, real seconds, STORAGE* grad_knots, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
+                    STORAGE* grad_start_j, STORAGE* grad_goal_p, STORAGE* grad_goal_v, STORAGE* grad_goal_a, STORAGE* grad_goal_j,
+                    int has_goal, INDEX batch, INDEX number, int samples, INDEX horizon, int joints, INDEX group, INDEX dt_b,
+                    int tile_batch, int tile_joints, int steps, int row, int vector, int per_point) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
@@ -106,11 +177,19 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
     const Weight* table = reinterpret_cast<const Weight*>(weights);
 
-    const real rate = Times(tile, dt, seconds, group, dt_b, 0, 0, 0).per_second;
+    STORAGE* const by_start[4] = {grad_start_p, grad_start_v, grad_start_a, grad_start_j};
+    STORAGE* const by_goal[4] = {grad_goal_p, grad_goal_v, grad_goal_a, grad_goal_j};
+
+    const Times times(tile, dt, seconds, group, dt_b, 0, 0, 0);
+    const real rate = times.per_second;
+    const Polygon polygon(table, samples, number, has_goal, times.t);
+    Ends ends = {};
     if (per_point) {
+        const int width = tile.trajectories * tile.joints;
+        real* const fixed = reinterpret_cast<real*>(shared + 4 * area);  // the gradients by the points that start and goal fix
         tile_read<4>(tile, inputs, (INDEX)0, 0, (int)horizon, shared, area);
         __syncthreads();
-        for_each_item((int)number, tile.trajectories * tile.joints, [&](int point, int series) {
+        for_each_item((int)number, width, [&](int point, int series) {
             const int trajectory = series / tile.joints, joint = series - trajectory * tile.joints;
             const INDEX b = tile.first_trajectory + trajectory;
             const real by_t = dt ? 1 / dt[b / group * dt_b] : rate;
@@ -126,11 +205,26 @@ extern "C" __global__ void __launch_bounds__(128, 4)
                     for (int i = 0; i < 4; ++i) sum += weight->of[i] * grad[i];
                 }
             }
-            store(grad_points[(b * number + point) * joints + tile.first_joint + joint], sum);
+            if (polygon.is_knot(point))
+                store(grad_knots[(b * polygon.knots + point - DEGREE) * joints + tile.first_joint + joint], sum);
+            else
+                fixed[(point < DEGREE ? point : point - (int)polygon.knots) * width + series] = sum;
         });
+        __syncthreads();
+        if (tile.active) {
+            for (int i = 0; i < DEGREE * (1 + has_goal); ++i)
+                ends.add(polygon, i < DEGREE ? (INDEX)i : i + polygon.knots, fixed[i * width + (int)threadIdx.x]);
+            ends.write(polygon, by_start, by_goal, tile.series);
+        }
         return;
     }
-    STORAGE* next = grad_points + tile.trajectory * (number - 1) * joints + tile.series;  // b * number * joints + d
+    STORAGE* const first = grad_knots + tile.trajectory * (polygon.knots - 1) * joints + tile.series;  // b * knots * joints + d
+    const auto done = [&](INDEX point, real by_point) {  // no later sample counts in this point
+        if (polygon.is_knot(point))
+            store(first[(point - DEGREE) * joints], by_point);
+        else
+            ends.add(polygon, point, by_point);
+    };
     real x[DEGREE + 1] = {};
     Place place = {0, 0};
     for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
@@ -149,8 +243,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
                     for (int i = 0; i < 4; ++i) x[m] += weight.of[i] * grad[i];
                 }
                 if (place.advance(samples, number - DEGREE)) {
-                    store(*next, x[0]);  // no later segment holds this point
-                    next += joints;
+                    done(place.segment - 1, x[0]);
 #pragma unroll
                     for (int m = 0; m < DEGREE; ++m) x[m] = x[m + 1];
                     x[DEGREE] = 0;
@@ -161,6 +254,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     }
     if (tile.active) {
 #pragma unroll
-        for (int m = 0; m <= DEGREE; ++m, next += joints) store(*next, x[m]);
+        for (int m = 0; m <= DEGREE; ++m) done(number - DEGREE - 1 + m, x[m]);
+        ends.write(polygon, by_start, by_goal, tile.series);
     }
 }

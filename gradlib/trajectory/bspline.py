@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, constant, device_index
+from gradlib.backend.array import Array
 from gradlib.trajectory import bspline_device as device, bspline_host as host
 from gradlib.trajectory.adjoint_pair import AdjointPair
 from gradlib.trajectory.arguments import Sizes, control, start_part, step_times
 from gradlib.trajectory.cache_blocks import compute_dtype
-from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, steps_first, times_table
+from gradlib.trajectory.layout import batch_and_joints, each, launch_times, series, shaped, steps_first, times_table
 from gradlib.trajectory.out_buffers import delivered, filling, targets
 from gradlib.trajectory.state import JointState, JointTrajectory
 
@@ -106,22 +106,22 @@ class BsplineOptions(NamedTuple):
 
 def _scales(times: Array, options: BsplineOptions, end: bool) -> list[Array]:
     """For each derivative k = 0 .. 3 of a boundary state its factors (1 or B, degree, 1) in the boundary's control points."""
-    degree, samples = options.degree, options.samples
-    seconds = (times * samples).reshape(-1, 1)
-    weights = constant(host.boundary_weights, degree, end, dtype=times.dtype, index=device_index(times))
+    degree = options.degree
+    seconds = (times * options.samples).reshape(-1, 1)
+    weights = host.boundary_weights(degree, end).astype(times.dtype)
     return [(weights[:, k] * seconds**k)[:, :, None] for k in range(min(4, degree))]
 
 
-def _polygon(xp: Any, times: Array, options: BsplineOptions, parts: list[Any]) -> Array:
-    """The control points (B, N, D): those that the start fixes, the knots, those that the goal fixes."""
+def _polygon(times: Array, options: BsplineOptions, parts: list[Any]) -> Array:
+    """On the CPU the control points (B, N, D): those that the start fixes, the knots, those that the goal fixes."""
     degree = options.degree
     batch, knots, joints, number = options.sizes
-    points = xp.zeros((batch, number, joints), times.dtype)
+    points = np.zeros((batch, number, joints), times.dtype)
     if parts[0] is not None:
         points[:, degree : degree + knots] = steps_first(parts[0], options.time_last)
     for first, end in _STATES[: 2 if options.has_goal else 1]:
         fixed = points[:, -degree:] if end else points[:, :degree]
-        for scale, part in zip(_scales(times, options, end), each(xp, parts[first : first + 4], batch, joints), strict=False):
+        for scale, part in zip(_scales(times, options, end), each(np, parts[first : first + 4], batch, joints), strict=False):
             if part is not None:
                 fixed += scale * part[:, None]
     return points
@@ -129,38 +129,36 @@ def _polygon(xp: Any, times: Array, options: BsplineOptions, parts: list[Any]) -
 
 def _forward(xp: Any, dt: Any, options: BsplineOptions, sources: bool, buffers: Any, parts: list[Any]) -> tuple[Array, ...]:
     """Samples of the motion that the knots and the boundary states give."""
-    _, degree, samples, _, _, time_last, _ = options
-    joints = options.sizes[2]
+    _, degree, samples, has_goal, _, time_last, _ = options
     dtype = next(x for x in parts if x is not None).dtype
-    times = times_table(xp, dt).astype(compute_dtype(dtype))
-    points = _polygon(xp, times, options, parts)
     made = tuple(xp.empty(options.shape_of_results, dtype) for _ in range(4)) if buffers is None else tuple(buffers)
     if xp is np:
-        host.forward(points, times, degree, samples, [steps_first(x, time_last) for x in made])
+        times = times_table(np, dt).astype(compute_dtype(dtype))
+        host.forward(_polygon(times, options, parts), times, degree, samples, [steps_first(x, time_last) for x in made])
     else:
-        stored = series(xp.ascontiguousarray(steps_first(points, time_last), dtype=dtype), time_last)
-        into = [series(x, time_last) for x in made]
-        device.forward(xp, stored, launch_times(xp, dt), into, degree, samples, joints if time_last else 1)
+        knots, *ends = parts
+        ends += [None] * (8 - len(ends))
+        into, group = [series(x, time_last) for x in made], options.sizes[2] if time_last else 1
+        device.forward(xp, series(knots, time_last), ends, has_goal, launch_times(xp, dt), into, degree, samples, group)
     return made
 
 
 def _adjoint(xp: Any, dt: Any, options: BsplineOptions, sources: bool, grads: list[Any]) -> tuple[Array, ...]:
     """The transpose of the samples: gradients by the knots, the start parts and, where there is a goal, its parts."""
-    _, degree, samples, has_goal, _, time_last, _ = options
+    _, degree, samples, has_goal, shape, time_last, _ = options
     batch, knots, joints, number = options.sizes
+    if xp is not np:
+        given, group = [series(g, time_last) for g in grads], joints if time_last else 1
+        by_knots, *ends = device.adjoint(xp, given, launch_times(xp, dt), knots, has_goal, degree, samples, group)
+        return (shaped(by_knots, shape), *(shaped(x, (batch, joints)) for end in ends for x in end))
     stored = next(g.dtype for g in grads if g is not None)
-    times = times_table(xp, dt).astype(compute_dtype(stored))
-    if xp is np:
-        points = host.adjoint([steps_first(g, time_last) for g in grads], times, (batch, number, joints), degree, samples)
-    else:
-        given = [series(g, time_last) for g in grads]
-        by_points = device.adjoint(xp, given, launch_times(xp, dt), number, degree, samples, joints if time_last else 1)
-        points = steps_first(by_points.reshape(batch, joints, number) if time_last else by_points, time_last)
-    made = [xp.ascontiguousarray(steps_first(points[:, degree : degree + knots], time_last))]
+    times = times_table(np, dt).astype(compute_dtype(stored))
+    points = host.adjoint([steps_first(g, time_last) for g in grads], times, (batch, number, joints), degree, samples)
+    made = [np.ascontiguousarray(steps_first(points[:, degree : degree + knots], time_last))]
     for _, end in _STATES[: 2 if has_goal else 1]:
         fixed = points[:, -degree:] if end else points[:, :degree]
-        weighted = xp.stack(_scales(times, options, end)) * fixed  # (derivatives, B, degree, D)
-        made += [*weighted.sum(axis=2).astype(stored), *(xp.zeros((batch, joints), stored) for _ in range(4 - len(weighted)))]
+        weighted = np.stack(_scales(times, options, end)) * fixed  # (derivatives, B, degree, D)
+        made += [*weighted.sum(axis=2).astype(stored), *(np.zeros((batch, joints), stored) for _ in range(4 - len(weighted)))]
     return tuple(made)
 
 

@@ -5,26 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.array import Array, constant, device_index
 from gradlib.cuda.launch import Call, launch
 from gradlib.trajectory.bspline_host import kernel_weights
-from gradlib.trajectory.tiles import THREADS, Plan, options, plan, ready, real_dtype, times
+from gradlib.trajectory.tiles import MOST_SHARED, THREADS, Plan, one_row, options, plan, ready, real_dtype, start_rows, times
 
 
-def forward_call(xp: Any, points: Array, dt: Array, out: Sequence[Array], degree: int, samples: int, group: int) -> Call:
-    """The launch of ``bspline_forward``."""
-    table, seconds, dt_b, _ = times(xp, dt, points)
-    tiles = plan(out[0].shape, points.itemsize, 4 * points.itemsize, out, summed=0)
-    weights = constant(kernel_weights, degree, samples, dtype=real_dtype(points), index=device_index(points))
-    sizes = (points.shape[0], points.shape[1], samples, *out[0].shape[1:])
-    args = (*ready(xp, (points,)), weights, table, seconds, *out, *sizes, group, dt_b, *tiles.sizes, tiles.part)
-    chosen = options(points, max(points.size, out[0].size), DEGREE=degree)
+def _weights(like: Array, degree: int, samples: int) -> Array:
+    """The kernels' table on the device of an array, in the type that they compute in."""
+    return constant(kernel_weights, degree, samples, dtype=real_dtype(like), index=device_index(like))
+
+
+def forward_call(
+    xp: Any, knots: Array | None, ends: Sequence[Array | None], has_goal: bool, dt: Array, out: Sequence[Array], degree: int, samples: int,
+    group: int,
+) -> Call:  # fmt: skip
+    """The launch of ``bspline_forward``; ``ends`` are the four parts of the start, then those of the goal, None for zeros."""
+    like = out[0]
+    series, horizon, joints = like.shape
+    table, seconds, dt_b, _ = times(xp, dt, like)
+    tiles = plan(like.shape, like.itemsize, 4 * like.itemsize, out, summed=0)
+    control, *given = ready(xp, (knots, *ends))
+    number = (horizon - 1) // samples + degree
+    sizes = (series, number, samples, horizon, joints, group, dt_b, *tiles.sizes, tiles.part)
+    one = one_row(given, None, series, joints)
+    args = (control, *given, one, int(has_goal), _weights(like, degree, samples), table, seconds, *out, *sizes)
+    chosen = options(like, max(0 if control is None else control.size, like.size), DEGREE=degree)
     return Call("bspline.cu", "bspline_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
 
 
-def forward(xp: Any, points: Array, dt: Array, out: Sequence[Array], degree: int, samples: int, group: int) -> None:
-    """`gradlib.trajectory.bspline_host.forward` on the GPU, into out."""
-    launch(forward_call(xp, points, dt, out, degree, samples, group))
+def forward(
+    xp: Any, knots: Array | None, ends: Sequence[Array | None], has_goal: bool, dt: Array, out: Sequence[Array], degree: int, samples: int,
+    group: int,
+) -> None:  # fmt: skip
+    """`gradlib.trajectory.bspline_host.forward` of the control points that knots and ends give, on the GPU, into out."""
+    launch(forward_call(xp, knots, ends, has_goal, dt, out, degree, samples, group))
 
 
 def _a_thread_a_point(tiles: Plan, horizon: int, number: int, degree: int) -> bool:
@@ -37,23 +54,31 @@ def _a_thread_a_point(tiles: Plan, horizon: int, number: int, degree: int) -> bo
     return steps >= horizon and 5 * turns <= 4 * (number - degree)
 
 
-def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, out: Array, degree: int, samples: int, group: int) -> Call:
-    """The launch of ``bspline_adjoint``."""
+def adjoint_call(
+    xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Any], has_goal: bool, degree: int, samples: int, group: int
+) -> Call:
+    """The launch of ``bspline_adjoint``; ``made`` are the gradients to fill: by the knots, the parts of the start and those of the goal."""
     given = ready(xp, grads)
-    like = next(g for g in given if g is not None)
-    table, seconds, dt_b, _ = times(xp, dt, out)
+    like, out = next(g for g in given if g is not None), made[0]
+    table, seconds, dt_b, _ = times(xp, dt, like)
     tiles = plan(like.shape, like.itemsize, 4 * like.itemsize, given)
-    weights = constant(kernel_weights, degree, samples, dtype=real_dtype(out), index=device_index(out))
-    sizes = (out.shape[0], out.shape[1], samples, *like.shape[1:])
-    per_point = int(_a_thread_a_point(tiles, like.shape[1], out.shape[1], degree))
-    args = (*given, weights, table, seconds, out, *sizes, group, dt_b, *tiles.sizes, per_point)
-    chosen = options(out, max(out.size, like.size), DEGREE=degree)
-    return Call("bspline.cu", "bspline_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared)
+    series, horizon, joints = like.shape
+    number = (horizon - 1) // samples + degree
+    fixed = tiles.sizes[0] * tiles.sizes[1] * degree * (1 + has_goal) * np.dtype(real_dtype(like)).itemsize
+    per_point = _a_thread_a_point(tiles, horizon, number, degree) and tiles.shared + fixed <= MOST_SHARED
+    sizes = (int(has_goal), series, number, samples, horizon, joints, group, dt_b, *tiles.sizes, int(per_point))
+    args = (*given, _weights(like, degree, samples), table, seconds, *made, *sizes)
+    chosen = options(like, max(out.size, like.size), DEGREE=degree)
+    return Call("bspline.cu", "bspline_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared + per_point * fixed)
 
 
-def adjoint(xp: Any, grads: Sequence[Array | None], dt: Array, number: int, degree: int, samples: int, group: int) -> Array:
-    """`gradlib.trajectory.bspline_host.adjoint` on the GPU: the gradient by ``number`` points of each series."""
+def adjoint(
+    xp: Any, grads: Sequence[Array | None], dt: Array, knots: int, has_goal: bool, degree: int, samples: int, group: int
+) -> tuple[Array, list[Array], list[Array]]:
+    """`gradlib.trajectory.bspline_host.adjoint` on the GPU, on to the gradients by ``knots`` knots of each series, and by the four parts of
+    the start and of the goal; without a goal no parts."""
     like = next(g for g in grads if g is not None)
-    out = xp.empty((like.shape[0], number, like.shape[2]), like.dtype)
-    launch(adjoint_call(xp, grads, dt, out, degree, samples, group))
-    return out
+    out = xp.empty((like.shape[0], knots, like.shape[2]), like.dtype)
+    start, goal = start_rows(xp, like, 4), start_rows(xp, like, 4) if has_goal else []
+    launch(adjoint_call(xp, grads, dt, (out, *start, *(goal or [None] * 4)), has_goal, degree, samples, group))
+    return out, start, goal

@@ -41,11 +41,6 @@ def sample_weights(degree: int, samples: int) -> Array:
     return weights
 
 
-def kernel_weights(degree: int, samples: int) -> Array:
-    """`sample_weights` as the CUDA kernels read them, (samples + 1, degree + 1, 4)."""
-    return np.ascontiguousarray(sample_weights(degree, samples).transpose(1, 2, 0))
-
-
 @lru_cache(maxsize=16)
 def boundary_weights(degree: int, end: bool) -> Array:
     """(degree, degree): the control points that fix the curve's derivatives 0 .. degree - 1 at its start, or its end.
@@ -57,6 +52,17 @@ def boundary_weights(degree: int, end: bool) -> Array:
     weights = np.linalg.inv(np.array([row[1:] if end else row[:-1] for row in rows]))
     weights.flags.writeable = False
     return weights
+
+
+def kernel_weights(degree: int, samples: int) -> Array:
+    """What the CUDA kernels read, rows of four: `sample_weights` as (samples + 1, degree + 1, 4), then what the derivatives by the sample
+    number count in the points that the start fixes, (degree, 4), and in those that the goal fixes."""
+    inner = sample_weights(degree, samples).transpose(1, 2, 0).reshape(-1, 4)
+    outer = np.zeros((2, degree, 4))
+    known = min(degree, 4)
+    for weights, end in zip(outer, (False, True), strict=True):
+        weights[:, :known] = boundary_weights(degree, end)[:, :known] * float(samples) ** np.arange(known)
+    return np.concatenate([inner, *outer])
 
 
 def horizon_of(points: int, degree: int, samples: int) -> int:

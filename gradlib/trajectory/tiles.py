@@ -17,7 +17,7 @@ from gradlib.cuda.signature import C_TYPES, Options
 THREADS = 128
 _SHARED = 16 * 1024  # bytes a block stages as a rule: as many blocks fit a multiprocessor as registers allow, and none is long in any phase
 _ALONE = 40 * 1024  # where a block has a multiprocessor to itself: a chunk the longer, fewer waits for memory one after the other
-_MOST = 48 * 1024  # what a block gets without asking the driver for more
+MOST_SHARED = 48 * 1024  # what a block gets without asking the driver for more
 _RUN = 128  # bytes that a block should take of a trajectory at a time, for which it may stage twice as much
 _MULTIPROCESSORS = 16  # cudaDevAttrMultiProcessorCount
 _STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
@@ -144,7 +144,7 @@ def _plan(
     shared = tile_batch * (staged * row + timed * steps)
     part = 0 if summed is None else part_of_walk(horizon + shift, (tile_batch, tile_joints, steps, row), itemsize, summed)
     told = THREADS * (summed or 0)
-    if not part or shared + told > _MOST:
+    if not part or shared + told > MOST_SHARED:
         return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared)
     return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared + told, part)
 

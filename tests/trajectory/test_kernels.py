@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from gradlib.trajectory import (
+    bspline as bspline_map,
     bspline_device,
     bspline_host as bspline,
     central_device,
@@ -27,6 +28,7 @@ from gradlib.trajectory import (
     start_rows_device,
     tiles,
 )
+from gradlib.trajectory.bspline import BsplineOptions
 from gradlib.trajectory.cost_terms import PATH, TIME, Term, lay
 from gradlib.trajectory.kernel_options import VARIANTS
 from gradlib.trajectory.start_rows import rows_adjoint
@@ -331,31 +333,43 @@ def test_bspline_with_long_indices(executor, rng, storage, degree):
     run_bspline(executor, rng, storage, LONG, (3, 3, 7), degree, False)
 
 
-def run_bspline(executor, rng, storage, index, sizes, degree, time_last):
+def run_bspline(executor, rng, storage, index, sizes, degree, time_last, has_goal=True):
+    """Start and goal of which one part is zero and one the same for all, or a start alone."""
     batch, samples, joints = sizes
-    dtype, put, shape = storage_type(storage), executor.put, (batch, degree + 6, joints)
-    large, _, back, group = laid_out(time_last, joints)
-    points, dt = draw(rng, shape, dtype), rng.uniform(0.8, 1.5, (batch, 1))
-    expected = bspline.forward(points, dt, degree, samples)
+    dtype, put, shape = storage_type(storage), executor.put, (batch, (6 if has_goal else degree + 6), joints)
+    large, row, back, group = laid_out(time_last, joints)
+    knots, dt = draw(rng, shape, dtype), rng.uniform(0.8, 1.5, (batch, 1)) / samples
+    ends = [draw(rng, (batch, joints), dtype) for _ in range(8 if has_goal else 4)]
+    ends[2], ends[1] = None, draw(rng, (joints,), dtype)
+    options = BsplineOptions("step_bspline", degree, samples, has_goal, shape, False)
+    real = np.float64 if storage == "float64" else np.float32
+    wide = [None if x is None else x.astype(real) for x in (knots, *ends)]
+    expected = bspline_map._forward(np, dt, options, False, None, wide)
+    given = [None if x is None else put(row(x) if x.ndim == 2 else x) for x in ends] + [None] * (8 - len(ends))
     out = [put(poisoned(large(expected[0]).shape, dtype)) for _ in range(4)]
-    call = bspline_device.forward_call(executor.xp, put(large(points)), put(dt), out, degree, samples, group)
+    call = bspline_device.forward_call(executor.xp, put(large(knots)), given, has_goal, put(dt), out, degree, samples, group)
     executor.run(with_index(call, index))
     for found, value in zip(out, expected, strict=True):
         close(back(executor.host(found), shape), value, storage)
     grads = [draw(rng, expected[0].shape, dtype) for _ in range(4)]
-    made = put(poisoned(large(points).shape, dtype))
-    call = bspline_device.adjoint_call(executor.xp, [put(large(g)) for g in grads], put(dt), made, degree, samples, group)
+    made = [put(poisoned(large(knots).shape, dtype)), *(put(poisoned(row(ends[0]).shape, dtype)) for _ in ends)]
+    made += [None] * (9 - len(made))
+    call = bspline_device.adjoint_call(executor.xp, [put(large(g)) for g in grads], put(dt), made, has_goal, degree, samples, group)
     executor.run(with_index(call, index))
-    close(back(executor.host(made), shape), bspline.adjoint(grads, dt, points.shape, degree, samples), storage)
+    right = bspline_map._adjoint(np, dt, options, False, [g.astype(real) for g in grads])
+    close(back(executor.host(made[0]), shape), right[0], storage)
+    for found, value in zip(made[1:], right[1:], strict=False):
+        close(executor.host(found).reshape(batch, joints), value, storage)
 
 
 def test_bspline_adjoint_with_absent_gradients(executor, rng):
     grad, dt = draw(rng, (3, 13, 7), np.float64), np.full((1, 1), 0.7)
     for k in range(4):
         grads = [executor.put(grad) if i == k else None for i in range(4)]
-        made = executor.put(poisoned((3, 7, 7), np.float64))
-        executor.run(bspline_device.adjoint_call(executor.xp, grads, executor.put(dt), made, 3, 3, 1))
-        close(executor.host(made), bspline.adjoint([grad if i == k else None for i in range(4)], dt, (3, 7, 7), 3, 3), "float64")
+        made = [executor.put(poisoned((3, 4, 7), np.float64)), *[None] * 8]
+        executor.run(bspline_device.adjoint_call(executor.xp, grads, executor.put(dt), made, False, 3, 3, 1))
+        by_points = bspline.adjoint([grad if i == k else None for i in range(4)], dt, (3, 7, 7), 3, 3)
+        close(executor.host(made[0]), by_points[:, 3:], "float64")
 
 
 @pytest.mark.parametrize("index", ["int", LONG])
@@ -682,8 +696,8 @@ def test_one_large_array_is_enough_for_long_indices():
     small, large = np.zeros((1, 4, 2), np.float32), np.broadcast_to(np.float32(0), (1 << 12, 1 << 12, 64))
     few, many, index = small[0], np.broadcast_to(np.float32(0), (1 << 20, 1 << 10)), np.zeros(4, np.int64)
     calls = [
-        bspline_device.forward_call(lazy, small, 0.1, [large] * 4, 3, 1, 1),
-        bspline_device.adjoint_call(lazy, [large] * 4, 0.1, small, 3, 1, 1),
+        bspline_device.forward_call(lazy, small, [None] * 8, False, 0.1, [large] * 4, 3, 1, 1),
+        bspline_device.adjoint_call(lazy, [large] * 4, 0.1, [small, *[None] * 8], False, 3, 1, 1),
         start_rows_device.gather_call(lazy, few, index, many),
         start_rows_device.gather_call(lazy, many, index, few),
         start_rows_device.scatter_call(lazy, many[None], index, index, small[None]),

@@ -9,7 +9,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd import grad
-from gradlib.trajectory import smoothness_cost, step_jerk, step_position
+from gradlib.trajectory import smoothness_cost, step_bspline, step_jerk, step_position
 from gradlib.trajectory.start_rows import rows, rows_adjoint
 from tests.device import skip_module_without_hostcuda
 from tests.trajectory.helpers import host
@@ -71,6 +71,23 @@ def launches(run):
         run()
     loader.driver().cuGraphGetNodes(ctypes.c_void_p(graph.raw_cuda_graph()), None, ctypes.byref(count))
     return count.value
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("degree", [3, 5])
+def test_a_spline_and_its_gradient_are_a_launch_each(rng, degree):
+    """The kernel makes the control points that start and goal fix, and sums the gradients by their parts."""
+    skip_module_without_hostcuda()
+    knots, each, one, grads = (
+        gradlib.tensor(rng.standard_normal(shape), device="cuda") for shape in ((5, 9, 3), (5, 3), (3,), (5, (9 + degree) * 4 + 1, 3))
+    )
+    knots.requires_grad_()
+
+    def step():
+        return step_bspline(knots, (each, one), 0.5, degree=degree, samples_per_knot=4, goal=(each,))
+
+    assert launches(lambda: step()) == 1
+    assert launches(lambda: grad(step(), knots, [grads] * 4)) == 2
 
 
 @pytest.mark.cuda
