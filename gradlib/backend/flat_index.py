@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,21 @@ from gradlib.backend.array import Array, Namespace
 _SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 FEW = 500
 """The least number of elements for which a flat index saves more than it costs."""
+
+
+def positions(size: int, behind: int) -> Array:
+    """0 to size - 1 along a dimension that has ``behind`` others behind it; not to be written, since short ones are kept for good."""
+    return _kept_positions(size, behind) if size <= _SHORT else np.arange(size).reshape(-1, *(1,) * behind)
+
+
+@lru_cache(maxsize=256)
+def _kept_positions(size: int, behind: int) -> Array:
+    made = np.arange(size).reshape(-1, *(1,) * behind)
+    made.flags.writeable = False
+    return made
+
+
+_SHORT = 512
 
 
 def flat_index(target: Array, index: tuple[Any, ...]) -> Array | None:
@@ -62,12 +78,9 @@ def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Arra
         return xp.take_along_axis(array, index, axis=dim)
     if array.ndim == 1:
         return array[index]
-    if array.ndim == 2:
-        rows, columns = index.shape
-        grid: tuple[Array, ...] = (np.arange(rows)[:, None], index) if dim in (1, -1) else (index, np.arange(columns))
-    else:
-        dim %= array.ndim
-        grid = tuple(index if d == dim else np.arange(n).reshape((n,) + (1,) * (array.ndim - 1 - d)) for d, n in enumerate(index.shape))
+    last = array.ndim - 1
+    dim = dim + last + 1 if dim < 0 else dim
+    grid = tuple([index if d == dim else positions(n, last - d) for d, n in enumerate(index.shape)])
     places = None if array.size < FEW else flat_index(array, grid)
     return array[grid] if places is None else array.reshape(-1).take(places)
 

@@ -5,6 +5,7 @@ CuPy has it for addition in some dtypes, and for extremes in single precision th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,12 +30,11 @@ def scatter_add(target: Array, index: Any, values: Any) -> None:
 
 def _add_on_host(target: Array, index: tuple[Any, ...], values: Any) -> None:
     first = index[0] if len(index) == 1 and target.ndim > 1 else None
-    if type(first) is np.ndarray and first.ndim == 1 and first.dtype.kind in "iu":
+    if type(first) is np.ndarray and first.ndim == 1 and first.dtype.kind in "iu" and math.prod(target.shape[1:]) >= _LONG:
         rows = np.broadcast_to(values, (len(first), *target.shape[1:]))
-        if rows[:1].size >= _LONG:
-            for place, row in zip(first.tolist(), rows, strict=True):
-                target[place] += row
-            return
+        for place, row in zip(first.tolist(), rows, strict=True):
+            target[place] += row
+        return
     _at(np.add, target, index, values)
 
 

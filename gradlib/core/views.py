@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,9 @@ class View:
         return tuple(reversed(steps))
 
 
+_new_view = partial(object.__new__, View)
+
+
 def replay(path: tuple[Step, ...], base: Any) -> Any:
     """Apply the steps of a view to another base, a Tensor or a raw array."""
     for op, rest, index in path:
@@ -76,18 +80,25 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
     """Let a result that shares its source's memory share its version counter too, and know its base."""
     if not isinstance(source, Tensor):
         return
-    array, made = source._array, result._array
+    array, made, meta = source._array, result._array, source._meta
     if type(made) is np.ndarray and made is not array:  # as `is_view_of` has it, without a call
         owner = made.base
         if owner is None or (owner is not array and owner is not array.base):
             return
     elif not is_view_of(made, array):
         return
-    if result._meta is None:  # nobody else has seen the result yet, so there is nothing to lock
-        result._meta = meta = TensorMeta()
-        meta.view = View(source, (op, rest, None))
+    if meta is None or meta.view is None:  # as `View` has it, without a call
+        view = _new_view()
+        view.step = (op, rest, None)
+        view.base = source
+        view.recorded = not global_state.no_grad or thread_state.grad_enabled
     else:
-        result.meta.view = View(source, (op, rest, None))
+        view = View(source, (op, rest, None))
+    if result._meta is None:  # nobody else has seen the result yet, so there is nothing to lock
+        result._meta = own = TensorMeta()
+        own.view = view
+    else:
+        result.meta.view = view
     counter = result._version_slot = source._version_slot or source.version
     if type(counter) is Version and len(counter.views) < counter.limit:  # as `add_view` has it, without a call
         counter.views.append(weakref.ref(result))
@@ -101,6 +112,8 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
     owner = getattr(array, "base", None)
     since = born(source) if global_state.born is not None else 0
     cls = InferenceTensor if isinstance(source, InferenceTensor) else Tensor
+    parent = None if source._meta is None else source._meta.view
+    recorded = not global_state.no_grad or thread_state.grad_enabled
     results = []
     for index, each in enumerate(arrays):
         if type(each) is not np.ndarray or (each.base is not array and (owner is None or each.base is not owner)):
@@ -112,11 +125,21 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         result._array = each
         result._node = None
         result._meta = meta = TensorMeta()
-        meta.view = View(source, (op, rest, index))
+        if parent is None:  # as `View` has it, without a call
+            meta.view = view = _new_view()
+            view.step = (op, rest, index)
+            view.base = source
+            view.recorded = recorded
+            view.several = True
+        else:
+            meta.view = View(source, (op, rest, index))
         if since:
             meta.born = since
         result._version_slot = counter
         results.append(result)
-    for each in results:
-        counter.add_view(each)
+    if len(counter.views) + len(results) <= counter.limit:  # as `add_view` has it, without a call for each
+        counter.views += map(weakref.ref, results)
+    else:
+        for each in results:
+            counter.add_view(each)
     return results

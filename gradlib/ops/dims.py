@@ -51,6 +51,11 @@ def sizes_of(arguments: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape meant by ``f(2, 3)``, ``f((2, 3))`` or ``f([2, 3])``. Raises: TypeError for sizes that are no integers."""
     if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
         arguments = tuple(arguments[0])
+    for each in arguments:
+        if type(each) is not int:
+            break
+    else:
+        return arguments
     try:
         return tuple(map(operator.index, arguments))
     except TypeError:

@@ -60,10 +60,16 @@ def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any
 
 def key_of(indices: Sequence[Any]) -> tuple[Any, ...]:
     """The arrays (and None for whole dimensions) as NumPy takes them between brackets."""
-    key = []
+    return tuple([_EVERYTHING if i is None else i for i in indices])
+
+
+def _given(indices: Sequence[Any]) -> tuple[int, Any]:
+    """How many of the indices are arrays, and the last of these."""
+    count, last = 0, None
     for i in indices:
-        key.append(_EVERYTHING if i is None else i)
-    return tuple(key)
+        if i is not None:
+            count, last = count + 1, i
+    return count, last
 
 
 @op(
@@ -72,18 +78,18 @@ def key_of(indices: Sequence[Any]) -> tuple[Any, ...]:
 )  # fmt: skip
 def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     """The elements that integer arrays and masks pick from the leading dimensions; None stands for a whole dimension."""
-    arrays = [i for i in indices if i is not None]
-    if len(arrays) == 1 and arrays[0].dtype.kind != "b" and input.flags.c_contiguous:
-        return taken(input, arrays[0], len(indices) - 1)  # the same, twice as fast
+    count, last = _given(indices)
+    if count == 1 and last.dtype.kind != "b" and input.flags.c_contiguous:
+        return taken(input, last, len(indices) - 1)  # the same, twice as fast
     try:
         key = key_of(indices)
-        places = flat_index(input, key) if len(arrays) > 1 and input.size >= FEW and xp is np else None
+        places = flat_index(input, key) if count > 1 and input.size >= FEW and xp is np else None
         if places is not None:
             return input.reshape(-1).take(places)
         made = input[key]
         return row_major(made) if indices and indices[0] is None else made  # NumPy puts what arrays picked first in memory
     except ValueError as error:  # CuPy's; NumPy raises an IndexError
-        shapes = " ".join(str(list(a.shape)) for a in arrays)
+        shapes = " ".join(str(list(i.shape)) for i in indices if i is not None)
         raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from error
 
 
@@ -97,11 +103,9 @@ def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequenc
 
 def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
     """``target[indices] += values`` on raw arrays, where repeats count; a lone mask has none and is quicker."""
-    key, given = key_of(indices), 0
-    for i in indices:
-        if i is not None:
-            given, last = given + 1, i
-    if given == 1 and last.dtype.kind == "b":
+    key = key_of(indices)
+    count, last = _given(indices)
+    if count == 1 and last.dtype.kind == "b":
         target[key] += values
     else:
         scatter_add(target, key, values)
@@ -308,7 +312,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input whose elements at ``indices`` are replaced by values; ``into`` writes input itself."""
     result = input if into else copy(input)
-    _store(result, key_of(indices), values)
+    _store(result, key_of(indices), values, fresh=not into)
     return result
 
 
@@ -330,14 +334,17 @@ def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool =
     return put(input, values, indices, accumulate, not global_state.active)
 
 
-def _store(target: Array, key: tuple[Any, ...], values: Any) -> None:
-    """``target[key] = values`` on raw arrays."""
+def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False) -> None:
+    """``target[key] = values`` on raw arrays; ``fresh``: nothing else has the target's memory."""
     if len(key) > 1 and target.size >= FEW and type(target) is np.ndarray and sum(type(part) is np.ndarray for part in key) > 1:
         places = flat_index(target, key)
         if places is not None:
             target, key = target.reshape(-1), (places,)
     try:
-        assign(target, key, values)
+        if fresh and type(target) is np.ndarray:
+            target[key] = values
+        else:
+            assign(target, key, values)
     except (TypeError, ValueError) as error:
         given, room = getattr(values, "shape", ()), target[key].shape
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(room)}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace, on_device_of, row_major
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
+from gradlib.ops.convert import contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.gather import inside, vector
-from gradlib.ops.index import index as pick, index_put_op
+from gradlib.ops.index import index as pick, index_put_op, slice_op
 from gradlib.ops.scan import cumsum
 from gradlib.ops.select import clamp_min, where
 from gradlib.ops.shape import expand
@@ -108,16 +110,18 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     if source.dtype != input.dtype:
         raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
     input, mask = _together(input, _mask("masked_scatter", mask))
-    array = raw(mask)
-    if type(array) is np.ndarray and np.count_nonzero(array) > np.size(raw(source)):
-        raise RuntimeError(f"masked_scatter: source has {np.size(raw(source))} elements, fewer than the mask's {int(array.sum())} True")
-    if 0 in source.shape:
-        return masked_fill(input, mask, 0)
+    array, line = raw(mask), source if source.ndim == 1 else source.reshape((-1,))
+    size = math.prod(raw(source).shape)
     if type(array) is np.ndarray:
-        places = np.maximum(array.cumsum() - 1, 0).reshape(array.shape)
-    else:
-        places = clamp_min(cumsum(mask.reshape((-1,)), 0) - 1, 0).reshape(mask.shape)
-    return where(mask, pick(source if source.ndim == 1 else source.reshape((-1,)), [places]), input)
+        count = int(np.count_nonzero(array))
+        if count > size:
+            raise RuntimeError(f"masked_scatter: source has {size} elements, fewer than the mask's {count} True")
+        if array.ndim:
+            return index_put_op(contiguous(input), line if count == size else slice_op(line, (slice(count), ...)), [mask])
+    if not size:
+        return masked_fill(input, mask, 0)
+    places = clamp_min(cumsum(mask.reshape((-1,)), 0) - 1, 0).reshape(mask.shape)
+    return where(mask, pick(line, [places]), input)
 
 
 @composite(inplace=True)

@@ -75,8 +75,13 @@ def reshape(xp: Namespace, input: Any, shape: Any) -> Any:
 @op("linear", view=True, method=False, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
 def view(xp: Namespace, input: Any, shape: Any) -> Any:
     """As ``reshape``, but always the same memory. Raises: RuntimeError where that would need a copy. Source: torch.Tensor.view."""
-    result = reshape.op.value(xp, input, shape)  # type: ignore[attr-defined]
-    if not is_view_of(result, input):
+    try:
+        result = input.reshape(shape)
+    except ValueError:
+        raise RuntimeError(_misshaped(tuple(shape), input.size)) from None
+    if result.shape != shape and min(shape) < -1:
+        raise RuntimeError(_misshaped(tuple(shape), input.size))
+    if result.base is not input and not is_view_of(result, input):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
             f"subspaces): shape {list(input.shape)}, wanted {list(shape)}. Use .reshape(...) instead."
@@ -143,6 +148,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
         gradlib.Size([2, 12])
     """
     shape = input.shape
+    if start_dim == 0 and end_dim == -1 and len(shape) > 1:
+        return reshape(input, (-1,))
     first, last = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if first > last:
         raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
@@ -184,9 +191,9 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     at, inner = wrap_dim(dim, len(shape)), sizes_of((sizes,))
     if not inner or not shape:
         raise RuntimeError(f"unflatten: needs a dimension and sizes to split it into, got shape {list(shape)} and sizes {list(inner)}")
-    known = math.prod(size for size in inner if size != -1)
+    known = -math.prod(inner) if -1 in inner else math.prod(inner)
     if inner.count(-1) == 1 and known and shape[at] % known == 0:
-        inner = tuple(shape[at] // known if size == -1 else size for size in inner)
+        inner = tuple([shape[at] // known if size == -1 else size for size in inner])
     elif -1 in inner or shape[at] != known:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {at} ({shape[at]}) in the input tensor"
@@ -210,6 +217,9 @@ def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:
         (gradlib.Size([3]), gradlib.Size([3, 1]))
     """
     shape = input.shape
+    if type(dim) is int:
+        at = wrap_dim(dim, len(shape))
+        return input.reshape(shape[:at] + shape[at + 1 :] if shape and shape[at] == 1 else shape)
     chosen = range(len(shape)) if dim is None else wrap_dims(dim, len(shape))
     return input.reshape([n for i, n in enumerate(shape) if n != 1 or i not in chosen])
 
@@ -274,9 +284,12 @@ def permute(xp: Namespace, input: Any, dims: Any) -> Any:
     """
     if len(dims) != input.ndim:
         raise RuntimeError(f"permute(): the tensor has {input.ndim} dimensions, but the order of {len(dims)} was given: {tuple(dims)}")
-    ndim = input.ndim
-    order = [wrap_dim(d, ndim) for d in dims]
-    if len(set(order)) != ndim:
+    try:
+        return input.transpose(dims)
+    except (ValueError, TypeError):
+        pass
+    order = [wrap_dim(d, input.ndim) for d in dims]
+    if len(set(order)) != len(order):
         raise RuntimeError(f"permute(): duplicate dims are not allowed, got {tuple(dims)}")
     return input.transpose(order)
 
@@ -470,7 +483,7 @@ def _view_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
     """``x.view(2, 3)``, ``x.view((2, 3))``, or ``x.view(dtype)`` for the same memory read as another dtype. Source: torch.Tensor.view."""
     if named:
         return _sized_view(self, *shape, **named)
-    if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
+    if len(shape) == 1 and type(shape[0]) is not int and isinstance(shape[0], (np.dtype, type)):
         return view_dtype(self, shape[0])
     return view(self, sizes_of(shape))
 

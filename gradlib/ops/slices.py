@@ -96,8 +96,8 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
         tensor([1, 4])
     """
     result = input.diagonal(offset, *_two(dim1, dim2, input.ndim))
-    if isinstance(result, np.ndarray) and input.flags.writeable:
-        result.flags.writeable = True
+    if type(result) is np.ndarray and input.flags.writeable:
+        result.setflags(True)
     return result
 
 
