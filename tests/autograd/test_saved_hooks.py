@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import weakref
 from typing import Any
 
@@ -114,11 +115,15 @@ class TestDefaultHooks:
         assert seen == ["inner", "outer"]
 
     def test_nothing_is_packed_where_nothing_is_recorded(self) -> None:
-        with saved_tensors_hooks(lambda x: pytest.fail("packed"), as_is):
+        packed: list[gradlib.Tensor] = []
+        with saved_tensors_hooks(lambda x: packed.append(x) or x, as_is):
             gradlib.ones(2).exp()
             with gradlib.no_grad():
                 leaf(1.0).exp()
             _ = leaf(1.0) > 0
+            assert packed == []
+            leaf(1.0).exp()
+            assert len(packed) == 1
 
     def test_hooks_are_gone_after_an_exception(self) -> None:
         with contextlib.suppress(KeyError), saved_tensors_hooks(lambda x: pytest.fail("packed"), as_is):
@@ -402,6 +407,9 @@ class TestDisable:
             pass
 
     def test_leaves_one_nodes_own_hooks_alone(self) -> None:
-        y = leaf(1.0).exp()
+        a = leaf(1.0)
+        y = a.exp()
         with disable_saved_tensors_hooks("no"):
-            y.grad_fn._raw_saved_result.register_hooks(as_is, as_is)
+            y.grad_fn._raw_saved_result.register_hooks(lambda x: x * 3, as_is)
+            y.backward()
+        assert a.grad.item() == pytest.approx(3 * math.e)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import time
 import zipfile
 from collections.abc import Iterator
@@ -47,12 +48,21 @@ def refused_shortly() -> Iterator[None]:
             pytest.fail(f"an error of {len(str(error))} letters")
 
 
-def read_limits(path: Path) -> object:
+def read_limits(path: Path) -> tuple[dict[str, dict[str, float]], ...]:
     return limits.tables(limits.read(path), PAIR, path)
 
 
 def read_problems(path: Path, most: int | None = 1000) -> problems.Problems:
     return problems.read(path, assemble("pair", PAIR), most)
+
+
+def assert_sound(read: problems.Problems) -> None:
+    """What was read can be planned for, or says of each problem why it cannot."""
+    count = len(read.reasons)
+    assert read.start.shape == read.goal.shape == (count, 2)
+    assert read.start.dtype == read.goal.dtype == np.float64
+    finite = np.isfinite(read.start).all(axis=1) & np.isfinite(read.goal).all(axis=1)
+    assert all(reason for reason, good in zip(read.reasons, finite, strict=True) if not good)
 
 
 # ---- limits in YAML ----------------------------------------------------------------------------------------------------------
@@ -122,7 +132,8 @@ def test_limits_of_any_bytes(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "l.yaml"
     path.write_bytes(content)
     with refused_shortly():
-        read_limits(path)
+        for kind in read_limits(path):
+            assert all(isinstance(value, float) and math.isfinite(value) for each in kind.values() for value in each.values())
 
 
 # ---- robots in URDF ----------------------------------------------------------------------------------------------------------
@@ -274,7 +285,7 @@ def test_npz_files_with_every_bit_flipped(compression: int, tmp_path: Path) -> N
 def test_npz_files_of_any_bytes(tmp_path: Path, data: st.DataObject) -> None:
     (tmp_path / "p.npz").write_bytes(mutated(data, packed(start=GOOD, goal=GOOD + 0.1)))
     with refused_shortly():
-        read_problems(tmp_path / "p.npz")
+        assert_sound(read_problems(tmp_path / "p.npz"))
 
 
 CSV = "start_a,start_b,goal_a,goal_b\n0,0,1,1\n0.5,nan,1e-3,1\n"
@@ -304,7 +315,7 @@ def test_csv_files_that_only_do_harm(text: str, says: str, tmp_path: Path) -> No
 def test_csv_files_of_any_bytes(tmp_path: Path, data: st.DataObject) -> None:
     (tmp_path / "p.csv").write_bytes(mutated(data, CSV.encode()))
     with refused_shortly():
-        read_problems(tmp_path / "p.csv")
+        assert_sound(read_problems(tmp_path / "p.csv"))
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero")

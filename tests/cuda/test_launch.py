@@ -176,8 +176,12 @@ def test_a_launch_runs_where_its_arrays_lie():
 def test_an_empty_grid_is_no_launch():
     import cupy
 
-    nothing = {"index": cupy.zeros(0, np.int64), "out": cupy.zeros((0, 2), np.float32), "batch": 0}
-    launch(replace(gather(rows=cupy.ones((3, 2), np.float32), **nothing), grid=(0, 1)))
+    out = cupy.zeros((4, 2), np.float32)
+    whole = gather(rows=cupy.ones((3, 2), np.float32), index=cupy.zeros(4, np.int64), out=out)
+    launch(replace(whole, grid=(0, 1)))
+    assert not out.any()
+    launch(whole)
+    assert out.all()
 
 
 @pytest.mark.cuda

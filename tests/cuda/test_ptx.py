@@ -59,19 +59,19 @@ class Interpreter:
     ("order", "exact", "storage"),
     [*((order, exact, "float32") for order, exact in oracle.CHAINS), (2, False, "float64"), (2, False, "float16"), (1, False, "bfloat16")],
 )
-def test_chain(rng, order, exact, storage):
+def test_chains_as_ptx_give_what_the_oracle_gives(rng, order, exact, storage):
     """Whole vectors in float32 and float64, in the others runs that begin between two of them; step times of their own."""
     shape = (2, 12, 4) if storage in ("float32", "float64") else (2, 11, 3)
     run_chain(Interpreter(), rng, storage, order, exact, True, shape, "both")
 
 
-def test_chunks(rng):
+def test_a_horizon_of_several_chunks_as_ptx(rng):
     run_chain(Interpreter(), rng, "float32", 2, False, False, (2, 75, 7), "number")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["float32", "bfloat16"])
-def test_walks_that_threads_share(rng, monkeypatch, storage):
+def test_scans_that_threads_share_as_ptx(rng, monkeypatch, storage):
     monkeypatch.setattr(tiles, "multiprocessors", lambda device: 132)
     for order in (0, 1, 3):
         run_chain(Interpreter(), rng, storage, order, order == 3, False, (1, 30, 3), "both")
@@ -80,7 +80,7 @@ def test_walks_that_threads_share(rng, monkeypatch, storage):
 
 
 @pytest.mark.parametrize("case", ["smoothness", "cost", "rows", "long indices"])
-def test_others(rng, case):
+def test_the_other_kernels_as_ptx_give_what_the_oracle_gives(rng, case):
     if case == "smoothness":
         run_smoothness(Interpreter(), rng, "float32", "int", (2, 9, 3), True, True)
     elif case == "cost":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 from collections.abc import Callable
@@ -245,8 +244,12 @@ def test_a_title_is_only_a_title(name: str, tmp_path: Path) -> None:
 
 
 def ends_well(load: Load, path: Path) -> None:
-    with contextlib.suppress(ValueError):
-        sides_table(sides(load(path)))
+    """In a table, or in an error that a person reads."""
+    try:
+        shown = sides_table(sides(load(path)))
+    except ValueError as error:
+        shown = str(error)
+    assert shown.strip()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)

@@ -328,7 +328,10 @@ def test_central_refuses_a_short_horizon_and_step_times():
 
 
 def test_the_unused_first_step_time_may_be_anything():
-    step_acceleration(U, None, np.array([[np.nan, 1, 1, 1, 1]]))
+    for unused in (np.nan, 7.0):
+        made, expected = (step_acceleration(U, None, np.array([[first, 1, 1, 1, 1]])) for first in (unused, 1.0))
+        for found, want in zip(made, expected, strict=True):
+            np.testing.assert_array_equal(found, want)
 
 
 @pytest.mark.slow

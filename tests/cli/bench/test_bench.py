@@ -17,7 +17,7 @@ from gradlib.cli.bench import command, machine, peers
 from gradlib.cli.bench.case import Case
 from gradlib.cli.bench.machine import Speed
 from gradlib.cli.bench.peers import Peer
-from gradlib.cli.bench.runner import Runner
+from gradlib.cli.bench.runner import Runner, disagreement
 from gradlib.cli.bench.suites import NAMES, ops
 
 pytestmark = pytest.mark.host
@@ -256,5 +256,4 @@ def test_programs_run_and_agree_with_those_of_numpy():
     for name in ("overhead", "models", "transforms"):
         for case in command._suite(name).cases("cpu", True):
             runs = Runner(("numpy",)).runs(case)
-            for run in runs.values():
-                run()
+            assert disagreement(case, {name: run() for name, run in runs.items()}) is None, case.name
