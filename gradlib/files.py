@@ -71,7 +71,10 @@ class Results:
         path = Path(os.path.realpath(target))
         if path in self._staged:
             raise ValueError(f"two results would go to {target}, and one be lost; give each a path of its own")
-        self._staged[path] = _temporary(path.parent)
+        try:
+            self._staged[path] = _temporary(path.parent)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(target)) from error  # the name that the caller knows
         return self._staged[path]
 
     def remove(self, target: Path) -> None:

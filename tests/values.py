@@ -1,7 +1,9 @@
-"""Values as the tests compare them: on the host, whatever device computed them."""
+"""Values as the tests compare them, on the host whatever device computed them; and the memory that a call takes."""
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,3 +20,14 @@ def host(value: Any) -> np.ndarray:
 def shares_memory(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors on one device have elements in common."""
     return bool(namespace(a._array).shares_memory(a._array, b._array))
+
+
+def peak_bytes(call: Callable[[], Any]) -> int:
+    """The most host memory in use at one time while it ran, its result included."""
+    tracemalloc.start()
+    try:
+        kept = call()
+        del kept
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

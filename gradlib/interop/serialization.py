@@ -14,7 +14,6 @@ import os
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
@@ -36,7 +35,8 @@ _COMMENT = b"gradlib sha256 "
 _CONTAINERS: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset, "Size": Size}
 _MAPPINGS: dict[str, Any] = {"dict": dict, "OrderedDict": OrderedDict, "Counter": Counter}
 _SAFETENSORS = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
+    "BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
+    "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
     "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "C64": "complex64",
 }  # fmt: skip
 
@@ -108,17 +108,16 @@ def load(f: Place, map_location: MapLocation = None, *, weights_only: bool = Tru
         >>> gradlib.load(file)
         {'weight': tensor([1., 1.])}
     """
-    data = Path(f).read_bytes() if isinstance(f, (str, os.PathLike)) else f.read()
-    name = os.fspath(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", "the file")
-    if data[:2] == b"PK":
-        arrays, described = _read_npz(data, name)
-    elif data[8:9] == b"{":
-        arrays, described = _read_safetensors(data, name)
+    if isinstance(f, (str, os.PathLike)):
+        name = os.fspath(f)
+        with open(f, "rb") as file:
+            arrays, described = _read(file if file.seekable() else io.BytesIO(file.read()), name)
     else:
-        raise DamagedFile(f"{name} is neither a safetensors nor an NPZ file; torch's own files are read with torch.load")
+        name = getattr(f, "name", "the file")
+        arrays, described = _read(io.BytesIO(f.read()), name)
     reader = _Reader(arrays, map_location, weights_only, str(name))
     if described is None:
-        return {key: reader.placed(wrap(_own(array)), "cpu") for key, array in arrays.items()}
+        return {key: reader.placed(wrap(_held(array)), "cpu") for key, array in arrays.items()}
     return reader.built(json.loads(described))
 
 
@@ -215,7 +214,7 @@ class _Reader:
 
     def _tensor(self, name: str, dtype: str, device: str, requires_grad: bool) -> Tensor:
         if name not in self.tensors:
-            value = self.placed(wrap(_own(self.arrays[name])), device)
+            value = self.placed(wrap(_held(self.arrays[name])), device)
             self.tensors[name] = value.requires_grad_() if requires_grad else value
         return self.tensors[name]
 
@@ -232,7 +231,7 @@ class _Reader:
                 return value.to(saved)
             except RuntimeError as error:
                 raise RuntimeError(f"{self.file} holds a tensor of {saved}; pass map_location='cpu' to load it here") from error
-        return value.to(where)
+        return value.to(Device(where))
 
 
 def _writes_safetensors(f: Place) -> bool:
@@ -259,6 +258,26 @@ def _sha256(data: bytes = b"") -> Any:
     import hashlib  # loaded with the first file
 
     return hashlib.sha256(data)
+
+
+def _digest_before(file: IO[bytes], size: int) -> bytes:
+    """SHA-256 of the first so many bytes of a file, in hexadecimal digits."""
+    file.seek(0)
+    digest = _sha256()
+    for begin in range(0, size, 1 << 20):
+        digest.update(file.read(min(1 << 20, size - begin)))
+    return digest.hexdigest().encode()
+
+
+def _read(file: IO[bytes], name: Any) -> tuple[Arrays, str | None]:
+    """The arrays of a file, each in memory of its own, and what stands around them; None in a file of another program."""
+    begin = file.read(9)
+    file.seek(0)
+    if begin[:2] == b"PK":
+        return _read_npz(file, name)
+    if begin[8:] == b"{":
+        return _read_safetensors(file.read(), name)
+    raise _foreign(name)
 
 
 def _digest(arrays: Arrays, described: str) -> str:
@@ -312,28 +331,27 @@ def _write_npz(file: IO[bytes], arrays: Arrays, described: str) -> None:
         archive.writestr(zipfile.ZipInfo(f"{_DESCRIPTION}.json"), described)
         archive.comment = _COMMENT + b"0" * 64
     size = file.seek(-64, os.SEEK_END)
-    file.seek(0)
-    digest = _sha256()  # of the whole file before it
-    for begin in range(0, size, 1 << 24):
-        digest.update(file.read(min(1 << 24, size - begin)))
+    digest = _digest_before(file, size)  # of the whole file before it
     file.seek(size)
-    file.write(digest.hexdigest().encode())
+    file.write(digest)
 
 
-def _read_npz(data: bytes, name: Any) -> tuple[Arrays, str | None]:
+def _read_npz(file: IO[bytes], name: Any) -> tuple[Arrays, str | None]:
     import zipfile
 
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
             own = archive.comment or f"{_DESCRIPTION}.json" in names
-            if own and archive.comment != _COMMENT + _sha256(data[:-64]).hexdigest().encode():
+            if own and archive.comment != _COMMENT + _digest_before(file, max(file.seek(0, os.SEEK_END) - 64, 0)):
                 raise _changed(name)
+            if names and not own and not any(member.endswith(".npy") for member in names):
+                raise _foreign(name)
             arrays = {}
             for member in names:
                 if member.endswith(".npy"):
-                    with archive.open(member) as file:
-                        arrays[member[:-4]] = np.lib.format.read_array(file, allow_pickle=False)
+                    with archive.open(member) as stream:
+                        arrays[member[:-4]] = np.lib.format.read_array(stream, allow_pickle=False)
             described = archive.read(f"{_DESCRIPTION}.json").decode() if own else None
     except DamagedFile:
         raise
@@ -368,12 +386,16 @@ def _dtype(name: str) -> np.dtype:
     return dtypes.bfloat16() if name == "bfloat16" else np.dtype(name)
 
 
-def _own(array: np.ndarray) -> np.ndarray:
-    """A copy in memory of its own, which can be written, in gradlib's own dtype."""
+def _held(array: np.ndarray) -> np.ndarray:
+    """The array, which is in memory of its own, in gradlib's own dtype and order."""
     dtype = dtypes.as_dtype(array.dtype)
     if dtype is None:
         raise TypeError(f"gradlib holds bool, integers, float16 to float64, bfloat16 and complex numbers; the file has {array.dtype}")
-    return np.array(array, dtype=dtype, order="C")
+    return np.asarray(array, dtype=dtype, order="C")
+
+
+def _foreign(name: Any) -> DamagedFile:
+    return DamagedFile(f"{name} is neither a safetensors nor an NPZ file; torch's own files are read with torch.load")
 
 
 def _changed(name: Any) -> DamagedFile:

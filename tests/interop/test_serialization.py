@@ -15,10 +15,27 @@ import pytest
 
 import gradlib
 from gradlib import optim
-from tests.values import host
+from tests.values import host, peak_bytes
 
 ENDINGS = [".npz", ".safetensors"]
-DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16", "complex64", "complex128"]
+DTYPES = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "complex64",
+    "complex128",
+]
+UNSIGNED = ("uint16", "uint32", "uint64")  # those of the array API standard
 pytest.importorskip("safetensors")
 
 
@@ -30,7 +47,7 @@ def path(request, tmp_path):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
 def test_every_dtype_and_shape_comes_back(path, dtype, shape):
-    value = gradlib.full(shape, 1, dtype=getattr(gradlib, dtype))
+    value = gradlib.from_numpy(np.ones(shape, dtype)) if dtype in UNSIGNED else gradlib.full(shape, 1, dtype=getattr(gradlib, dtype))
     gradlib.save(value, path)
     again = gradlib.load(path)
     assert (again.dtype, again.shape, again.device) == (value.dtype, value.shape, value.device)
@@ -144,6 +161,8 @@ def test_map_location(path, device):
     assert str(gradlib.load(path)[0].device) == where
     for location in ("cpu", gradlib.device("cpu"), {where: "cpu"}, lambda value, saved: value if saved == where else 1 / 0):
         assert str(gradlib.load(path, location)[0].device) == "cpu"
+    with pytest.raises(RuntimeError, match="a device is"):
+        gradlib.load(path, "float64")
     assert str(gradlib.load(path, lambda value, saved: None)[0].device) == where
 
 
@@ -155,6 +174,22 @@ def test_binary_files_and_paths_alike(tmp_path):
     assert gradlib.load(memory).tolist() == [0, 1, 2]
     gradlib.save(gradlib.arange(2), str(tmp_path / "a.pt"))
     assert gradlib.load(tmp_path / "a.pt").tolist() == [0, 1]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("ending", "most"), [(".npz", 1.1), (".safetensors", 2.1)])  # the library gives tensors beside the bytes it read
+def test_a_large_tensor_is_copied_no_more_than_its_format_asks(tmp_path, ending, most):
+    x = gradlib.ones(1_000_000, dtype=gradlib.float64)
+    path = tmp_path / f"a{ending}"
+    gradlib.save(x, path)
+    for call, times in ((lambda: gradlib.save(x, path), 1.1), (lambda: gradlib.load(path), most)):
+        assert peak_bytes(call) < times * x.nbytes
+
+
+@pytest.mark.host
+def test_a_folder_that_is_not_there_is_named_with_the_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/a\.npz"):
+        gradlib.save(1, tmp_path / "nowhere" / "a.npz")
 
 
 @pytest.mark.host
@@ -193,6 +228,10 @@ def test_other_files_are_refused(tmp_path):
     for content in (b"", b"PK", b"text", b"\0" * 100):
         with pytest.raises(gradlib.DamagedFile):
             gradlib.load(io.BytesIO(content))
+    with zipfile.ZipFile(tmp_path / "torch.pt", "w") as file:  # as torch.save makes one
+        file.writestr("archive/data.pkl", b"")
+    with pytest.raises(gradlib.DamagedFile, match=r"torch\.load"):
+        gradlib.load(tmp_path / "torch.pt")
     np.savez(tmp_path / "a.npz", a=np.array([None]))
     with pytest.raises(gradlib.DamagedFile, match="numbers"):
         gradlib.load(tmp_path / "a.npz")

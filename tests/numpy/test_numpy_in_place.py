@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
 import gradlib
 import gradlib.numpy as gnp
-from tests.values import host
+from tests.values import host, peak_bytes
 
 WRITERS = {
     "put_along_axis": lambda np, a, v: np.put_along_axis(a, np.array([[1], [0], [3]]), v.reshape(3, 1), 1),
@@ -72,7 +70,7 @@ def test_a_ufunc_at_places_named_twice_is_refused_where_their_order_matters():
 def test_a_view_of_a_large_tensor_copies_nothing(call):
     x = gradlib.ones(1_000_000, dtype=gradlib.float64, requires_grad=True)
     call(x)
-    assert _bytes_of(lambda: call(x)) < 100_000
+    assert peak_bytes(lambda: call(x)) < 100_000
 
 
 @pytest.mark.host
@@ -89,18 +87,7 @@ def test_a_view_of_a_large_tensor_copies_nothing(call):
 def test_a_function_of_a_large_tensor_takes_no_more_memory_than_the_operation(call, operation):
     x, array = gradlib.ones(1_000_000, dtype=gradlib.float64, requires_grad=True), np.ones(1_000_000)
     call(x, array)
-    assert _bytes_of(lambda: call(x, array)) < _bytes_of(lambda: operation(x, array)) + 10_000
-
-
-def _bytes_of(function) -> int:
-    """The most memory in use at one time while it ran."""
-    tracemalloc.start()
-    try:
-        kept = function()
-        del kept
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    assert peak_bytes(lambda: call(x, array)) < peak_bytes(lambda: operation(x, array)) + 10_000
 
 
 def test_the_module_makes_arrays_of_what_has_tensors_in_it(device):
