@@ -319,7 +319,7 @@ def source_of_call(op: Op, variant: Variant = CALL) -> str:
         lines += ["    if out is not None:", f"        return keywords(op, ({arguments},), {{'out': out}})"]
     lines += _paths(op, variant)
     if has_forward_path(op):
-        lines += forward_path(op, variant.value, variant.leave(op))
+        lines += forward_path(op, variant.value, variant.leave(op), _is_dtype_known(op))
     lines.append(f"    {variant.leave(op)}")
     return "\n".join(lines)
 
@@ -408,16 +408,23 @@ def _entered(op: Op, variant: Variant) -> list[str]:
     """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
     first = op.tensors[0]
     plain = variant.plain(f"a_{first}")
-    real = "" if op.promote or _may_be_complex(op) else '(_dtype is F32 or _dtype is F64 or _dtype.kind != "c") and '
-    unlike = ["            if _dtype is not F32 and _dtype is not F64:", "                _dtype = None"]
-    return [
-        f"    if type({first}) is Tensor and {_usual(op, variant)}:",
-        f"        a_{first} = {first}._array",
-        f"        _dtype = a_{first}.dtype",
-        f"        if {real}{plain}:",
-        *([f"            n_{first} = {first}._node"] if op.rules else []),
-        *(unlike if op.promote and not _promotes_itself(op) else []),
-    ]
+    dtype = f"a_{first}.dtype"
+    real = "" if op.promote or _may_be_complex(op) else f' and {dtype}.kind != "c"'
+    lines = [f"    if type({first}) is Tensor and {_usual(op, variant)}:", f"        a_{first} = {first}._array"]
+    if variant is ON_DEVICE:
+        lines += [f"        if {plain}{real}:", f"            _dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
+    else:
+        lines += [
+            f"        _dtype = {first}._float",
+            f"        if _dtype is not None or {plain}{real}:",
+            "            if _dtype is None:",
+            f"                _dtype = {dtype}",
+            "                if _dtype is F32 or _dtype is F64:",
+            f"                    {first}._float = _dtype",
+            "                else:",
+            "                    _dtype = None",
+        ]
+    return [*lines, *([f"            n_{first} = {first}._node"] if op.rules else [])]
 
 
 def _read(op: Op, place: int, variant: Variant) -> list[str]:
@@ -430,7 +437,7 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         f"_kind = type({name})",
         "if _kind is Tensor:",
         f"    a_{name} = {name}._array",
-        *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant)),
+        *(f"    {line}" for line in _checked_tensor(op, name, variant)),
         *([f"    n_{name} = {name}._node"] if op.rules else []),
         *(["    _some = True"] if _is_loose(op) else []),
         f"elif {number_taken(op, name, '_kind')}{f' or {name} is None' if name not in op.rules and (op.rules or not op.promote) else ''}:",
@@ -474,6 +481,21 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
     ]
 
 
+def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
+    """The class and dtype of the array in a Tensor, as the Tensor knows them or as they are asked now."""
+    if variant is ON_DEVICE or _is_loose(op) or not op.promote or _promotes_itself(op):
+        return _checked_array(op, f"a_{name}", variant)
+    return [
+        f"if _dtype is None or {name}._float is not _dtype:",
+        f"    if not ({variant.plain(f'a_{name}')}):",
+        f"        {variant.leave(op)}",
+        f"    if a_{name}.dtype is _dtype:",
+        f"        {name}._float = _dtype",
+        "    else:",
+        "        _dtype = None",
+    ]
+
+
 def _checked_array(op: Op, array: str, variant: Variant, plain: bool = False) -> list[str]:
     """The class and dtype of the array in an operand. ``plain``: its class is known."""
     leave = f"    {variant.leave(op)}"
@@ -498,7 +520,8 @@ def _promoted(op: Op, variant: Variant) -> list[str]:
     if _promotes_itself(op):
         return lines
     first = f"a_{op.tensors[0]}[0]" if op.tensors[0] == op.sequence else f"a_{op.tensors[0]}"
-    return ["if _dtype is None:", *(f"    {line}" for line in lines), *([f"    _dtype = {first}.dtype"] if _is_dtype_known(op) else [])]
+    again = [f"    _dtype = {first}.dtype"] if _is_dtype_known(op) else []
+    return [*(["_float = _dtype"] if again else []), "if _dtype is None:", *(f"    {line}" for line in lines), *again]
 
 
 def _run(op: Op, variant: Variant, made: str) -> list[str]:
@@ -562,6 +585,7 @@ def _returned(op: Op, variant: Variant) -> list[str]:
     return [
         "    _result = blank()",
         "    _result._array = out",
+        f"    _result._float = {'_float' if _is_dtype_known(op) and variant is not ON_DEVICE else 'None'}",
         f"    _result._node = {'_node' if op.rules else 'None'}",
         "    _result._meta = global_state.born",
         "    _result._version_slot = None",

@@ -40,12 +40,13 @@ def forward_names(op: Op) -> dict[str, Any]:
     return {"Dual": Dual, "broadcast_to": np.broadcast_to, "jvp": op.jvp, **rules}
 
 
-def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[str]:
+def forward_path(op: Op, value: Callable[[Op, str], str], leave: str, known: bool) -> list[str]:
     """The lines of an operation's forward mode on arrays.
 
     Args:
         value: from arguments to the expression that computes the operation's value of them.
         leave: the statement for whatever is not plain.
+        known: whether the result has the operands' dtype.
     """
     lines = [
         "    if global_state.active and not global_state.observed:",
@@ -54,7 +55,7 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[st
     ]
     body = []
     for place, name in enumerate(op.tensors):
-        body += _taken(op, name, first=place == 0, numbers=bool(op.promote), only=op.tensors[0], leave=leave)
+        body += _taken(op, name, first=place == 0, numbers=bool(op.promote), leave=leave)
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     body += [
         f"    out = {value(op, passed)}",
@@ -64,6 +65,7 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[st
         *(() if op.promote else _UNLESS_INTEGER),
         "    _result = blank()",
         "    _result._array = out",
+        f"    _result._float = {'_dtype' if known else 'None'}",
         "    _result._node = _result._version_slot = None",
         "    if _d is None:",
         "        _result._meta = global_state.born",
@@ -81,14 +83,25 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str) -> list[st
 _UNLESS_INTEGER = ("    if _d is not None and not is_differentiable(out.dtype):", "        _d = None")
 
 
-def _taken(op: Op, name: str, first: bool, numbers: bool, only: str, leave: str) -> list[str]:
+def _taken(op: Op, name: str, first: bool, numbers: bool, leave: str) -> list[str]:
     """The array and the tangent of one input; whatever is not plain ends it."""
-    same = f"(a_{name}.dtype is F32 or a_{name}.dtype is F64)" if first else f"a_{name}.dtype is a_{only}.dtype"
+    dtype = f"a_{name}.dtype"
+    if first:
+        unlike = "_dtype is None"
+        known = [
+            f"        _dtype = {name}._float",
+            f"        if _dtype is None and type(a_{name}) is ndarray and ({dtype} is F32 or {dtype} is F64):",
+            f"            _dtype = {name}._float = {dtype}",
+        ]
+    else:
+        unlike = f"({name}._float is not _dtype and ({dtype} is not _dtype or type(a_{name}) is not ndarray))"
+        known = []
     lines = [
         f"    t_{name} = None",
         f"    if type({name}) is Tensor:",
         f"        a_{name} = {name}._array",
-        f"        if not ({same} and type(a_{name}) is ndarray) or ({name}._node is not None and thread_state.grad_enabled):",
+        *known,
+        f"        if {unlike} or ({name}._node is not None and thread_state.grad_enabled):",
         f"            {leave}",
         f"        _meta = {name}._meta",
         "        if type(_meta) is Dual and _meta.level is _level:",

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from gradlib.core.tensor import InferenceTensor, Tensor, wrap
 
 _PLAIN = (Tensor, InferenceTensor)
-_SLOTS = ("_array", "_meta", "_node", "_version_slot")
+_SLOTS = ("_array", "_float", "_meta", "_node", "_version_slot")
 
 
 class Proxy(Tensor):

@@ -177,10 +177,11 @@ class Tensor(Methods):
         tensor([2., 4.])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_version_slot")
+    __slots__ = ("__dict__", "__weakref__", "_array", "_float", "_meta", "_node", "_version_slot")
     __array_priority__: float = 1000.0  # other libraries leave mixed expressions to the operators here; NumPy asks __array_ufunc__
 
     _array: Array
+    _float: np.dtype[Any] | None  # the array's dtype, once a fast path has found the array to be NumPy's, of float32 or float64
     _node: Node | None  # None: no gradient; AccumulateGrad: a leaf; Output or another node: made by an operation
     _meta: TensorMeta | None
     _version_slot: Version | None
@@ -352,6 +353,7 @@ class Tensor(Methods):
                 f"{value._array.dtype}; convert it first, for example with .float()"
             )
         self._array = value._array
+        self._float = None  # its dtype may be another one now
         if isinstance(self._node, AccumulateGrad):
             self._node.array = value._array
             self._node.shape, self._node.dtype = value._array.shape, value._array.dtype
@@ -739,7 +741,7 @@ def _of_class(cls: type[Tensor], array: Array) -> Tensor:
 def fill(tensor: Tensor, array: Array) -> Tensor:
     """Set up a new tensor object around an array, outside any graph."""
     tensor._array = array
-    tensor._node = None
+    tensor._float = tensor._node = None
     tensor._meta = global_state.born
     tensor._version_slot = None
     return tensor
@@ -752,7 +754,7 @@ def wrap(array: Array) -> Tensor:
     """A Tensor around an array (not copied), outside any graph. NumPy's scalars become 0-d arrays."""
     tensor = _new(InferenceTensor if global_state.active and thread_state.inference else Tensor)
     tensor._array = array if type(array) is np.ndarray else as_array(array)
-    tensor._node = None
+    tensor._float = tensor._node = None
     tensor._meta = global_state.born
     tensor._version_slot = None
     return tensor
@@ -769,7 +771,7 @@ def wrap_all(several: Iterable[Array]) -> list[Tensor]:
             known = type(array)
         tensor = _new(cls)
         tensor._array = array
-        tensor._node = None
+        tensor._float = tensor._node = None
         tensor._meta = global_state.born
         tensor._version_slot = None
         tensors.append(tensor)

@@ -123,7 +123,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
                 continue
         result = object.__new__(cls)
         result._array = each
-        result._node = None
+        result._float = result._node = None
         result._meta = meta = TensorMeta()
         if parent is None:  # as `View` has it, without a call
             meta.view = view = _new_view()

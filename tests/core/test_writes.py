@@ -284,6 +284,23 @@ def test_data_of_a_leaf() -> None:
     assert y.tolist() == [1, 2]
 
 
+def test_data_of_another_dtype_is_seen_by_the_next_operation() -> None:
+    x = gradlib.ones(3, requires_grad=True)
+    (x * x).sum().backward()  # by which an operation knows its dtype
+    x.grad = None
+    x.data = gradlib.ones(3, dtype=gradlib.int64).double()
+    y = x * gradlib.ones(3)
+    y.sum().backward()
+    assert y.dtype is gradlib.float64
+    assert y.grad_fn.dtype == "float64"
+    assert x.grad.dtype is gradlib.float64
+    y = gradlib.ones(3)
+    y * y
+    y.data = gradlib.ones(3, dtype=gradlib.int64)
+    assert (y * gradlib.ones(3)).dtype is gradlib.float32
+    assert (y / y).dtype is gradlib.float32
+
+
 def test_data_belongs_to_inference_mode_when_its_tensor_does() -> None:
     x = two()
     with gradlib.inference_mode():
