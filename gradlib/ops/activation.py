@@ -108,7 +108,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 @in_single
 def elu_op(xp: Any, input: Any, alpha: float) -> Any:
     """Each element, alpha * (exp(x) - 1) where it is not positive."""
-    return chosen(xp, input >= 0, input, vectorised.expm1(xp, xp.minimum(input, 0)) * dtypes.fitted(alpha, input.dtype))
+    return vectorised.elu(xp, input, dtypes.fitted(alpha, input.dtype))
 
 
 @composite(method=False)
@@ -186,7 +186,7 @@ def _silu_slope(g: Any, input: Any) -> Any:
 @in_single
 def silu_op(xp: Any, input: Any) -> Any:
     """Each element times its sigmoid."""
-    return input * sigmoid(input)
+    return input * sigmoid(input) if input.dtype.kind == "c" else vectorised.silu(xp, input)
 
 
 @composite(method=False)
@@ -224,6 +224,8 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
         tensor([0.6931, 2.1269])
     """
     beta = dtypes.fitted(float(beta), input.dtype)
+    if beta == 1 and threshold >= 17 and vectorised.fits(input):
+        return vectorised.softplus(input)
     scaled = input * beta
     return chosen(xp, scaled > threshold, input, vectorised.log1p(xp, xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
 

@@ -148,7 +148,7 @@ def hypot(xp: Any, input: Any, other: Any) -> Any:
         >>> gradlib.hypot(gradlib.tensor([3.0]), gradlib.tensor([4.0]))
         tensor([5.])
     """
-    return xp.hypot(input, other)
+    return vectorised.hypot(xp, input, other)
 
 
 @op(

@@ -33,7 +33,8 @@ def assert_close(made: np.ndarray, wanted: np.ndarray, units: float = 5) -> None
     ("name", "low", "high"),
     [("expm1", -20, 20), ("expm1", -1e-3, 1e-3), ("sinh", -80, 80), ("sinh", -1e-3, 1e-3), ("cosh", -80, 80), ("log1p", -0.9999, 10),
      ("log1p", -1e-3, 1e-3), ("log1p", 0, 1e30), ("arctanh", -0.9999, 0.9999), ("arctanh", -1e-3, 1e-3), ("tan", -3, 3), ("tan", -900, 900),
-     ("arctan", -2, 2), ("arctan", -1e9, 1e9)],
+     ("arctan", -2, 2), ("arctan", -1e9, 1e9), ("exp2", -3, 3), ("exp2", -120, 120), ("arcsin", -1, 1),
+     ("arcsin", -1e-3, 1e-3), ("arccos", -1, 1)],
 )  # fmt: skip
 def test_it_is_numpys_function_within_a_few_units_in_the_last_place(name: str, low: float, high: float) -> None:
     x = drawn(low, high)
@@ -54,6 +55,39 @@ def test_the_error_function_is_exact_near_zero_and_one_far_out() -> None:
         assert_close(vectorised.erf(x), special.erf(x.astype(np.float64)))
     x[5:8] = math.inf, -math.inf, math.nan
     assert np.array_equal(vectorised.erf(x)[5:8], [1, -1, math.nan], equal_nan=True)
+
+
+def test_log10_is_numpys_within_a_few_units() -> None:
+    for high in (2, 1e30):
+        x = np.geomspace(1 / high, high, 5000).astype(np.float32)
+        assert_close(vectorised.log10(np, x), np.log10(x.astype(np.float64)))
+
+
+def test_whole_powers_and_their_logarithms_are_exact() -> None:
+    whole = np.resize(np.arange(-30, 31), 2000).astype(np.float32)
+    assert np.array_equal(vectorised.exp2(np, whole), np.exp2(whole))
+    tens = (10.0 ** whole.astype(np.float64)).astype(np.float32)
+    assert np.array_equal(vectorised.log10(np, tens), np.log10(tens))
+
+
+def test_activations_by_exponentials_are_exact_in_both_tails_and_keep_infinities() -> None:
+    x = drawn(-80, 80)
+    x[5:8] = math.inf, -math.inf, math.nan
+    wide = x.astype(np.float64)
+    wide[6] = -1e4
+    with np.errstate(over="ignore"):
+        assert_close(vectorised.silu(np, np.delete(x, slice(5, 8))), np.delete(wide / (1 + np.exp(-wide)), slice(5, 8)))
+        assert np.isnan(vectorised.silu(np, x)[6:8]).all()  # of -inf too, as in torch
+        assert_close(np.delete(vectorised.softplus(x), 7), np.delete(np.logaddexp(wide, 0), 7))
+    elu = vectorised.elu(np, np.delete(x, 7), 0.5)
+    assert_close(elu, np.delete(np.where(wide > 0, wide, np.expm1(np.minimum(wide, 0)) * 0.5), 7))
+    assert np.signbit(vectorised.elu(np, np.full(2000, -0.0, np.float32), 1.0)).all()
+
+
+def test_hypot_is_numpys_also_where_squares_leave_the_range() -> None:
+    for size in (1.0, 1e-25, 1e25):
+        a, b = drawn(-size, size), drawn(-size, size)[::-1].copy()
+        assert_close(vectorised.hypot(np, a, b), np.hypot(a.astype(np.float64), b.astype(np.float64)))
 
 
 @pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
