@@ -32,6 +32,7 @@ from gradlib.distributed.groups import (
     get_backend as get_backend,
     get_global_rank as get_global_rank,
     get_group_rank as get_group_rank,
+    get_node_local_rank as get_node_local_rank,
     get_process_group_ranks as get_process_group_ranks,
     get_rank as get_rank,
     get_world_size as get_world_size,

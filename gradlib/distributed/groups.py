@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 import zlib
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.distributed.agreement import Call
-from gradlib.distributed.mpi import library
+from gradlib.distributed.mpi import library, local_rank, refuse_strangers
 from gradlib.distributed.nccl import is_nccl_available
 from gradlib.distributed.process_group import Backend, ProcessGroup, state
 
@@ -141,7 +142,8 @@ def init_process_group(
         world_size, rank: given by MPI and ignored, with a warning.
         group_name, pg_options, device_id: accepted, as in torch.
     Raises: ValueError for a second call without destroy_process_group and for a backend that does not exist; TypeError for a timeout that
-        is no timedelta; RuntimeError that says what to install; DistBackendError when not every process comes in time.
+        is no timedelta; RuntimeError that says what to install, or that the launcher belongs to another MPI; DistBackendError when not
+        every process comes in time.
     Source: torch.distributed.init_process_group.
     Example:
         >>> if gradlib.distributed.is_available():
@@ -167,6 +169,7 @@ def init_process_group(
     allowed = _checked(timeout) or (_NCCL_TIMEOUT if name == Backend.NCCL else _HOST_TIMEOUT)
     until = time.monotonic() + allowed.total_seconds()
     world = library().COMM_WORLD
+    refuse_strangers(world.Get_size())
     state.begin(until)
     state.take_in(ProcessGroup(world, next(state.numbers), name, allowed, until))
 
@@ -260,6 +263,27 @@ def get_rank(group: Any = None) -> int:
         >>> rank = gradlib.distributed.get_rank() if gradlib.distributed.is_initialized() else 0
     """
     return -1 if group == NON_GROUP_MEMBER else chosen(group).rank()
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """This process's number on its machine, by which it chooses its GPU: what LOCAL_RANK, mpiexec or Slurm's srun say in the environment.
+
+    Args:
+        fallback_rank: the answer for a process that none of them started; None to raise.
+    Raises: RuntimeError where nothing says it.
+    Source: torch.distributed.get_node_local_rank.
+    Example:
+        >>> gradlib.distributed.get_node_local_rank(fallback_rank=0)
+        0
+    """
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    told = local_rank()
+    if told is not None:
+        return told
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise RuntimeError("LOCAL_RANK is not in the environment, and neither mpiexec nor srun started this process: pass fallback_rank")
 
 
 def get_world_size(group: Any = None) -> int:

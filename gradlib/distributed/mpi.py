@@ -20,7 +20,12 @@ Waiting = Callable[..., None]
 """Waits for an MPI request; what else it is given stays alive if that never comes."""
 
 _ON_ONE_MACHINE = {"UCX_TLS": "sm,self", "FI_TCP_IFACE": "lo", "OMPI_MCA_btl": "self,sm"}
-_SIZES = (("MPI_LOCALNRANKS", "PMI_SIZE"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"))  # what mpiexec tells each rank
+_LAUNCHERS = (
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_SIZE"),  # MPICH's mpiexec
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_TASKS"),  # srun; of several machines the second is a list
+)
+"""What launchers tell each rank: its number on its machine, how many are on that machine, and how many in all."""
 _QUICK = 1e-3  # seconds before the first pause: ranks that both pause would keep each other waiting
 _SHARE, _LONGEST = 0.1, 5e-3  # a pause as a share of what was waited so far, and in seconds
 
@@ -32,10 +37,10 @@ def library() -> Any:
 
     Raises: RuntimeError that says what to install.
     """
-    for here, everywhere in _SIZES:
-        if here in os.environ and os.environ[here] == os.environ.get(everywhere):
-            for name, value in _ON_ONE_MACHINE.items():
-                os.environ.setdefault(name, value)
+    started = _launched()
+    if started is not None and started[1] == started[2]:
+        for name, value in _ON_ONE_MACHINE.items():
+            os.environ.setdefault(name, value)
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is there, a library of MPI is not
@@ -44,6 +49,37 @@ def library() -> Any:
             f"against your cluster's MPI. What failed: {error}"
         ) from error
     return MPI
+
+
+def _launched() -> tuple[str, str, str] | None:
+    """What the launcher told this process; None where there was none."""
+    for names in _LAUNCHERS:
+        if all(name in os.environ for name in names):
+            return os.environ[names[0]], os.environ[names[1]], os.environ[names[2]]
+    return None
+
+
+def local_rank() -> int | None:
+    """This process's number on its machine, by its launcher; None where there was none."""
+    started = _launched()
+    return None if started is None else int(started[0])
+
+
+def refuse_strangers(size: int) -> None:
+    """Refuse to be a world of one where a launcher started several processes: each of them would do the whole work, and write it.
+
+    Args:
+        size: of the world, as MPI says.
+    Raises: RuntimeError.
+    """
+    started = _launched()
+    if size == 1 and started is not None and int(started[2]) > 1:
+        version = " ".join(library().Get_library_version().splitlines()[0].split())
+        raise RuntimeError(
+            f"{started[2]} processes were started together, but MPI takes each of them for a world of its own: their launcher belongs to "
+            f"another MPI than {version}. Start them with that library's own mpiexec or, under Slurm, with `srun --mpi=pmi2` for MPICH or "
+            "`srun --mpi=pmix` for Open MPI (`srun --mpi=list` says which there are)"
+        )
 
 
 def poll(is_over: Callable[[], bool], watch: Callable[[], None]) -> None:

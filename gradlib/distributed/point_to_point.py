@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -132,7 +133,11 @@ class Received(Message):
         super().__init__(group, call, tensor, peer)
         self._record = np.zeros(1, RECORD)
         self._status = library().Status()
-        self._request = group.headers.Irecv(self._record.view(np.uint8), library().ANY_SOURCE if peer is None else peer, tag)
+        self._tag, self._request = tag, None
+        if peer is not None:
+            self._request = group.headers.Irecv(self._record.view(np.uint8), peer, tag)
+        else:
+            group.unnamed.setdefault(tag, deque()).append(self)
         self._buffer: Array = None
         self._differs: str | None = None
 
@@ -141,7 +146,9 @@ class Received(Message):
 
     def _step(self) -> bool:
         if self._buffer is None:
-            if not self._request.Test(self._status):
+            if self._request is None:
+                _match_unnamed(self._group, self._tag)
+            if self._request is None or not self._request.Test(self._status):
                 return False
             self._begin(Call.unpacked(self._record[0]), self._status.Get_source())
         if self._request is not None and not self._request.Test():
@@ -152,6 +159,10 @@ class Received(Message):
         if not array.flags.c_contiguous:
             assign(array, ..., self._buffer.reshape(array.shape))
         return True
+
+    def take(self, message: Any) -> None:
+        """Receive the record that was found for a receiver that names no rank."""
+        self._request = message.Irecv(self._record.view(np.uint8))
 
     def _begin(self, sent: Call, source: int) -> None:
         """The record has come. Data of another dtype or shape is received elsewhere and thrown away, so that its sender can go on."""
@@ -171,6 +182,20 @@ class Received(Message):
         self._request = self._group.data.Irecv(self._buffer, source, sent.number)
         if fits:
             self._buffer = self._buffer.view(array.dtype)
+
+
+_matching = threading.Lock()
+
+
+def _match_unnamed(group: ProcessGroup, tag: int) -> None:
+    """Give records that have come to the receivers that take them from any rank, in the order in which these were called.
+
+    They look for one with a probe: MPICH 5.0 over UCX loses receives from ANY_SOURCE between machines (the data come, the request stays).
+    """
+    with _matching:
+        receivers = group.unnamed[tag]
+        while receivers and (message := group.headers.Improbe(library().ANY_SOURCE, tag)) is not None:
+            receivers.popleft().take(message)
 
 
 def _plain(dtype: str) -> str:

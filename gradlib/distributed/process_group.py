@@ -6,6 +6,7 @@ import atexit
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -72,6 +73,7 @@ class ProcessGroup:
         self.nccl: Nccl | None = None
         self.done = 0  # collectives that this rank has taken part in
         self.broken: str | None = None
+        self.unnamed: dict[int, deque[Any]] = {}  # by tag: receivers from any rank that wait for a record
         self._kept: list[Any] = []  # memory that MPI may still read or write, of operations that were given up
         self._turn = threading.RLock()
         self._worker = Worker(f"gradlib.distributed group {number}")
@@ -279,12 +281,13 @@ class State:
         del self.groups[group.number]
 
     def leave(self) -> None:
-        """At the end of the program: tell the others. After a failure also wait for them, since MPI itself would without an end."""
+        """At the end of the program: tell the others, and wait for them, since MPI itself would. After a failure the wait has an end."""
         error = getattr(sys, "last_value", None)
         why = "ended its program" if error is None else f"ended its program by {type(error).__name__}: {error}"
         self.notices.tell(why, {**{number: group.done for number, group in self.groups.items()}, PROGRAM: 0})
         broken = any(group.broken is not None for group in self.groups.values())
         if self.default is None or (error is None and not broken):
+            poll(self.notices.have_all_ended, lambda: None)  # MPI complains of messages that nobody has read
             return
         until = time.monotonic() + self.default.timeout.total_seconds()
         poll(lambda: self.notices.have_all_ended() or time.monotonic() > until, lambda: None)

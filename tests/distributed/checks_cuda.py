@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -100,5 +99,5 @@ def check_gradients_of_cuda_tensors() -> None:
 
 if __name__ == "__main__":
     if not hostcuda.is_active():
-        gradlib.cuda.set_device(int(os.environ.get("MPI_LOCALRANKID", os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0"))))
+        gradlib.cuda.set_device(dist.get_node_local_rank())
     main(Path(sys.argv[1]), {name: value for name, value in globals().items() if name.startswith("check_")}, "cpu:mpi,cuda:nccl")

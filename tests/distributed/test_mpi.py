@@ -78,6 +78,19 @@ def test_two_ranks_with_cuda_tensors(name: str, cuda_reports: Reports) -> None:
     assert [report[name] for report in cuda_reports] == [None, None], "\n".join(str(report[name]) for report in cuda_reports)
 
 
+def test_two_ranks_of_two_machines(tmp_path: Path) -> None:
+    """MPICH takes them for two when they are two names; it starts the second as it would by ssh, by a fork. MPI complains of nothing."""
+    if "HYDRA" not in subprocess.run([str(MPIEXEC), "--version"], capture_output=True, text=True, check=False).stdout:
+        pytest.skip("this mpiexec is not MPICH's")
+    machines = ["-launcher", "fork", "-hosts", "127.0.0.1,127.0.0.2"]
+    checks = ["check_gathering", "check_messages"]
+    command = [str(MPIEXEC), *machines, "-n", "2", sys.executable, str(HERE / "checks.py"), str(tmp_path), *checks]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
+    assert found == [dict.fromkeys(checks)] * 2
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from gradlib.distributed import cost, launch
+import gradlib
+from gradlib.distributed import cost, launch, mpi
 from tests.distributed.test_mpi import MPIEXEC
 
 PAGE = (Path(__file__).parents[2] / "gradlib/docs/distributed.md").read_text(encoding="utf-8")
@@ -46,6 +48,32 @@ def test_the_model_in_its_limits() -> None:
     slow = cost.data_parallel_step(1e9, 8, forward=0, backward=1e-9, bandwidth=1e9, latency=0)
     assert slow.exposed == pytest.approx(slow.communication)  # nothing to hide behind
     assert cost.state_bytes(1000, 4) == (16_000, 10_000)
+
+
+_MPICH = {"MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "PMI_SIZE": "2"}
+_SRUN = {"SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NUM_TASKS": "2"}
+
+
+@pytest.mark.parametrize("told", [_MPICH, _SRUN, {**_SRUN, "PMI_SIZE": "2"}])
+def test_processes_that_were_started_together_and_are_no_world_are_an_error(told: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under an srun that speaks another MPI's language: each would do the whole work."""
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(mpi, "library", lambda: SimpleNamespace(Get_library_version=lambda: "MPICH Version: 5\nand more"))
+    with pytest.raises(RuntimeError, match=r"^2 processes were .* another MPI than MPICH Version: 5\. .* `srun --mpi=pmi2` for MPICH"):
+        mpi.refuse_strangers(1)
+    mpi.refuse_strangers(2)
+    assert gradlib.distributed.get_node_local_rank() == 1
+
+
+def test_a_process_that_nobody_started_is_a_world_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*_MPICH, *_SRUN, "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    mpi.refuse_strangers(1)
+    with pytest.raises(RuntimeError, match="pass fallback_rank"):
+        gradlib.distributed.get_node_local_rank()
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert gradlib.distributed.get_node_local_rank(fallback_rank=0) == 3
 
 
 def test_launch_calls_mpiexec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
