@@ -343,10 +343,9 @@ _ARCTAN = (
 )  # fmt: skip
 """arctan(x) / x by powers of x * x, the highest first: for x up to 1 the best in the largest relative error, of 1.5e-8."""
 _ERF = (
-    (3.68019322e-08, -3.74033539e-06, 0.000283633563, 0.00768479379, 0.0992217436,
-     0.398863912, 2.17291451),
-    (0.00196639472, 0.0288050156, 0.227177292, 0.995378435, 1.92569554),
-)  # fmt: skip
+    (1.67177454e-08, -1.69909481e-06, 0.000128844142, 0.00349091506, 0.0450727344, 0.181189001, 0.987074018),
+    (0.000893259712, 0.013085044, 0.103198171, 0.452163279, 0.874771655),
+)
 """erf(x) / x as a quotient of two polynomials in x * x, for x up to 4: a relative error of 6.5e-8. From there on erf is 1."""
 
 
