@@ -29,7 +29,8 @@ def jax_function(function: Callable[..., Any], *, vmap_method: str = "sequential
     """A function of JAX arrays from one of gradlib tensors, differentiable by ``jax.grad`` and its like, under ``jit`` too.
 
     It runs on the host, outside of what XLA compiles: JAX copies arrays of a GPU there and back. When JAX traces it, it is called once with
-    ones, for the shapes and dtypes of the results.
+    ones, for the shapes and dtypes of the results. Its derivatives are reverse mode's: a Hessian is ``jax.jacrev(jax.jacrev(f))``, while
+    ``jax.jvp``, ``jax.jacfwd`` and ``jax.hessian`` refuse it, as every function that has a custom_vjp.
 
     Args:
         function: takes gradlib tensors, also within tuples, lists and dicts, and whatever else; returns tensors likewise. It must be pure.
@@ -164,7 +165,7 @@ def _results_of(function: Callable[..., list[Tensor]], arrays: list[Any]) -> tup
 
 
 class _Pulled(Function):
-    """The results of a function of JAX; its backward is the function's vjp, which is one of JAX again."""
+    """The results of a function of JAX; its derivatives are the function's vjp and jvp, and its rows its vmap: functions of JAX again."""
 
     @staticmethod
     def forward(function: Callable[..., list[Any]], *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -174,6 +175,7 @@ class _Pulled(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.function = inputs[0]
         ctx.save_for_backward(*inputs[1:])
+        ctx.save_for_forward(*inputs[1:])
         ctx.mark_non_differentiable(*[each for each in output if not is_differentiable(each.dtype)])
         ctx.of_floats = [is_differentiable(each.dtype) for each in output]
 
@@ -181,41 +183,66 @@ class _Pulled(Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         import jax
 
-        function, of_floats = ctx.function, ctx.of_floats
+        inputs, of_floats = ctx.saved_tensors, ctx.of_floats
         asked = [i for i, need in enumerate(ctx.needs_input_grad[1:]) if need]
-        inputs = ctx.saved_tensors
-        count = len(inputs)
 
         def pull(*arrays: Any) -> list[Any]:
-            given = iter(arrays[count:])
-
-            def of_asked(*some: Any) -> list[Any]:
-                full = list(arrays[:count])
-                for i, each in zip(asked, some, strict=True):
-                    full[i] = each
-                return [each for each, real in zip(function(*full), of_floats, strict=True) if real]
-
-            _, vjp = jax.vjp(of_asked, *[arrays[i] for i in asked])
+            own, given = arrays[: len(inputs)], arrays[len(inputs) :]
+            _, vjp = jax.vjp(_of_some(ctx.function, own, asked, of_floats), *[own[i] for i in asked])
             return [each.conj() for each in vjp([each.conj() for each in given])]
 
         found = _Pulled.apply(pull, *inputs, *[g for g, real in zip(gradients, of_floats, strict=True) if real])
-        results: list[Any] = [None] * count
+        results: list[Any] = [None] * len(inputs)
         for i, each in zip(asked, found, strict=True):
             results[i] = each
         return None, *results
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Any) -> tuple[Any, ...]:
+        import jax
+
+        inputs, of_floats = ctx.saved_tensors, ctx.of_floats
+        moved = [i for i, each in enumerate(tangents) if each is not None]
+
+        def push(*arrays: Any) -> list[Any]:
+            own, given = arrays[: len(inputs)], arrays[len(inputs) :]
+            return list(jax.jvp(_of_some(ctx.function, own, moved, of_floats), [own[i] for i in moved], list(given))[1])
+
+        found = iter(_Pulled.apply(push, *inputs, *[tangents[i] for i in moved]))
+        return tuple([next(found) if real else None for real in of_floats])
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, function: Callable[..., list[Any]], *inputs: Tensor) -> tuple[Any, Any]:
+        import jax
+
+        made = _Pulled.apply(jax.vmap(function, in_dims[1:]), *inputs)
+        return made, (0,) * len(made)
+
+
+def _of_some(function: Callable[..., list[Any]], arrays: Any, places: list[int], wanted: list[bool]) -> Callable[..., list[Any]]:
+    """A function as one of some of its arguments, the others held, that gives some of its results."""
+
+    def of_some(*some: Any) -> list[Any]:
+        full = list(arrays)
+        for i, each in zip(places, some, strict=True):
+            full[i] = each
+        return [each for each, want in zip(function(*full), wanted, strict=True) if want]
+
+    return of_some
 
 
 def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
     """A differentiable operation on gradlib tensors from a function of JAX arrays.
 
-    Its derivative is ``jax.vjp`` of the function, of every order. Results are of JAX's memory, which may not be written.
+    Its derivatives are ``jax.vjp`` and ``jax.jvp`` of the function, of every order, and ``gradlib.vmap`` of it is ``jax.vmap``. Results are
+    of JAX's memory, which may not be written.
 
     Args:
         function: takes JAX arrays, also within tuples, lists and dicts, and whatever else; returns arrays likewise. ``jax.jit`` it first,
             where it is called often.
     Returns: the same function on tensors. A float64 tensor becomes float32 in JAX, unless its ``jax_enable_x64`` is on.
     Raises: ModuleNotFoundError without JAX, when it is called; what ``function`` raises.
-    Source: jax.vjp.
+    Source: jax.vjp, jax.jvp, jax.vmap.
     Example:
         >>> import jax
         >>> x = gradlib.tensor([1.0], requires_grad=True)

@@ -81,6 +81,19 @@ def test_derivatives_of_both_orders_in_gradlib() -> None:
     assert gradlib.autograd.gradcheck(from_jax(jnp.abs), (z,))
 
 
+def test_forward_mode_and_rows_in_gradlib() -> None:
+    operation = from_jax(lambda x, i: (jnp.sin(x) * x[i].sum(), i))
+    ours = lambda x, i: (x.sin() * x[i].sum()).sum()  # noqa: E731
+    theirs = lambda x, i: operation(x, i)[0].sum()  # noqa: E731
+    x, i = gradlib.randn(3, 4, dtype=gradlib.float64), gradlib.tensor([2, 0])
+    assert gradlib.autograd.gradcheck(theirs, (x.clone().requires_grad_(), i), check_forward_ad=True)
+    for transform in (gradlib.func.hessian, lambda f: gradlib.func.jacrev(gradlib.func.jacfwd(f))):
+        np.testing.assert_allclose(transform(theirs)(x[0], i).numpy(), transform(ours)(x[0], i).numpy(), rtol=1e-12, atol=1e-12)
+    made, given = gradlib.func.vmap(operation, (1, None))(x, i)
+    np.testing.assert_allclose(made.numpy(), (x.sin() * x[i].sum(0)).T.numpy())
+    assert given.tolist() == [[2, 0]] * 4
+
+
 def test_what_jax_cannot_read_is_copied() -> None:
     gaps = gradlib.arange(12.0).reshape(3, 4)[:, ::2]
     assert from_jax(lambda x: x + 1)(gaps).tolist() == (gaps + 1).tolist()
