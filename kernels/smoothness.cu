@@ -13,12 +13,13 @@
 //           Its gradient runs through the transposed differences as soon as their three steps are known, so the gradient by u_{h-4}
 //           leaves while u_h enters and takes its place in shared memory. A bar is the total gradient, and that by t_h is
 //           -(j_h jbar_h + a_h abar_h + v_h vbar_h) / t_h, known at step h + 2.
-// Threads   as chain.cu: one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh).
+// Threads   as chain.cu: one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh). Where a chunk
+//           holds the whole horizon the threads that a block has to spare share the walk of a series, `part` steps each, at least 8: each
+//           begins six steps before its own, after which all that is open is known. Their costs are added up in order.
 // Bytes     reads u, writes its gradient: 2 B H D elements; TIMED writes B H of real, one at a time: 1 / 2D of that.
 // Shared    tile_batch * row elements of STORAGE, as many of real when TIMED, and 2 * tile_batch * steps reals where dt differs from step to
-//           step; the sums at the end, a real for each series, fit
-//           into them, as a row has 6 steps at least.
-// Sums run in a fixed order: results are bitwise repeatable.
+//           step; in their place at the end a real for each thread.
+// Sums run in a fixed order, that of the cost by `part`: results are bitwise repeatable.
 #include "common.cuh"
 #include "tile.cuh"
 
@@ -81,15 +82,17 @@ __device__ __forceinline__ void specialise(Penalty& penalty, const real* weights
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+// How many blocks share the registers of a multiprocessor: those of doubles with 64-bit indices would be spilled by four.
+extern "C" __global__ void __launch_bounds__(128, sizeof(STORAGE) == 8 && sizeof(INDEX) == 8 ? 3 : 4)
     smoothness(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a,
                const long long* start_idx, int one_row, const real* dt, real seconds, const real* weights, real weight_v, real weight_a,
                real weight_j, const real* limits, real limit_weight, real* cost, STORAGE* grad_u, STORAGE* grad_start_p,
                STORAGE* grad_start_v, STORAGE* grad_start_a, real* grad_dt, INDEX batch, INDEX horizon, int joints, INDEX group,
-               INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector) {
+               INDEX dt_b, INDEX dt_h, int tile_batch, int tile_joints, int steps, int row, int vector, int part) {
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector);
+    const bool divided = part > 0;
+    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon + 4, part));
     real* by_t = reinterpret_cast<real*>(shared_bytes + tile_batch * row * sizeof(STORAGE));  // rows hold whole 16 bytes
     const STORAGE* const inputs[1] = {u};
     STORAGE* const outputs[1] = {grad_u};
@@ -97,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(128, 4)
     specialise(penalty, weights, limits, group > 1 ? group : joints, group > 1 ? tile.trajectory % group : tile.series % joints);
     void* const room = shared_bytes + tile_batch * row * (sizeof(STORAGE) + (TIMED ? sizeof(real) : 0));  // of the step times
     Times times(tile, dt, seconds, group, dt_b, dt_h, room, steps);
-    const real begin[4] = {start_value(tile, start_p, start_idx, one_row, 0, group),
+    const real start[4] = {start_value(tile, start_p, start_idx, one_row, 0, group),
                            start_value(tile, start_v, start_idx, one_row, 1, group),
                            start_value(tile, start_a, start_idx, one_row, 2, group), 0};
 
@@ -111,9 +114,14 @@ extern "C" __global__ void __launch_bounds__(128, 4)
         tile_read<1>(tile, inputs, h0, 0, inside, shared, 0);
         times.stage(tile, group, dt_b, room, steps, h0, inside);
         __syncthreads();
-        if (tile.active) {
-            real part = 0;
-            for (int k = 0, at = tile.place; k < n; ++k, at += tile.joints) {
+        real chunk_cost = 0;
+        int begin = 0, stop = n;
+        if (divided) part_of_walk(tile, n, part, begin, stop);
+        for (int own = divided ? 0 : 1; own < 2; ++own) {  // first the steps before its own, for what they hand on
+            int k = own ? begin : begin > 0 ? begin - 6 : 0, at = tile.place + k * tile.joints;
+            const int last = !tile.active ? 0 : own ? stop : begin;
+            if (!own && begin > 0) control = load(shared[at - tile.joints]);
+            for (; k < last; ++k, at += tile.joints) {
                 const INDEX h = h0 + k;
                 const real v_before = state[1], a_before = state[2];
                 real per_second = 0, slope_p = 0, slope_v = 0, slope_a = 0, rate_j = 0, jerk = 0;
@@ -122,17 +130,17 @@ extern "C" __global__ void __launch_bounds__(128, 4)
                     real now[4] = {control, 0, 0, 0};
                     if (h == 0) {
 #pragma unroll
-                        for (int i = 0; i < 3; ++i) now[i] = begin[i];
+                        for (int i = 0; i < 3; ++i) now[i] = start[i];
                     } else {
                         times.go_to(k);
                         per_second = times.per_second;
 #pragma unroll
                         for (int i = 0; i < 3; ++i) now[i + 1] = (now[i] - state[i]) * per_second;
                     }
-                    slope_p = penalise<0>(penalty, now[0], part);
-                    slope_v = penalise<1>(penalty, now[1], part);
-                    slope_a = penalise<2>(penalty, now[2], part);
-                    rate_j = penalise<3>(penalty, now[3], part) * per_second;
+                    slope_p = penalise<0>(penalty, now[0], chunk_cost);
+                    slope_v = penalise<1>(penalty, now[1], chunk_cost);
+                    slope_a = penalise<2>(penalty, now[2], chunk_cost);
+                    rate_j = penalise<3>(penalty, now[3], chunk_cost) * per_second;
                     jerk = now[3];
 #pragma unroll
                     for (int i = 0; i < 3; ++i) state[i] = now[i];
@@ -144,12 +152,13 @@ extern "C" __global__ void __launch_bounds__(128, 4)
                 const real bar_v = open.slope_v[1] + open.rate_v - rate_a;
                 const real rate_v = bar_v * open.per_second[1];
                 const real bar_p = open.slope_p[2] + open.rate_p - rate_v;
-                if (h == 1 && grad_start_a) store(grad_start_a[tile.series], bar_a);
-                if (h == 2 && grad_start_v) store(grad_start_v[tile.series], bar_v);
-                if (h == 3 && grad_start_p) store(grad_start_p[tile.series], bar_p);
-                store(shared[at], h < end - 1 ? bar_p : real(0));  // the gradient by u_{h-4}; the last action drives nothing
+                const INDEX told = own ? h : 0;  // the gradients by the start leave at steps 1 to 3
+                if (told == 1 && grad_start_a) store(grad_start_a[tile.series], bar_a);
+                if (told == 2 && grad_start_v) store(grad_start_v[tile.series], bar_v);
+                if (told == 3 && grad_start_p) store(grad_start_p[tile.series], bar_p);
+                if (own) store(shared[at], h < end - 1 ? bar_p : real(0));  // the gradient by u_{h-4}; the last action drives nothing
                 if (TIMED) {
-                    by_t[at] = open.by_t[1] - rate_v * open.v;  // that by t_{h-2}
+                    if (own) by_t[at] = open.by_t[1] - rate_v * open.v;  // that by t_{h-2}
                     open.by_t[1] = open.by_t[0] - rate_a * a_before;
                     open.by_t[0] = -rate_j * jerk;
                     open.v = v_before;
@@ -166,8 +175,11 @@ extern "C" __global__ void __launch_bounds__(128, 4)
                 open.per_second[1] = open.per_second[0];
                 open.per_second[0] = per_second;
             }
-            total += part;
+            if (own) break;
+            chunk_cost = 0;
+            __syncthreads();  // the walks overwrite what these read
         }
+        total += chunk_cost;
         __syncthreads();
         const int skip = h0 == 0 ? 4 : 0;
         if (grad_u && n > skip) tile_write<1>(tile, outputs, h0 + skip - 4, skip, n - skip, shared, 0);
@@ -182,8 +194,13 @@ extern "C" __global__ void __launch_bounds__(128, 4)
         __syncthreads();
     }
     real* sums = reinterpret_cast<real*>(shared_bytes);
-    if (tile.active) sums[threadIdx.x] = total;
+    sums[threadIdx.x] = total;
     __syncthreads();
-    if ((int)threadIdx.x < tile.trajectories)
-        cost[blockIdx.y * batch + tile.first_trajectory + threadIdx.x] = sum_over_joints(sums + threadIdx.x * tile.joints, tile.joints);
+    if ((int)threadIdx.x < tile.trajectories) {
+        const int series = tile.trajectories * tile.joints;
+        real sum = 0;
+        for (int first = threadIdx.x * tile.joints; first < series * tile.segments; first += series)
+            sum += sum_over_joints(sums + first, tile.joints);
+        cost[blockIdx.y * batch + tile.first_trajectory + threadIdx.x] = sum;
+    }
 }

@@ -18,13 +18,14 @@ def cost_and_gradient_call(
     control, *begin = ready(xp, (u, *start))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
     timed = made[4] is not None
-    tiles = plan(u.shape, u.itemsize, u.itemsize + (cost.itemsize if timed else 0), [control, made[0]], 4, 2 * cost.itemsize if dt_h else 0)
+    staged, times_of_step = u.itemsize + (cost.itemsize if timed else 0), 2 * cost.itemsize if dt_h else 0
+    tiles = plan(u.shape, u.itemsize, staged, [control, made[0]], 4, times_of_step, summed=0)
     chosen = options(u, u.size, LIMITS=limits is not None, TIMED=timed)
     weighing = (None, *weights) if isinstance(weights, tuple) else (weights, 0.0, 0.0, 0.0)
     constants = (*weighing, limits, limit_weight)
     one = one_row(begin, index, u.shape[0], u.shape[2])
-    args = (control, *begin, index, one, table, seconds, *constants, cost, *made, *u.shape, group, dt_b, dt_h, *tiles.sizes)
-    return Call("smoothness.cu", "smoothness", chosen, tiles.grid, THREADS, args, tiles.shared)
+    args = (control, *begin, index, one, table, seconds, *constants, cost, *made, *u.shape, group, dt_b, dt_h, *tiles.sizes, tiles.part)
+    return Call("smoothness.cu", "smoothness", chosen, tiles.grid, THREADS, args, max(tiles.shared, THREADS * cost.itemsize))
 
 
 def joint_tiles(joints: int) -> int:

@@ -97,6 +97,7 @@ class Block:
         self.registers: dict[str, np.ndarray] = {}
         self.copies: list[tuple[int, int, bytes]] = []  # thread, place in shared memory, what comes there
         self.counted: Counter[str] = Counter()
+        self.ran = np.zeros(self.threads, np.int64)  # instructions of each thread
 
     # ---- operands
 
@@ -162,6 +163,7 @@ class Block:
                 word, _, rest = line.replace("\t", " ").partition(" ")
                 parts = word.split(".")
                 self.counted[parts[0]] += int(mask.sum())
+                self.ran += mask
                 if parts[0] == "bra":
                     taken = mask if guard is None else mask & guard
                     place[mask] = at + 1
@@ -315,8 +317,11 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def execute(call: Call) -> Counter[str]:
-    """Run a launch on NumPy arrays, in place. Returns how often a thread ran each instruction."""
+def execute(call: Call, busiest: list[int] | None = None) -> Counter[str]:
+    """Run a launch on NumPy arrays, in place. Returns how often a thread ran each instruction.
+
+    ``busiest`` takes how many instructions the busiest thread of each block ran.
+    """
     assert isinstance(call.source, str)
     assert isinstance(call.block, int)
     lines, labels = program(call.source, call.options, call.kernel)
@@ -341,6 +346,8 @@ def execute(call: Call) -> Counter[str]:
         block = Block(lines, labels, memory, params, special, call.shared)
         block.run()
         counted += block.counted
+        if busiest is not None:
+            busiest.append(int(block.ran.max()))
     for i, x in arrays.items():
         if x.flags.writeable:
             x[...] = np.frombuffer(memory.bytes[places[i] : places[i] + x.nbytes].tobytes(), x.dtype).reshape(x.shape)

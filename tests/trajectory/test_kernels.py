@@ -518,6 +518,7 @@ def test_no_barrier_is_missing(rng, case):
         run_chain(executor, rng, "float32", 2, False, True, (2, 40, 3), "both")
         run_central(executor, rng, "float32", "int", (2, 40, 3), True, False)
         run_bspline(executor, rng, "float32", "int", (2, 5, 3), 3, False)
+        run_smoothness(executor, rng, "float32", "int", (2, 40, 3), True, True)
         return
     if case == "chain":
         run_chain(executor, rng, "float32", 3, True, True, (20, 45, 7), "both")
@@ -537,7 +538,7 @@ SMALL = (20, 33, 7)
 DIVIDED = (2, 61, 3)  # 42 threads a series on an H100, of which 8 have steps
 
 
-@pytest.mark.parametrize("case", ["position", "position with sources", "central", "central with a goal", "bspline"])
+@pytest.mark.parametrize("case", ["position", "position with sources", "central", "central with a goal", "bspline", "smoothness"])
 def test_threads_that_share_a_walk_give_the_bits_of_one(executor, rng, as_on_an_h100, case):
     """But where states are summed, which `test_shared_sums_are_as_accurate` looks at."""
     results: list[Any] = []
@@ -549,10 +550,14 @@ def test_threads_that_share_a_walk_give_the_bits_of_one(executor, rng, as_on_an_
             run_chain(kept, rng, "float32", 0, False, "sources" in case, DIVIDED, "both")
         elif case.startswith("central"):
             run_central(kept, rng, "float32", "int", DIVIDED, "goal" in case, False)
-        else:
+        elif case == "bspline":
             run_bspline(kept, rng, "float32", "int", (2, 7, 3), 5, False)
+        else:
+            run_smoothness(kept, rng, "float32", "int", DIVIDED, True, True)
         results.append(kept.results)
     assert len(results[0]) == len(results[1]) > 4
+    if case == "smoothness":  # the cost is added up in another order
+        np.testing.assert_allclose(*(found.pop(0) for found in results), rtol=1e-6)
     for shared, alone in zip(*results, strict=True):
         np.testing.assert_array_equal(shared, alone)
 
