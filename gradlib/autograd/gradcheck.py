@@ -65,7 +65,7 @@ def gradcheck(
         check_undefined_grad: an output that nothing uses counts as one whose gradient is zero.
         check_grad_dtypes: gradients have exactly the inputs' dtypes.
         check_forward_ad, check_backward_ad: which of the two modes to compare.
-        check_batched_grad, check_batched_forward_grad: also compare derivatives under ``vmap`` with those of one row at a time.
+        check_batched_grad, check_batched_forward_grad: also compare derivatives under ``vmap`` with those of one vector at a time.
         fast_mode: compare along random directions only: two evaluations for each pair of an input and an output instead of two for
             each element.
         masked: accepted as in torch; it matters for sparse tensors only.

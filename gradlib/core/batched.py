@@ -1,7 +1,7 @@
 """Batched tensors: what a function inside ``vmap`` sees of one example, while ``value`` holds the whole batch.
 
-A ``Batched`` is the logical tensor, or *row*: it has the shape of one example. Its ``value`` is the physical tensor, with the batch as
-first dimension. Operations are recorded on physical tensors, so a row's node, version and tangents are its physical tensor's. A row's
+A ``Batched`` is the logical tensor: it has the shape of one example. Its ``value`` is the physical tensor, with the batch as first
+dimension. Operations are recorded on physical tensors, so a logical tensor's node, version and tangents are its physical tensor's. Its
 numbers differ from example to example and cannot be read: its array is that of the first example, guarded against it.
 
 ``Batched`` is a class of its own because the fast path serves exactly ``Tensor``.
@@ -25,7 +25,7 @@ _SHAPED = frozenset((np.zeros_like, np.ones_like, np.empty_like, np.full_like, n
 
 
 def refuse_values() -> NoReturn:
-    """Raise the error for reading the values of rows."""
+    """Raise the error for reading the values of logical tensors."""
     raise RuntimeError(
         "vmap: the values of a Tensor that is batched over were needed where only its shape is known (NumPy's functions, .item(), "
         "control flow that depends on data). Use gradlib's operations, such as gradlib.where, on the Tensor itself."
@@ -56,7 +56,7 @@ class Guarded(np.ndarray):
 
 
 class Batched(Tensor):
-    """One row of ``value``, whose first dimension is that of the level's batch.
+    """The logical tensor of ``value``, whose first dimension is that of the level's batch.
 
     ``dim_given`` is where an argument of vmap had that dimension: what a custom Function's own ``vmap`` is told.
     """
@@ -75,14 +75,14 @@ class Batched(Tensor):
         return self
 
     def again(self, value: Tensor) -> Batched:
-        """A row of the same level around another physical tensor."""
+        """A logical tensor of the same level around another physical tensor."""
         return Batched(self.level, value)
 
     @property
     def _array(self) -> Array:
         physical = self.value._array
-        row = physical[0] if physical.shape[0] else arrays.zeros(physical.shape[1:], physical.dtype, arrays.device_index(physical))
-        return row if arrays.is_cupy(row) else np.asarray(row).view(Guarded)
+        example = physical[0] if physical.shape[0] else arrays.zeros(physical.shape[1:], physical.dtype, arrays.device_index(physical))
+        return example if arrays.is_cupy(example) else np.asarray(example).view(Guarded)
 
     @property
     def _node(self) -> Node | None:
@@ -136,7 +136,7 @@ class Batched(Tensor):
     def grad_fn(self) -> Node | None:
         return self.value.grad_fn
 
-    @property  # type: ignore[misc]  # read only: what a row holds is the physical tensor's
+    @property  # type: ignore[misc]  # read only: what a logical tensor holds is the physical tensor's
     def grad(self) -> Tensor | None:
         held = self.value.grad
         return held if held is None else self.again(held)
@@ -229,17 +229,17 @@ class Batched(Tensor):
 
 
 class VmapLevel(Interpreter):
-    """One level of vmap: while entered, operations on rows are run on physical tensors.
+    """One level of vmap: while entered, operations on logical tensors are run on physical tensors.
 
     A level over values is above every level of forward mode, also of one that is entered later. So forward mode, like the graph, sees
     physical tensors only, with every intermediate result of a batching rule. A level over tangents or cotangents alone, which ``jacfwd``
     and ``jacrev`` need, is above those entered before it.
 
     Attributes:
-        size: how many rows there are.
+        size: how many examples there are.
         depth: orders the levels by when they were entered; of those that a value is batched over, the deepest is the outermost wrapper.
         spreads: whether it batches values; one that does not batches tangents or cotangents alone.
-        randomness: what random operations do: "error", "same" (one draw for all rows) or "different" (one for each row).
+        randomness: what random operations do: "error", "same" (one draw for all examples) or "different" (one for each example).
     """
 
     size: int
@@ -254,19 +254,19 @@ class VmapLevel(Interpreter):
     def gradients(
         self, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None, create_graph: bool
     ) -> tuple[Tensor | None, ...]:
-        """``autograd.grad`` of rows, for values of which this is the deepest level: each row gets its own gradient."""
+        """``autograd.grad`` of logical tensors, for values of which this is the deepest level: each example gets its own gradient."""
         raise NotImplementedError
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is a row at this level."""
+        """Whether a value is a logical tensor at this level."""
         return type(value) is Batched and value.level is self
 
     def broadcast(self, value: Tensor) -> Tensor:
-        """A value that is the same for every row, with the batch dimension in front."""
+        """A value that is the same for every example, with the batch dimension in front."""
         return value.unsqueeze(0).expand((self.size, *value.shape))
 
     def physical(self, value: Tensor) -> Tensor:
-        """The physical tensor of a row at this level, wherever the level stands among those that the value is batched over."""
+        """The physical tensor of a logical one at this level, wherever the level stands among those that the value is batched over."""
         if type(value) is not Batched:
             return self.broadcast(value)
         if value.level is self:
@@ -274,14 +274,14 @@ class VmapLevel(Interpreter):
         return value.again(self.physical(value.value).transpose(0, 1))
 
     def logical(self, value: Tensor) -> Tensor:
-        """A physical tensor, with this level's batch in front, as a row: the inverse of ``physical``."""
+        """A physical tensor, with this level's batch in front, as a logical tensor: the inverse of ``physical``."""
         if type(value) is Batched and value.level.depth > self.depth:
             return value.again(self.logical(value.value.transpose(0, 1)))
         return Batched(self, value)
 
 
 def is_batched_at(level: VmapLevel, value: Tensor) -> bool:
-    """Whether a value is a row at this level or a row of such rows."""
+    """Whether a value is a logical tensor at this level, or a logical tensor of such ones."""
     while type(value) is Batched:
         if value.level is level:
             return True
@@ -298,8 +298,8 @@ def levels_of(value: Any) -> list[VmapLevel]:
     return found
 
 
-def write_rows(target: Batched, compute: Callable[[Tensor], Tensor], write: Callable[..., Any], name: str, copies_input: bool) -> Tensor:
-    """The in-place operations' ``write`` on a row: the physical tensor is written."""
+def write_batched(target: Batched, compute: Callable[[Tensor], Tensor], write: Callable[..., Any], name: str, copies_input: bool) -> Tensor:
+    """The in-place operations' ``write`` on a logical tensor: the physical tensor is written."""
     level = target.level
 
     def compute_all(physical: Tensor) -> Tensor:
@@ -317,8 +317,8 @@ def write_rows(target: Batched, compute: Callable[[Tensor], Tensor], write: Call
     return target
 
 
-def refuse_rows(result: Any, name: str) -> None:
-    """Refuse to write a result that differs from row to row into a tensor that all rows share."""
+def refuse_batched(result: Any, name: str) -> None:
+    """Refuse to write a result that differs from example to example into a tensor that all examples share."""
     if type(result) is Batched:
         raise RuntimeError(
             f"vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has "
@@ -328,7 +328,7 @@ def refuse_rows(result: Any, name: str) -> None:
 
 
 def broadcast_as(value: Tensor, like: Any, every: bool = False) -> Tensor:
-    """A value as a row at each level (but those over tangents alone, unless ``every``) at which another value is one."""
+    """A value as a logical tensor at each level (but those over tangents alone, unless ``every``) at which another value is one."""
     for level in reversed(levels_of(like)):
         if (every or level.spreads) and not is_batched_at(level, value):
             value = level.logical(level.broadcast(value))

@@ -209,7 +209,7 @@ class Variant:
         """The expression that computes the operation's value."""
         return f"_direct({arguments})" if op.direct is not None else f"_value({self.library}, {arguments})"
 
-    def plain(self, name: str) -> str:
+    def serves(self, name: str) -> str:
         """The condition that an array is of the class that the text is for, and on the current device."""
         on_current = f" and {name}.data.device_id == current_device()" if self.library == "cupy" else ""
         return f"type({name}) is {self.array}{on_current}"
@@ -407,16 +407,16 @@ def _usual(op: Op, variant: Variant) -> str:
 def _entered(op: Op, variant: Variant) -> list[str]:
     """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
     first = op.tensors[0]
-    plain = variant.plain(f"a_{first}")
+    served = variant.serves(f"a_{first}")
     dtype = f"a_{first}.dtype"
     real = "" if op.promote or _may_be_complex(op) else f' and {dtype}.kind != "c"'
     lines = [f"    if type({first}) is Tensor and {_usual(op, variant)}:", f"        a_{first} = {first}._array"]
     if variant is ON_DEVICE:
-        lines += [f"        if {plain}{real}:", f"            _dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
+        lines += [f"        if {served}{real}:", f"            _dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
     else:
         lines += [
             f"        _dtype = {first}._float",
-            f"        if _dtype is not None or {plain}{real}:",
+            f"        if _dtype is not None or {served}{real}:",
             "            if _dtype is None:",
             f"                _dtype = {dtype}",
             "                if _dtype is F32 or _dtype is F64:",
@@ -444,9 +444,9 @@ def _read(op: Op, place: int, variant: Variant) -> list[str]:
         f"    a_{name} = {name}",
         *([f"    n_{name} = None"] if op.rules else []),
         *(["    _made = Lasting"] if place in op.without_tensors else []),
-        f"elif {variant.plain(name)}:",
+        f"elif {variant.serves(name)}:",
         f"    a_{name} = {name}",
-        *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant, plain=True)),
+        *(f"    {line}" for line in _checked_array(op, f"a_{name}", variant, known=True)),
         *([f"    n_{name} = None"] if op.rules else []),
         "else:",
         f"    {variant.leave(op)}",
@@ -471,9 +471,9 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
         "    else:",
         "        _array = _each",
         f"        n_{name}.append(None)",
-        f"    if {variant.plain('_array')}:",
+        f"    if {variant.serves('_array')}:",
         f"        a_{name}.append(_array)",
-        *(f"        {line}" for line in _checked_array(op, "_array", variant, plain=True)),
+        *(f"        {line}" for line in _checked_array(op, "_array", variant, known=True)),
         *([] if op.promote else ["    elif _array is None:", f"        a_{name}.append(None)"]),
         "    else:",
         f"        {variant.leave(op)}",
@@ -487,7 +487,7 @@ def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
         return _checked_array(op, f"a_{name}", variant)
     return [
         f"if _dtype is None or {name}._float is not _dtype:",
-        f"    if not ({variant.plain(f'a_{name}')}):",
+        f"    if not ({variant.serves(f'a_{name}')}):",
         f"        {variant.leave(op)}",
         f"    if a_{name}.dtype is _dtype:",
         f"        {name}._float = _dtype",
@@ -496,10 +496,10 @@ def _checked_tensor(op: Op, name: str, variant: Variant) -> list[str]:
     ]
 
 
-def _checked_array(op: Op, array: str, variant: Variant, plain: bool = False) -> list[str]:
-    """The class and dtype of the array in an operand. ``plain``: its class is known."""
+def _checked_array(op: Op, array: str, variant: Variant, known: bool = False) -> list[str]:
+    """The class and dtype of the array in an operand. ``known``: its class is known."""
     leave = f"    {variant.leave(op)}"
-    elsewhere = [] if plain else [f"if not ({variant.plain(array)}):", leave]
+    elsewhere = [] if known else [f"if not ({variant.serves(array)}):", leave]
     if op.promote and not _promotes_itself(op):
         inner = [] if variant is ON_DEVICE else [f"    {line}" for line in elsewhere]  # elsewhere the slow path refuses it
         return [*(elsewhere if variant is ON_DEVICE else []), f"if {array}.dtype is not _dtype:", *inner, "    _dtype = None"]
@@ -610,7 +610,7 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
     """On arrays the value alone: what rules run on in a first-order backward."""
     single = [name for name in op.tensors if name != op.sequence]
     several = op.sequence
-    first = variant.plain(single[0]) if single else f"type({several}) in (list, tuple) and {several} and {variant.plain(f'{several}[0]')}"
+    first = variant.serves(single[0]) if single else f"type({several}) in (list, tuple) and {several} and {variant.serves(f'{several}[0]')}"
     result = variant.value(op, ", ".join(op.params))
     if op.joint:
         return _raw_list(op, variant, result)
@@ -625,12 +625,12 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
 
 def _raw_list(op: Op, variant: Variant, result: str) -> list[str]:
     """The same for a list of arrays or None beside numbers or arrays."""
-    beside = [f"(type({name}) is float or {variant.plain(name)})" for name in op.joint]
+    beside = [f"(type({name}) is float or {variant.serves(name)})" for name in op.joint]
     return [
         f"    if type({op.sequence}) in (list, tuple) and {' and '.join(beside)}:",
         "        _some = False",
         f"        for _each in {op.sequence}:",
-        f"            if {variant.plain('_each')}:",
+        f"            if {variant.serves('_each')}:",
         "                _some = True",
         "            elif _each is not None:",
         "                break",

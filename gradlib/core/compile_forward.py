@@ -45,7 +45,7 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str, known: boo
 
     Args:
         value: from arguments to the expression that computes the operation's value of them.
-        leave: the statement for whatever is not plain.
+        leave: the statement for whatever else.
         known: whether the result has the operands' dtype.
     """
     lines = [
@@ -84,7 +84,7 @@ _UNLESS_INTEGER = ("    if _d is not None and not is_differentiable(out.dtype):"
 
 
 def _taken(op: Op, name: str, first: bool, numbers: bool, leave: str) -> list[str]:
-    """The array and the tangent of one input; whatever is not plain ends it."""
+    """The array and the tangent of one input; anything else than a float, a Tensor or an array ends it."""
     dtype = f"a_{name}.dtype"
     if first:
         unlike = "_dtype is None"

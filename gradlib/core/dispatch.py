@@ -117,7 +117,7 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     if given.wrong is not None:
         raise TypeError(f"{op.name}: expected a Tensor, an array or a number, got {type(given.wrong).__name__}")
     on_host, values = isinstance(given.array, np.ndarray), given.values
-    if not on_host and Batched in map(type, given.inputs):  # a row that left its vmap; on the host the array itself refuses
+    if not on_host and Batched in map(type, given.inputs):  # a logical tensor that left its vmap; on the host the array itself refuses
         refuse_values()
     try:
         with on_device_of(given.array):

@@ -82,7 +82,7 @@ class ForwardLevel(Interpreter):
         return tangent
 
     def attach(self, tensor: Tensor, tangent: Tensor) -> None:
-        """Let a tensor carry a tangent at this level. The tangent of a row belongs to its physical tensor, as its node does."""
+        """Let a tensor carry a tangent at this level. The tangent of a logical tensor belongs to its physical tensor, as its node does."""
         if type(tensor) is Batched:
             with skipping(self):
                 tangent = tensor.level.physical(tangent)
@@ -301,7 +301,7 @@ def _leaf(x: Tensor) -> Tensor:
 
 
 def _alike(inputs: list[Any]) -> list[Any]:
-    """The inputs, each as a row at every level of vmap at which one of them is a row."""
+    """The inputs, each as a logical tensor at every level of vmap at which one of them is one."""
     levels = {level for x in inputs for level in levels_of(x)}
     for level in sorted(levels, key=lambda each: each.depth):
         inputs = [level.logical(level.broadcast(x)) if isinstance(x, Tensor) and not is_batched_at(level, x) else x for x in inputs]

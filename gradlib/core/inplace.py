@@ -16,7 +16,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, namespace, on_device_of
 from gradlib.backend.division import device_function
-from gradlib.core.batched import Batched, refuse_rows, write_rows
+from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, lower, made_node, next_seq, thread_state, writing
@@ -137,7 +137,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     if shown and global_state.active and thread_state.observer is not None:
         return thread_state.observer.composed(name, (target,), lambda: write(target, compute, name, copies_input, False))
     if type(target) is Batched:
-        return write_rows(target, compute, write, name, copies_input)
+        return write_batched(target, compute, write, name, copies_input)
     recording = check_inplace(target, name)
     view = target._meta.view if target._meta is not None else None
     perhaps = recording and view is not None and (view.several or not view.recorded)  # refused if the new values are to be recorded
@@ -150,7 +150,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     begun = shadow._array is target._array  # then compute may already write it
     try:
         result = compute(shadow)
-        refuse_rows(result, name)
+        refuse_batched(result, name)
         recorded = recording and isinstance(result, Tensor) and result._node is not None
         if recorded and view is not None:
             refuse_view(view, name)

@@ -378,9 +378,9 @@ class plain_saving:
 
 def all_node_hooks() -> tuple[NodeHook, ...]:
     """The hooks around every node that this thread runs in backward, the outermost last."""
-    around = thread_state.node_hooks + global_state.node_hooks
+    hooks = thread_state.node_hooks + global_state.node_hooks
     seen_by = observing()
-    return around if seen_by is None else (*around, seen_by.node)
+    return hooks if seen_by is None else (*hooks, seen_by.node)
 
 
 class observer:

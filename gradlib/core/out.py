@@ -75,7 +75,7 @@ def call_into(function: Callable[..., Any], out: Any, /, *args: Any, **named: An
     if global_state.active and thread_state.interpreters:
         refuse_transformed(name, (*args, *named.values(), out))
         if name in _RANDOM and any(isinstance(level, VmapLevel) for level in thread_state.interpreters):
-            raise RuntimeError(f"vmap: {name} cannot draw for each row into the one Tensor given as out=. Use the form without out=.")
+            raise RuntimeError(f"vmap: {name} cannot draw for each example into the one Tensor given as out=. Use the form without out=.")
     wants = bool(named.pop("requires_grad", False))
     if name in _COMPUTED_IN_OUT and isinstance(out, Tensor):
         takes = inspect.signature(function).parameters
@@ -90,13 +90,13 @@ def dtype_for(name: str, dtype: Any, out: Any) -> Any:
 
 
 def refuse_transformed(name: str, values: Any) -> None:
-    """Refuse ``out=`` where an argument carries a tangent or is a row of a vmap, which the write would lose."""
+    """Refuse ``out=`` where an argument carries a tangent or is a logical tensor of a vmap, which the write would lose."""
     for value in values:
         if isinstance(value, (list, tuple)):
             refuse_transformed(name, value)
         elif type(value) is Batched:
             raise RuntimeError(
-                f"Batching rule not implemented for {name} with out=: vmap cannot write the rows of a Tensor it batches over into another. "
+                f"Batching rule not implemented for {name} with out=: vmap cannot write a Tensor it batches over into another. "
                 "Use the form without out=."
             )
         elif isinstance(value, Tensor) and any(level.tangent(value) is not None for level in thread_state.interpreters):

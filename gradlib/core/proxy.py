@@ -66,7 +66,7 @@ def results_as(cls: type[Cls], result: Any, given: Any = ()) -> Any:
     """Wrap each Tensor that an operation returned in an object of this class.
 
     Args:
-        result: a Tensor, or a tuple or list of them. Rows of a vmap and other subclasses stay as they are.
+        result: a Tensor, or a tuple or list of them. Logical tensors of a vmap and other subclasses stay as they are.
         given: what the operation was given, of which each that it returns again stays the object that it is.
     """
     if type(result) in _PLAIN:

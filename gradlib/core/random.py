@@ -156,30 +156,30 @@ class Drawing(threading.local):
     """What the levels of vmap have decided about the draw that is under way."""
 
     decided: tuple[VmapLevel, ...] = ()
-    rows: tuple[int, ...] = ()  # dimensions in front of what is drawn
+    batch: tuple[int, ...] = ()  # dimensions in front of what is drawn
 
 
 drawing = carried(Drawing())
 
 
 class draw_decided:
-    """While entered, this level has decided about the draw, and is not asked again; ``rows`` are dimensions in front of what is drawn."""
+    """While entered, this level has decided about the draw, and is not asked again; ``batch`` are dimensions in front of what is drawn."""
 
-    def __init__(self, level: VmapLevel, rows: tuple[int, ...] = ()) -> None:
+    def __init__(self, level: VmapLevel, batch: tuple[int, ...] = ()) -> None:
         self.level = level
-        self.rows = rows
+        self.batch = batch
 
     def __enter__(self) -> None:
-        self.before = drawing.decided, drawing.rows
+        self.before = drawing.decided, drawing.batch
         drawing.decided = (*drawing.decided, self.level)
-        drawing.rows = (*self.rows, *drawing.rows)
+        drawing.batch = (*self.batch, *drawing.batch)
 
     def __exit__(self, *exc: object) -> None:
-        drawing.decided, drawing.rows = self.before
+        drawing.decided, drawing.batch = self.before
 
 
 def draws(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that draws random numbers; inside vmap each level says whether rows share them."""
+    """A function that draws random numbers; inside vmap each level says whether examples share them."""
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:

@@ -108,10 +108,10 @@ def _compare_forms(
     names = (operation.outputs, [f"the gradient by {operation.names[i]}" for i in moving])
     for which, host_ones, device_ones in zip(names, *pairs, strict=True):
         for name, a, b in zip(which, host_ones, device_ones, strict=True):
-            room = {8: 1e-10, 4: 1e-5, 2: 1e-2}.get(a.dtype.itemsize, 1e-5) if a.dtype.kind in "fV" else 0.0
+            tolerance = {8: 1e-10, 4: 1e-5, 2: 1e-2}.get(a.dtype.itemsize, 1e-5) if a.dtype.kind in "fV" else 0.0
             wide = [x.astype(np.float64) if x.dtype.kind in "fV" else x for x in (a, b)]
             try:
-                np.testing.assert_allclose(wide[1], wide[0], rtol=rtol or room, atol=atol or room)
+                np.testing.assert_allclose(wide[1], wide[0], rtol=rtol or tolerance, atol=atol or tolerance)
             except AssertionError as error:
                 said = f"{operation.name}: the kernel (actual) and the host form (desired) differ in {name}: {error}"
                 raise AssertionError(said) from None

@@ -132,17 +132,17 @@ def _read(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], St
 
 
 def _rows(level: Level, values: list[Any], dims: list[Any], structure: Structure) -> Any:
-    """The arguments as the mapped function gets them: rows in place of what is batched over."""
+    """The arguments as the mapped function gets them: logical tensors in place of what is batched over."""
     with skipping(level):
-        rows = [value if dim is None else _row(level, value, dim) for value, dim in zip(values, dims, strict=True)]
-    return unflatten(rows, structure)
+        logical = [value if dim is None else _logical(level, value, dim) for value, dim in zip(values, dims, strict=True)]
+    return unflatten(logical, structure)
 
 
-def _row(level: Level, value: Tensor, dim: int) -> Tensor:
-    row = level.logical(value if dim == 0 else movedim(value, dim, 0))
-    if type(row) is Batched:
-        row.dim_given = dim
-    return row
+def _logical(level: Level, value: Tensor, dim: int) -> Tensor:
+    logical = level.logical(value if dim == 0 else movedim(value, dim, 0))
+    if type(logical) is Batched:
+        logical.dim_given = dim
+    return logical
 
 
 # ---- results --------------------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def _physical(func: Any, level: Level, value: Any, dim: int | None) -> Any:
 def _in_chunks(
     func: Any, values: list[Any], dims: list[Any], structure: Structure, size: int, out_dims: Any, randomness: str, chunk: int, kwargs: Any
 ) -> Any:  # fmt: skip
-    """Map over ``chunk`` rows at a time, and concatenate the results."""
+    """Map over ``chunk`` examples at a time, and concatenate the results."""
     states = default_states() if randomness == "same" else ()
     parts: list[list[Any]] = []
     places: list[Any] = []
@@ -215,7 +215,7 @@ def _in_chunks(
 
 
 def over_rows(function: Callable[..., Any], cotangents: tuple[Any, ...]) -> Any:
-    """``function(*rows)`` mapped over the first dimension of the cotangents, for ``is_grads_batched``; it returns Tensors or None."""
+    """``function(*examples)`` mapped over the first dimension of the cotangents, for ``is_grads_batched``; it returns Tensors or None."""
     sizes: list[Any] = [g.shape[0] if g.ndim else None for g in cotangents if g is not None]
     if not sizes or None in sizes or any(size != sizes[0] for size in sizes):
         raise RuntimeError(

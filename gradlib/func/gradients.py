@@ -1,4 +1,4 @@
-"""``grad`` inside vmap. The graph is recorded on physical tensors: gradients are taken there, outside the level, and wrapped as rows."""
+"""``grad`` inside vmap. The graph is recorded on physical tensors: gradients are taken there, outside the level, and wrapped again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gradlib.core.modes import skipping
 from gradlib.core.tensor import Tensor, wrap
 
 
-def grad_of_rows(
+def grad_of_batched(
     level: VmapLevel, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None,
     create_graph: bool,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """``grad`` where outputs or inputs are rows of a level: each row gets its own gradient; None for an input that is not used.
+    """``grad`` where outputs or inputs are logical tensors of a level: each example gets its own; None for an input that is not used.
 
-    Raises: RuntimeError for the gradient of a row with respect to a tensor that is not batched: it would be the sum over all rows.
+    Raises: RuntimeError for the gradient of a logical tensor with respect to a tensor that is not batched: it would be a sum over all.
     """
     if cotangents and len(cotangents) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(cotangents)} gradients")
@@ -43,7 +43,7 @@ def grad_of_rows(
 
 
 def _cotangent(level: VmapLevel, output: Batched, g: Any) -> Tensor:
-    """The cotangent of an output's physical tensor: the given one, or ones if each row is a scalar."""
+    """The cotangent of an output's physical tensor: the given one, or ones if each example is a scalar."""
     if g is None:
         if output.shape.numel() != 1:
             raise RuntimeError(f"grad can be implicitly created only for scalar outputs, got shape {list(output.shape)}; pass gradient=")
@@ -65,6 +65,6 @@ def _refuse_sums(outputs: list[Any], inputs: list[Any]) -> None:
     starts = [y._node for y in outputs if y._node is not None]
     if any(node in nodes for node in leading_to(starts, nodes)):
         raise RuntimeError(
-            "vmap: the gradient of a Tensor that is batched over with respect to one that is the same for all rows would be the sum over "
-            "the rows. Use func.grad or func.vjp inside vmap, which give each row its own, or take the gradient outside vmap."
+            "vmap: the gradient of a Tensor that is batched over with respect to one that is the same for all examples would be the sum "
+            "over the examples. Use func.grad or func.vjp inside vmap, which give each example its own, or take the gradient outside vmap."
         )

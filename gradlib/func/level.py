@@ -1,4 +1,4 @@
-"""A level of vmap: an interpreter that runs each operation on rows once, on physical tensors, by its batching rule."""
+"""A level of vmap: an interpreter that runs each operation on logical tensors once, on physical tensors, by its batching rule."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.declaration import Op
 from gradlib.core.modes import as_outside, lower, thread_state, transforming
 from gradlib.core.tensor import Tensor
-from gradlib.func.gradients import grad_of_rows
+from gradlib.func.gradients import grad_of_batched
 from gradlib.func.random import draw
-from gradlib.func.rules import perform, row_by_row, rule_of
+from gradlib.func.rules import one_by_one, perform, rule_of
 
 
 def _place_of(value: Any) -> Any:
-    """A context in which the device of a row, or of the first row in a list, is current."""
-    row: Any = value if type(value) is Batched else next(x for x in value if type(x) is Batched)
-    while type(row) is Batched:
-        row = row.value
-    return on_device_of(row._array)
+    """A context in which the device of a logical tensor, or of the first one in a list, is current."""
+    logical: Any = value if type(value) is Batched else next(x for x in value if type(x) is Batched)
+    while type(logical) is Batched:
+        logical = logical.value
+    return on_device_of(logical._array)
 
 
 def check_randomness(randomness: Any) -> None:
@@ -32,8 +32,8 @@ class Level(VmapLevel):
     """One level of vmap.
 
     Args:
-        size: how many rows there are.
-        randomness: "error", "same" (one draw for all rows) or "different" (each row its own).
+        size: how many examples there are.
+        randomness: "error", "same" (one draw for all examples) or "different" (each example its own).
         spreads: see ``VmapLevel``.
         transforms: whether the mapped function is a user's, passed to a transform, rather than a step of the engine.
     """
@@ -55,7 +55,7 @@ class Level(VmapLevel):
         self.inside.__exit__()
 
     def process(self, op: Op, args: tuple[Any, ...]) -> Any:
-        """Run an operation by its batching rule if some argument is a row at this level, else unchanged, outside the level."""
+        """Run an operation by its batching rule if some argument is a logical tensor at this level, else unchanged, outside the level."""
         for position in op.positions:
             value = args[position]
             if type(value) is Batched:
@@ -67,7 +67,7 @@ class Level(VmapLevel):
             with lower(self):
                 return perform(op, args)
         with lower(self), _place_of(value):  # a rule may allocate arrays
-            made = (rule_of(op) or row_by_row)(self, op, args)
+            made = (rule_of(op) or one_by_one)(self, op, args)
         if type(made) is tuple or type(made) is list:
             return tuple(Batched(self, each) for each in made)
         return Batched(self, made)
@@ -79,9 +79,9 @@ class Level(VmapLevel):
     def gradients(
         self, outputs: tuple[Any, ...], inputs: tuple[Any, ...], cotangents: tuple[Any, ...], retain_graph: bool | None, create_graph: bool
     ) -> tuple[Tensor | None, ...]:
-        """``grad`` of arguments whose innermost level is this one: each row gets its own gradient."""
-        return grad_of_rows(self, outputs, inputs, cotangents, retain_graph, create_graph)
+        """``grad`` of arguments whose innermost level is this one: each example gets its own gradient."""
+        return grad_of_batched(self, outputs, inputs, cotangents, retain_graph, create_graph)
 
     def unwrapped(self, value: Any) -> Any:
-        """The physical tensor of a row; anything else as it is."""
+        """The physical tensor of a logical one; anything else as it is."""
         return value.value if type(value) is Batched and value.level is self else value

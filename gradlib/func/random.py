@@ -1,4 +1,4 @@
-"""Random numbers inside vmap: refused, the same for all rows, or different ones for each."""
+"""Random numbers inside vmap: refused, the same for all examples, or different ones for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FROM_VALUES = ("bernoulli", "multinomial", "normal")
 def draw(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """Run a function that draws random numbers as the level's ``randomness`` says.
 
-    Raises: RuntimeError for "error", and for what cannot be the same, or cannot differ, in all rows.
+    Raises: RuntimeError for "error", and for what cannot be the same, or cannot differ, in all examples.
     """
     name = function.__name__
     if level.randomness == "error":
@@ -29,7 +29,7 @@ def draw(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], 
     values = [*args, *named.values()]
     if level.randomness == "same":
         if (name in _FROM_VALUES and any_batched(level, values)) or (name == "bernoulli_" and any_batched(level, values[1:])):
-            raise RuntimeError(f"vmap: {name} of Tensors that are batched over cannot be the same for all rows; use 'different'")
+            raise RuntimeError(f"vmap: {name} of Tensors that are batched over cannot be the same for all examples; use 'different'")
         if name.endswith("_") and is_batched_at(level, args[0]):
             return _fill_same(level, function, args, named)
         with draw_decided(level):
@@ -43,7 +43,7 @@ def draw(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], 
 
 
 def _fill_different(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Fill a batched tensor in place, each row with its own numbers."""
+    """Fill a batched tensor in place, each example with its own numbers."""
     target, *rest = args
     if not level.holds(target):
         raise RuntimeError(
@@ -60,7 +60,7 @@ def _fill_different(level: VmapLevel, function: Callable[..., Any], args: tuple[
 
 
 def _fill_same(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Fill a batched tensor in place, all rows with the same numbers."""
+    """Fill a batched tensor in place, all examples with the same numbers."""
     target, *rest = args
     if level.size:
         with skipping(level):
@@ -71,7 +71,7 @@ def _fill_same(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, 
 
 
 def _draw_from_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Draw from distributions whose parameters are rows: one draw from the physical tensors."""
+    """Draw from distributions whose parameters are logical tensors: one draw from the physical tensors."""
     if function.__name__ != "multinomial":
         rank = max(ndim(v) for v in (*args, *named.values()))
         with skipping(level), draw_decided(level):
@@ -79,9 +79,9 @@ def _draw_from_rows(level: VmapLevel, function: Callable[..., Any], args: tuple[
             return level.logical(function(*moved, **{k: _spread(level, v, rank) for k, v in named.items()}))
     weights, *rest = args
     with skipping(level), draw_decided(level):
-        rows = physical(level, weights)
-        shape = tuple(rows.shape)
-        made = function(rows.reshape((math.prod(shape[:-1]), shape[-1])), *rest, **named)
+        together = physical(level, weights)
+        shape = tuple(together.shape)
+        made = function(together.reshape((math.prod(shape[:-1]), shape[-1])), *rest, **named)
         return level.logical(made.reshape((*shape[:-1], made.shape[-1])))
 
 

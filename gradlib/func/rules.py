@@ -2,7 +2,7 @@
 
 A batching rule ``rule(level, op, args)`` runs an operation on physical tensors, outside the level, and returns physical tensors with the
 batch as first dimension. ``RULES`` has them by the operation's name; the modules ``rules_*.py`` fill it. An operation without a rule runs
-row by row, with a warning.
+example by example, with a warning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def rule_of(op: Op) -> Rule | None:
 
 
 def pad_to_rank(level: VmapLevel, value: Any, rank: int) -> Any:
-    """The physical tensor of a row, with dimensions of size 1 after the batch so that rows have ``rank``; other values unchanged."""
+    """The physical tensor, with dimensions of size 1 after the batch so that an example has ``rank``; other values unchanged."""
     if type(value) is not Batched or value.level is not level:
         return value
     physical = value.value
@@ -73,30 +73,30 @@ def run(name: str, *args: Any) -> Any:
     return perform(REGISTRY[name], args)
 
 
-def row_by_row(level: VmapLevel, op: Op, args: tuple[Any, ...]) -> Any:
-    """The fallback for operations without a rule: run the operation on each row in a loop, and stack the results."""
+def one_by_one(level: VmapLevel, op: Op, args: tuple[Any, ...]) -> Any:
+    """The fallback for operations without a rule: run the operation on each example in a loop, and stack the results."""
     if not level.size:
-        raise RuntimeError(f"vmap: {op.name} has no batching rule and cannot be run row by row over a batch of size 0")
+        raise RuntimeError(f"vmap: {op.name} has no batching rule and cannot be run example by example over a batch of size 0")
     warnings.warn(
-        f"There is a performance drop because we have not yet implemented the batching rule for {op.name}; it runs once per row.",
+        f"There is a performance drop because we have not yet implemented the batching rule for {op.name}; it runs once per example.",
         UserWarning,
         stacklevel=2,
     )
-    made = [perform(op, tuple(row(level, value, i) for value in args)) for i in range(level.size)]
+    made = [perform(op, tuple(example(level, value, i) for value in args)) for i in range(level.size)]
     if isinstance(made[0], tuple):
         return tuple(run("stack", list(parts), 0) for parts in zip(*made, strict=True))
     return run("stack", made, 0)
 
 
-def row(level: VmapLevel, value: Any, number: int) -> Any:
-    """Row ``number`` of an argument; what is not batched is the same for every row."""
+def example(level: VmapLevel, value: Any, number: int) -> Any:
+    """Example ``number`` of an argument; what is not batched is the same for every example."""
     if isinstance(value, (list, tuple)):
-        return [row(level, each, number) for each in value]
+        return [example(level, each, number) for each in value]
     return value.value[number] if level.holds(value) else value
 
 
 def physical(level: VmapLevel, value: Any) -> Any:
-    """The physical tensor of a row; an unbatched value is expanded over the batch; None stays None."""
+    """The physical tensor of a logical one; an unbatched value is expanded over the batch; None stays None."""
     if value is None:
         return None
     if type(value) is Batched and value.level is level:
@@ -107,5 +107,5 @@ def physical(level: VmapLevel, value: Any) -> Any:
 
 
 def any_batched(level: VmapLevel, values: Sequence[Any]) -> bool:
-    """Whether some of these values are rows at this level."""
+    """Whether some of these values are logical tensors at this level."""
     return any(level.holds(value) for value in values)

@@ -1,7 +1,7 @@
 """Batching rules of indexing.
 
-If the indices are the same for all rows, the physical tensor is indexed behind its batch dimension. If they differ, the number of the row
-is one more index.
+If the indices are the same for all examples, the physical tensor is indexed behind its batch dimension. If they differ, the number of the
+example is one more index.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradlib.backend.array import namespace
-from gradlib.core.batched import refuse_rows
+from gradlib.core.batched import refuse_batched
 from gradlib.core.declaration import Op
 from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.func.level import Level
@@ -39,12 +39,12 @@ def slice_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 class PhysicalIndices:
-    """The indices into a physical tensor that correspond to given indices into its rows.
+    """The indices into a physical tensor that correspond to given indices into its examples.
 
     Attributes:
         indices: for the physical tensor, whose first dimension is the batch.
-        count: how many dimensions the index tensors have; rank: how many a row's result has.
-        order: a permutation of the dimensions that physical indexing gives: the batch first, then those of a row's result.
+        count: how many dimensions the index tensors have; rank: how many an example's result has.
+        order: a permutation of the dimensions that physical indexing gives: the batch first, then those of an example's result.
     """
 
     def __init__(self, level: Level, indices: Sequence[Any], rank: int) -> None:
@@ -68,12 +68,12 @@ class PhysicalIndices:
         block, others = list(range(1, count + 1)), list(range(count + 1, self.rank + 1))
         self.order = (0, *others[:first], *block, *others[first:])
 
-    def rows(self, made: Any) -> Any:
-        """Permute the result of physical indexing: the batch first, then the dimensions of a row's result."""
+    def batch_first(self, made: Any) -> Any:
+        """Permute the result of physical indexing: the batch first, then the dimensions of an example's result."""
         return made if self.order == tuple(range(len(self.order))) else run("permute", made, self.order)
 
     def arranged(self, level: Level, values: Any) -> Any:
-        """Permute values that are to be written as the result of physical indexing is; the inverse of `rows`."""
+        """Permute values that are to be written as the result of physical indexing is; the inverse of `batch_first`."""
         if self.order == tuple(range(len(self.order))):
             return pad_to_rank(level, values, self.rank)
         values = physical(level, values)
@@ -85,7 +85,7 @@ class PhysicalIndices:
 
 
 def _without_masks(level: Level, indices: list[Any]) -> list[Any]:
-    """Replace boolean masks, which must be the same for all rows, by the indices where they are True."""
+    """Replace boolean masks, which must be the same for all examples, by the indices where they are True."""
     found: list[Any] = []
     for each in indices:
         if each is None or each.dtype.kind != "b":
@@ -116,11 +116,11 @@ def index(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if not level.holds(input):
         return _index_unbatched(level, op, input, list(indices))
     places = PhysicalIndices(level, indices, input.ndim)
-    return places.rows(perform(op, (input.value, places.indices)))
+    return places.batch_first(perform(op, (input.value, places.indices)))
 
 
 def _index_unbatched(level: Level, op: Op, input: Any, indices: list[Any]) -> Any:
-    """Index an unbatched tensor with indices that differ by row: the batch is one more dimension of the indices."""
+    """Index an unbatched tensor with indices that differ by example: the batch is one more dimension of the indices."""
     given = _without_masks(level, indices)
     at = [d for d, i in enumerate(given) if i is not None]
     count = max(given[d].ndim for d in at)
@@ -139,7 +139,7 @@ def index_backward(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _as_row(level: Level, value: Any) -> Any:
-    """A value as a row of this level; an unbatched one is expanded over the batch."""
+    """A value as a logical tensor of this level; an unbatched one is expanded over the batch."""
     return value if level.holds(value) else level.logical(physical(level, value))
 
 
@@ -147,7 +147,7 @@ def _as_row(level: Level, value: Any) -> Any:
 def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, values, indices, into = args
     if into and not level.holds(input):
-        refuse_rows(next(x for x in (values, *indices) if level.holds(x)), "index_put_")
+        refuse_batched(next(x for x in (values, *indices) if level.holds(x)), "index_put_")
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype.kind == "b" and level.holds(indices[0]):
         return _where_masked(level, input, values, indices[0], op.name == "index_add", into)
     places = PhysicalIndices(level, indices, input.ndim)
@@ -157,7 +157,7 @@ def index_put(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _where_masked(level: Level, input: Any, values: Any, mask: Any, accumulate: bool, into: bool) -> Any:
-    """Write one value where each row's mask is True."""
+    """Write one value where each example's mask is True."""
     if ndim(values):
         refuse_dynamic_shape("assignment of several values to x[mask]")
     rank = input.ndim
@@ -204,7 +204,7 @@ def embedding(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _offset(level: Level, indices: Any, size: int) -> Any:
-    """Indices into all rows' tables concatenated, from indices into tables of ``size`` entries: each row's are offset by its number."""
+    """Indices into all examples' tables concatenated, from indices into tables of ``size`` entries: each is offset by its example."""
     places = physical(level, indices)
     start = namespace(raw(places)).arange(level.size).reshape((level.size, *(1,) * (places.ndim - 1))) * size
     return places + wrap(start)
@@ -259,7 +259,7 @@ def searchsorted(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 def _classes(level: Level, input_shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, dtype: Any) -> tuple[Any, Any, Any]:
     """Fold the batch of vmap into the first dimension of the targets.
 
-    Returns: the folded targets; the weight of each target, by row; the sum of these weights, by row.
+    Returns: the folded targets; the weight of each target, by example; the sum of these weights, by example.
     """
     line = len(input_shape) == 1
     shape = (1,) if line else tuple(target.shape)
@@ -281,7 +281,7 @@ def _classes(level: Level, input_shape: tuple[int, ...], target: Any, weight: An
 
 @rule("nll_loss")
 def nll_loss(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Compute all rows' losses at once, without reduction, then reduce within each row."""
+    """Compute all examples' losses at once, without reduction, then reduce within each example."""
     input, target, weight, ignore_index, reduction = args
     shape = tuple(input.shape)
     folded, shares, together = _classes(level, shape, target, weight, ignore_index, input.dtype)

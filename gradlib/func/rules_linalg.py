@@ -18,7 +18,7 @@ def of_matrices(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("solve", "solve_triangular")
 def solve(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Unbatched matrices are decomposed once, and the right-hand sides of all rows become its columns."""
+    """Unbatched matrices are decomposed once, and the right-hand sides of all examples become its columns."""
     A, (B,), *rest = args
     if level.holds(A) or A.ndim > 2:
         return perform(op, (physical(level, A), [physical(level, B)], *rest))

@@ -1,4 +1,4 @@
-"""Batching rules of pointwise operations: rows of smaller rank get dimensions of size 1 after the batch, and broadcasting does the rest."""
+"""Batching rules of pointwise operations: examples of smaller rank get dimensions of size 1 after the batch; the rest is broadcasting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradlib.ops.convert import to
     "logical_and", "logical_or", "logical_xor", "logical_not", "binary_cross_entropy_with_logits",
 )  # fmt: skip
 def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Operands are aligned at their last dimensions, and brought to the dtype to which the rows are promoted."""
+    """Operands are aligned at their last dimensions, and brought to the dtype to which the logical tensors are promoted."""
     if op.positions == (0,):
         return perform(op, (args[0].value, *args[1:]))
     operands = [args[i] for i in op.positions]
@@ -28,7 +28,7 @@ def pointwise(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     full = list(args)
     kinds = {x.dtype for x in operands if isinstance(x, Tensor)}
     met: list[Any] = operands
-    if len(kinds) > 1 and op.meet is not None:  # promotion ranks a 0-d row below its physical tensor
+    if len(kinds) > 1 and op.meet is not None:  # promotion ranks a 0-d logical tensor below its physical tensor
         met = op.meet([raw(x) for x in operands])
     for position, value, like in zip(op.positions, operands, met, strict=True):
         if type(value) is Batched and value.level is level:

@@ -16,10 +16,10 @@ from gradlib.ops.dims import wrap_dim
 
 @rule("matmul")
 def matmul(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """One large product if an operand is the same for all rows, else a batch of products."""
+    """One large product if an operand is the same for all examples, else a batch of products."""
     a, b = args
     if op.meet is not None:
-        op.meet([raw(a), raw(b)])  # check the rows' dtypes and shapes: with the batch, vectors become matrices, which might fit
+        op.meet([raw(a), raw(b)])  # check the examples' dtypes and shapes: with the batch, vectors become matrices, which might fit
     if not level.holds(b):
         return _unbatched_right(level, op, a, b)
     if not level.holds(a) and a.ndim <= 2 and b.ndim == 1:
@@ -35,7 +35,7 @@ def matmul(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _dots(a: Any, b: Any) -> Any:
-    """The scalar product of each pair of rows."""
+    """The scalar product of each pair of examples."""
     product = (a * b).sum(1)
     return product if product.dtype == a.dtype else product.to(a.dtype)
 
@@ -65,7 +65,7 @@ def _matrix(level: Level, value: Any, as_row: bool) -> Any:
 
 @rule("linear")
 def linear(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """``input @ weight.T + bias``: one call of the operation if weight and bias are the same for all rows."""
+    """``input @ weight.T + bias``: one call of the operation if weight and bias are the same for all examples."""
     input, weight, bias = args
     if op.meet is not None:
         op.meet([raw(input), raw(weight), raw(bias)])

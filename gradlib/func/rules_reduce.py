@@ -1,4 +1,4 @@
-"""Batching rules of reductions and scans: dimension d of a row is dimension d + 1 of the physical tensor."""
+"""Batching rules of reductions and scans: dimension d of an example is dimension d + 1 of the physical tensor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def over_several(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _reduce_0d(op: Op, args: tuple[Any, ...], x: Any) -> Any:
-    """Reduce 0-d rows, which have a dimension 0 to reduce, as in torch."""
+    """Reduce 0-d examples, which have a dimension 0 to reduce, as in torch."""
     changed = {"keepdim": False} if "keepdim" in op.params else {}
     return perform(op, replace_arguments(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
 
@@ -49,7 +49,7 @@ def over_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _flat(x: Any) -> Any:
-    """Flatten each row."""
+    """Flatten each example."""
     count = 1
     for n in x.shape[1:]:
         count *= n
@@ -61,7 +61,7 @@ def _flat(x: Any) -> Any:
     "kthvalue", "median", "max", "min", "fft_r2c", "fft_c2r", "fft_inner",
 )  # fmt: skip
 def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Operations along one dimension; a 0-d row is treated as 1-d."""
+    """Operations along one dimension; a 0-d example is treated as 1-d."""
     given = named(op, args)
     x, rank = given["input"].value, given["input"].ndim
     dim = wrap_dim(given["dim"], rank)
@@ -82,7 +82,7 @@ def over_some(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("max_all", "min_all")
 def extreme_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The maximum or minimum of each row; equal elements share the gradient."""
+    """The maximum or minimum of each example; equal elements share the gradient."""
     return run("amax" if op.name == "max_all" else "amin", _nonempty(op, _flat(args[0].value)), 1, False)
 
 
@@ -94,7 +94,7 @@ def _nonempty(op: Op, x: Any) -> Any:
 
 @rule("median_all")
 def median_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The median of each row; elements equal to it share the gradient."""
+    """The median of each example; elements equal to it share the gradient."""
     x = _flat(args[0].value)
     if not x.shape[1]:
         return x.new_full((level.size,), math.nan)
@@ -107,7 +107,7 @@ def median_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("spread")
 def spread(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Broadcast a reduction's result over the dimensions of a row that it reduced."""
+    """Broadcast a reduction's result over the dimensions of an example that it reduced."""
     input, shape, dim, keepdim = args
     x, rank = input.value, len(shape)
     if not rank:

@@ -1,4 +1,4 @@
-"""Batching rules of views, joins and permutations: dimension d of a row is dimension d + 1 of the physical tensor."""
+"""Batching rules of views, joins and permutations: dimension d of an example is dimension d + 1 of the physical tensor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradlib.ops.dims import wrap_dim, wrap_dims
 
 @rule("view_as_real", "view_as_complex", "constant_pad", "farthest", "copy_row_major")
 def last_dimensions(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Operations on the last dimensions, which are the same in rows and physical tensors."""
+    """Operations on the last dimensions, which are the same in logical and physical tensors."""
     return perform(op, (args[0].value, *args[1:]))
 
 
@@ -138,7 +138,7 @@ def parts(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("as_strided")
 def as_strided(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """A strided view of each row; the batch keeps its stride."""
+    """A strided view of each example; the batch keeps its stride."""
     input, size, stride, start, _ = args
     steps = input.value.stride()
     return perform(op, (input.value, (level.size, *size), (steps[0], *stride), start, steps))
@@ -146,7 +146,7 @@ def as_strided(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("as_strided_backward", "as_strided_gather")
 def as_strided_along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Derivatives of ``as_strided``. The batch gets so large a stride that the views of different rows do not overlap."""
+    """Derivatives of ``as_strided``. The batch gets so large a stride that the views of different examples do not overlap."""
     given = named(op, args)
     input, size, stride, start, layout = (given[name] for name in ("input", "size", "stride", "start", "layout"))
     shape = given.get("shape", input.shape)
@@ -219,7 +219,7 @@ def stack(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 
 def _in_one_dtype(op: Op, tensors: Any, kept: Any) -> list[Any]:
-    """Convert the tensors to the dtype to which they are promoted as rows."""
+    """Convert the tensors to the dtype to which they are promoted as logical tensors."""
     if len({x.dtype for x in tensors}) == 1:
         return list(kept)
     dtype = promote([raw(x) for x in tensors])[0].dtype

@@ -34,7 +34,7 @@ def jax_function(function: Callable[..., Any], *, vmap_method: str = "sequential
 
     Args:
         function: takes gradlib tensors, also within tuples, lists and dicts, and whatever else; returns tensors likewise. It must be pure.
-        vmap_method: what ``jax.vmap`` does, as ``jax.pure_callback`` has it: "sequential" calls the function row by row; "expand_dims" and
+        vmap_method: what ``jax.vmap`` does, as ``jax.pure_callback`` has it: "sequential" calls it for each example; "expand_dims" and
             "broadcast_all" call it once, if it can take further dimensions in front.
     Returns: the same function on JAX arrays. Arguments that are no JAX or NumPy arrays are handed on as they are.
     Raises: ModuleNotFoundError without JAX, when it is called; TypeError for results that are no tensors; what ``function`` raises, at run

@@ -249,7 +249,7 @@ def logsigmoid(xp: Any, input: Any) -> Any:
 
 
 def _dropped_by_rows(input: Any, p: float, inplace: bool) -> Any:
-    """``dropout`` under vmap, where each row may need random numbers of its own."""
+    """``dropout`` under vmap, where each example may need random numbers of its own."""
     from gradlib.ops.random import rand
 
     kept = rand(tuple(input.shape), dtype=dtypes.float32, device=getattr(input, "device", None)) >= p

@@ -349,9 +349,9 @@ def isclose(xp: Any, input: Any, other: Any, rtol: float = 1e-05, atol: float = 
     if (rtol == 0 and atol == 0) or input.dtype.kind == "b":
         return close
     with np.errstate(invalid="ignore", over="ignore"):
-        room = atol + xp.absolute(rtol * other)
+        allowed = atol + xp.absolute(rtol * other)
         away = xp.absolute(input - other) if input.dtype.kind not in "iu" else _apart(xp, input, other)
-    return close | (xp.isfinite(away) & (away <= room))
+    return close | (xp.isfinite(away) & (away <= allowed))
 
 
 def _apart(xp: Any, input: Any, other: Any) -> Any:

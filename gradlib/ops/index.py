@@ -346,8 +346,8 @@ def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False
         else:
             assign(target, key, values)
     except (TypeError, ValueError) as error:
-        given, room = getattr(values, "shape", ()), target[key].shape
-        raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(room)}") from error
+        given, into = getattr(values, "shape", ()), target[key].shape
+        raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(into)}") from error
 
 
 def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:

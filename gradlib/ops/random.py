@@ -39,7 +39,7 @@ def _shape(name: str, size: tuple[Any, ...]) -> tuple[int, ...]:
     shape = sizes_of(size)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {name} got {list(shape)}")
-    return (*drawing.rows, *shape)
+    return (*drawing.batch, *shape)
 
 
 def _inexact(name: str, dtype: Any) -> np.dtype:
@@ -153,7 +153,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     wants = bool(other.pop("requires_grad", False))
     ignored("randperm", other)
     _shape("randperm", (n,))
-    drawn = stream(generator, _index(device, generator)).permutation(n, drawing.rows)
+    drawn = stream(generator, _index(device, generator)).permutation(n, drawing.batch)
     return finished(_of_dtype(drawn, dtype), wants)
 
 

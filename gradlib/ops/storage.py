@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, address, is_array, is_writeable, namespace, on_device_of
 from gradlib.backend.limits import check_format
-from gradlib.core.batched import refuse_rows
+from gradlib.core.batched import refuse_batched
 from gradlib.core.inplace import refuse_captured
 from gradlib.core.modes import global_state, writing
 from gradlib.core.op import composite, publish
@@ -104,7 +104,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         source = empty(0, dtype=self.dtype, device=self.device)
     if not isinstance(source, Tensor):
         raise TypeError(f"set_: source is a Tensor, got {type(source).__name__}")
-    refuse_rows(source, "set_")
+    refuse_batched(source, "set_")
     if source.dtype != self.dtype or source.device != self.device:
         raise RuntimeError(
             f"set_: could not set a tensor of type {source.dtype} on {source.device} to a tensor of type {self.dtype} on {self.device}"

@@ -199,7 +199,7 @@ def step_times(name: str, dt: Any, u: Any, sizes: Sizes, check: bool, one: bool 
         raise ValueError(f"{name}: dt broadcasts to {target}, {rule}, got {describe(dt)}")
     if array.ndim and device_index(array) != device_index(like):
         raise ValueError(f"{name}: dt lives where u does, got {describe(dt)} and u {describe(u)}; move it with .to(device)")
-    if type(array) is np.ndarray or check:  # a row of a batch (vmap) is an array of another type, without values
+    if type(array) is np.ndarray or check:  # a logical tensor of vmap holds an array of another type, without values
         used = array if one or array.ndim == 0 or array.shape[-1] == 1 else array[..., 1:]
         with on_device_of(array):
             ends = [float(used.min()), float(used.max())] if used.size else [1.0, 1.0]

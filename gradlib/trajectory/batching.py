@@ -1,4 +1,4 @@
-"""vmap: the trajectory maps already have a batch dimension, so a level's rows are folded into it and the results unfolded again."""
+"""vmap: the trajectory maps already have a batch dimension, so a level's batch is folded into it and the results unfolded again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def folded_map(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """A map of an `AdjointPair`, or its transpose, or a cost, once for all rows."""
     given = dict(zip(op.params, args, strict=True))
     if given.get("buffers") is not None:
-        raise ValueError("vmap: out= holds one row's results and cannot be given inside; leave it out")
+        raise ValueError("vmap: out= holds one example's results and cannot be given inside; leave it out")
     options, (batch, *rest) = given["options"], given["options"].shape
     fold = folded_target if op.name == "motion_cost" else folded_part
     parts = given[op.params[-1]] = [fold(level, x, options) for x in given[op.params[-1]]]

@@ -39,7 +39,7 @@ def targets(name: str, out: Any, u: Any, shape: tuple[int, int, int]) -> list[Ar
                 f"{name}: out's {part} is C-contiguous, aligned and writable, got strides {array.strides}; "
                 "give a fresh array from empty_like"
             )
-    known = type(like) is np.ndarray or not isinstance(like, np.ndarray)  # a row of a batch (vmap) is neither
+    known = type(like) is np.ndarray or not isinstance(like, np.ndarray)  # what a logical tensor of vmap holds is neither
     overlap = namespace(like).may_share_memory if known else lambda a, b: False
     if any(overlap(arrays[i], arrays[k]) for i in range(4) for k in range(i)):
         raise ValueError(f"{name}: out's four arrays lie apart, got some that overlap; give four fresh arrays")

@@ -65,11 +65,11 @@ def tile_sizes(
     """
     unit = 16 // itemsize
     tile_joints = min(joints, THREADS)
-    eight = 8 * (tile_joints * staged + timed)  # the shortest chunk of a trajectory, for which there must be room
+    eight = 8 * (tile_joints * staged + timed)  # the shortest chunk of a trajectory, which must fit
     tile_batch = max(1, min(batch, THREADS // tile_joints, _ALONE // eight, -(-batch // processors)))
     step = tile_batch * (tile_joints * staged + timed)
-    room = _ALONE if -(-batch // tile_batch) * -(-joints // tile_joints) <= processors else _SHARED
-    steps = max(room // step, min(_RUN // (tile_joints * itemsize), 2 * _SHARED // step))
+    budget = _ALONE if -(-batch // tile_batch) * -(-joints // tile_joints) <= processors else _SHARED
+    steps = max(budget // step, min(_RUN // (tile_joints * itemsize), 2 * _SHARED // step))
     steps = horizon if horizon <= steps else max(8, steps // 8 * 8)
     run = horizon * joints if tile_joints == joints else 0
     lead = unit - 1 if run % unit else 0  # trajectories then begin between two vectors

@@ -175,7 +175,7 @@ class TestNesting:
 
     def test_a_gradient_by_what_all_rows_share_is_not_their_sum(self) -> None:
         w, x = drawn(3).requires_grad_(), drawn(4, 3, seed=1)
-        with pytest.raises(RuntimeError, match="would be the sum over the rows"):
+        with pytest.raises(RuntimeError, match="would be the sum over the examples"):
             vmap(lambda r: gradlib.autograd.grad((r * w).sum(), w)[0])(x)
 
     def test_autograd_grad_of_a_graph_inside_vmap(self) -> None:

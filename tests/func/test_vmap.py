@@ -369,7 +369,7 @@ class TestRandom:
     def test_one_tensor_cannot_take_what_is_drawn_for_each_row(self) -> None:
         out = gradlib.zeros(3)
         for randomness in ("same", "different"):
-            with pytest.raises(RuntimeError, match="vmap: rand cannot draw for each row"):
+            with pytest.raises(RuntimeError, match="vmap: rand cannot draw for each example"):
                 vmap(lambda row: gradlib.rand(3, out=out), randomness=randomness)(gradlib.zeros(2, 3))
         assert out.tolist() == [0, 0, 0]
 

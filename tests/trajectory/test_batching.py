@@ -44,7 +44,7 @@ def rows_at_once(function, *args):
         return [host(y.value) for y in function(*given)]
 
 
-def row_by_row(function, *args):
+def one_by_one(function, *args):
     made = [function(*(gradlib.tensor(x[i] if batched else x) for x, batched in args)) for i in range(V)]
     return [np.stack([host(row[k]) for row in made]) for k in range(len(made[0]))]
 
@@ -53,7 +53,7 @@ def same(function, *args):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the fallback to one call for each row warns
         found = rows_at_once(function, *args)
-    for value, expected in zip(found, row_by_row(function, *args), strict=True):
+    for value, expected in zip(found, one_by_one(function, *args), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-10)
 
 
