@@ -6,6 +6,7 @@ shift reaches into the row before: callers overwrite step 0 afterwards, or hold 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -19,6 +20,7 @@ _STEP = 1 << 12  # elements of one step that a recurrence should have, for the s
 _LARGEST = 1 << 20
 _FEW = 6000  # elements of a block up to which a running sum in one call is the quickest
 _RECORD = 48  # numbers at most that are moved as one: with few, the cost of a move outweighs that of the copying
+_WIDE = 300  # elements of one step of all rows from which a call of NumPy for each step may pay
 
 
 def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> list[tuple[int, int]]:
@@ -115,6 +117,38 @@ class Steps:
         if source is not None:
             np.subtract(tail, source[self.m :], out=tail)
         np.multiply(out, self.rate, out=out)
+
+    def integrate(self, top: Array, starts: Sequence[Array | None], states: Sequence[Array]) -> None:
+        """The states below ``top``, from the highest down: ``x_h = x_{h-1} + t_h y_h`` from step 1 on, where y is the state above x.
+
+        In time order, where one step of all rows is one contiguous run, all of it is sums of such runs. Moving there and back costs as
+        much as two or three passes, and it is done once for all of them.
+
+        Args:
+            top: (rows, H, m), contiguous. starts: (rows, m) or None for zero, for each of states. states: each as top, to be filled.
+        """
+        table, records, steps = self._ordered
+        np.copyto(records, top.reshape(self.rows, -1).view(records.dtype).T)
+        t = self.t if self.dt.size == 1 else np.repeat(self.dt.T, self.m, axis=1) if len(self.dt) > 1 else self.dt.T
+        first, add = table[0].reshape(self.rows, -1), np.add
+        for start, state in zip(starts, states, strict=True):
+            np.multiply(table, t, table)
+            first[...] = 0 if start is None else start
+            for before, now in steps:
+                add(now, before, now)
+            np.copyto(state.reshape(self.rows, -1).view(records.dtype), records.T)
+
+    @property
+    def suits_time_order(self) -> bool:
+        """Whether `integrate` is quicker than `accumulate`: a step outweighs its call, and records are not short and far apart."""
+        near = self.horizon <= 64 or self.m * self.dt.itemsize > 32
+        return near and self.size > _FEW and self.rows * self.m >= max(_WIDE, 12 * self.horizon)
+
+    @cached_property
+    def _ordered(self) -> tuple[Array, Array, list[tuple[Array, Array]]]:
+        """The scratch memory in time order, (H, rows m); as records of m numbers, (H, rows); and each of its steps after the one before."""
+        table = self._scratch.reshape(self.horizon, -1)
+        return table, table.view(np.dtype((np.void, self.m * table.itemsize))), list(pairwise(table))
 
     def take_next(self, x: Array, y: Array) -> None:
         """``x_h -= y_{h+1}`` in place, where step 0 of y is zero."""

@@ -77,6 +77,10 @@ def forward_block(u: Array, start: Parts, sources: Parts | None, steps: Steps, o
     for i in range(order, 3):
         steps.difference(flat[i], added[i], flat[i + 1])
         states[i + 1][:, 0] = 0 if begin[i + 1] is None else begin[i + 1]
+    if order > 1 and sources is None and not exact and steps.suits_time_order:
+        below = range(order - 1, -1, -1)
+        steps.integrate(states[order], [begin[i] for i in below], [states[i] for i in below])
+        return
     for i in range(order - 1, -1, -1):
         if exact:
             _grow(flat, i, order, steps)

@@ -1,0 +1,48 @@
+"""Integration in time order: what the sums in place give, for every form of dt, and of each trajectory alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gradlib.trajectory import cache_blocks as blocks, chain_host as chain
+
+SHAPE = (70, 9, 5)
+
+
+@pytest.fixture(autouse=True)
+def no_block_is_small(monkeypatch):
+    monkeypatch.setattr(blocks, "_FEW", 0)
+
+
+@pytest.mark.parametrize("times", [(1, 1), (1, 9), (70, 1), (70, 9)])
+@pytest.mark.parametrize("order", [2, 3])
+def test_gives_what_the_sums_in_place_give(rng, monkeypatch, order, times):
+    u, dt = rng.standard_normal(SHAPE), rng.uniform(0.01, 0.1, times)
+    start = [rng.standard_normal(SHAPE[::2]), None, rng.standard_normal(SHAPE[::2])]
+    assert blocks.BlockSteps(dt, u.dtype).of(0, SHAPE).suits_time_order
+    states = chain.forward(u, start, dt, order)
+    monkeypatch.setattr(blocks.Steps, "suits_time_order", False)
+    for found, expected in zip(states, chain.forward(u, start, dt, order), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_number_reaches_later_steps_of_its_own_trajectory_only(rng):
+    u = rng.standard_normal(SHAPE)
+    plain = chain.forward(u, [None] * 3, np.array([[0.1]]), 3)[:3]
+    u[40, 3, 2] = np.nan
+    for found, expected in zip(chain.forward(u, [None] * 3, np.array([[0.1]]), 3)[:3], plain, strict=True):
+        reached = np.isnan(found)
+        assert reached.sum() == reached[40, 4:, 2].sum() == 5
+        np.testing.assert_array_equal(found[~reached], expected[~reached])
+
+
+def test_float32_is_as_good_as_one_loop_over_the_steps(rng):
+    u = rng.standard_normal((64, 32, 7))
+    exact = chain.forward(u, [None] * 3, np.array([[0.1]]), 3)[0]
+    found = chain.forward(u.astype(np.float32), [None] * 3, np.array([[0.1]]), 3)[0]
+    t, loop = np.float32(0.1), np.zeros((64, 32, 7), np.float32)
+    loop[:, 1:] = u[:, :-1]
+    for _ in range(3):
+        loop = np.cumsum(loop * t, axis=1, dtype=np.float32)
+    assert np.abs(found - exact).mean() <= 2 * np.abs(loop - exact).mean()
