@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
 import weakref
 from collections import deque
@@ -204,6 +205,46 @@ def _constant(table: Callable[..., np.ndarray], args: tuple[Any, ...], dtype: np
     library = cupy()
     with library.cuda.Device(index):
         return library.asarray(table(*args).astype(dtype), blocking=True)
+
+
+@functools.lru_cache(maxsize=256)
+def zero_d(number: float, dtype: np.dtype) -> np.ndarray:
+    """A number as a 0-d array of NumPy's, kept for good: as an operand it saves NumPy half the time that a small operation takes.
+
+    Args:
+        number: not -0.0, which is equal to the 0.0 that may be kept already.
+    """
+    made = np.array(number, dtype)
+    made.flags.writeable = False
+    return made
+
+
+@functools.lru_cache(maxsize=256)
+def _ones(size: int, dtype: np.dtype) -> np.ndarray:
+    made = np.ones(size, dtype)
+    made.flags.writeable = False
+    return made
+
+
+def row_sums(array: np.ndarray) -> np.ndarray:
+    """Sums over the last dimension of a small array of NumPy's, as products with ones: NumPy's reduction takes twice as long."""
+    return array.dot(_ones(array.shape[-1], array.dtype))
+
+
+def has_nan(array: Any) -> bool:
+    """Whether a NumPy array or scalar of real numbers holds NaN, which counts as its largest element."""
+    return bool(array.size) and (found := array.item(array.argmax())) != found
+
+
+def all_finite(array: np.ndarray) -> bool:
+    """Whether an array of NumPy's holds neither infinity nor NaN."""
+    if array.dtype.kind == "c" or not array.size:
+        return bool(np.isfinite(array).all())
+    return math.isfinite(array.item(array.argmax())) and math.isfinite(array.item(array.argmin()))  # of which NaN would be either
+
+
+SMALL = 2048
+"""The most elements for which a call costs more than what it computes: there NumPy's shorter ways are worth a question."""
 
 
 def copy(array: Array) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, Namespace, special
+from gradlib.backend.array import Array, Namespace, special, zero_d
 from gradlib.backend.mask import chosen
 
 LEAST = 1024
@@ -239,6 +239,9 @@ def _by_logistic(numerator: Any, x: Array, out: Array) -> None:
 
 def sigmoid(xp: Namespace, input: Any) -> Any:
     """1 / (1 + exp(-x))."""
+    if xp is np and 0 < input.size < LEAST and input.dtype.kind == "f" and input.item(input.argmin()) > -87:
+        grown = np.exp(np.negative(input))  # it took less time to ask than to have errors ignored
+        return np.reciprocal(np.add(grown, zero_d(1.0, input.dtype)))
     with np.errstate(over="ignore"):  # far below zero exp is infinite, and the result 0, as in torch
         if xp is np and fits(input):
             return blocks(functools.partial(_by_logistic, 1), input)
@@ -297,7 +300,9 @@ def elu(xp: Namespace, input: Array, alpha: Any) -> Array:
     """Each element, alpha (exp(x) - 1) where it is not positive."""
     if xp is np and alpha > 0 and fits(input) and np.minimum.reduce(input, axis=None) > -87:
         return blocks(_below_zero_grown, input, alpha)
-    return chosen(xp, input >= 0, input, expm1(xp, xp.minimum(input, 0)) * alpha)
+    zero = zero_d(0.0, input.dtype) if xp is np else 0
+    below = expm1(xp, xp.minimum(input, zero))
+    return chosen(xp, input >= zero, input, below if alpha == 1 else below * alpha)
 
 
 def _are_finite(a: Array, b: Any) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import device_index, on_device_of, row_major
@@ -20,10 +21,6 @@ from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
 from gradlib.ops.select import where_op
 
 __all__ = ["dropout", "relu"]  # the others are offered by gradlib.nn.functional only
-
-
-def _perhaps_in_place(name: str, function: Callable[..., Any], input: Any, inplace: bool) -> Any:
-    return write(input, function, f"{name}_") if inplace else function(input)
 
 
 # ---- with a kink --------------------------------------------------------------------------------------------------------------
@@ -98,7 +95,8 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
         >>> gradlib.nn.functional.leaky_relu(gradlib.tensor([-1.0, 2.0]), 0.1)
         tensor([-0.1000,  2.0000])
     """
-    return _perhaps_in_place("leaky_relu", lambda x: leaky_relu_op(x, float(negative_slope)), input, inplace)
+    slope = float(negative_slope)
+    return write(input, lambda x: leaky_relu_op(x, slope), "leaky_relu_") if inplace else leaky_relu_op(input, slope)
 
 
 @op(
@@ -124,7 +122,7 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
         >>> gradlib.nn.functional.elu(gradlib.tensor([-1.0, 2.0]))
         tensor([-0.6321,  2.0000])
     """
-    return _perhaps_in_place("elu", lambda x: elu_op(x, float(alpha)), input, inplace)
+    return write(input, lambda x: elu_op(x, float(alpha)), "elu_") if inplace else elu_op(input, float(alpha))
 
 
 # ---- smooth -------------------------------------------------------------------------------------------------------------------
@@ -201,7 +199,7 @@ def silu(input: Any, inplace: bool = False) -> Any:
         >>> gradlib.nn.functional.silu(gradlib.tensor([0.0, 2.0]))
         tensor([0.0000, 1.7616])
     """
-    return _perhaps_in_place("silu", silu_op, input, inplace)
+    return write(input, silu_op, "silu_") if inplace else silu_op(input)
 
 
 def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
@@ -226,7 +224,10 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
     beta = dtypes.fitted(float(beta), input.dtype)
     if beta == 1 and threshold >= 17 and vectorised.fits(input):
         return vectorised.softplus(input)
-    scaled = input * beta
+    scaled = input if beta == 1 else input * beta
+    if xp is np and 0 < input.size < vectorised.LEAST and scaled.item(scaled.argmax()) <= threshold:  # so nothing need be selected
+        made = np.log1p(np.exp(scaled))
+        return made if beta == 1 else made / beta
     return chosen(xp, scaled > threshold, input, vectorised.log1p(xp, xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
 
 

@@ -395,7 +395,8 @@ def equal(input: Any, other: Any) -> bool:
 def _all_equal(a: Any, b: Any) -> bool:
     """Whether all elements are equal, asked of some at a time so that an early difference ends it early."""
     if a.size <= _SOME or not (a.flags.c_contiguous and b.flags.c_contiguous):
-        return bool(np.logical_and.reduce(a == b, axis=None))
+        differs = np.not_equal(a, b)
+        return not (a.size and differs.item(differs.argmax()))  # which stops at the first
     a, b = a.reshape(-1), b.reshape(-1)
     return all((a[at : at + _SOME] == b[at : at + _SOME]).all() for at in range(0, a.size, _SOME))
 

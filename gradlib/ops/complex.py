@@ -210,7 +210,8 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
     if input.size and input.strides[-1] != input.itemsize:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
     pair = 2 * input.itemsize
-    if input.size and any(step % pair for size, step in zip(input.shape[:-1], input.strides[:-1], strict=True) if size > 1):
+    layout = () if input.flags.c_contiguous else zip(input.shape[:-1], input.strides[:-1], strict=True)
+    if input.size and any(step % pair for size, step in layout if size > 1):
         raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
     if is_cupy(input) and address(input) % pair:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2; call clone() first")

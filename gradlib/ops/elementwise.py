@@ -81,6 +81,10 @@ def _sign(xp: Any, input: Any) -> Any:
         return input.copy()
     if input.dtype.kind in "iu":
         return xp.sign(input)
+    if xp is np and 0 < input.size < vectorised.LEAST and input.dtype.char in "fd":
+        made = np.sign(input)
+        if (largest := made.item(made.argmax())) == largest:  # NaN would be the largest
+            return made
     return ((input > 0).view(xp.int8) - (input < 0).view(xp.int8)).astype(input.dtype)  # neither holds for NaN
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Array, Namespace, is_array
+from gradlib.backend.flat_index import positions
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.activation import logsigmoid
 from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sigmoid, sign, square
@@ -187,7 +188,10 @@ def _plain(xp: Namespace, input: Array, target: Array, weight: Array | None, ign
     """Whether these are scores (N, C) or (C,) on the host, whose targets all count the same; of half types the rules are longer."""
     if xp is not np or weight is not None or input.ndim > 2 or 0 <= ignore_index < size or input.dtype.itemsize < 4:
         return False
-    return target.dtype == dtypes.int64 and bool(target.size) and bool(np.maximum.reduce(target.view(np.uint64), axis=None) < size)
+    if target.dtype != dtypes.int64 or not target.size:
+        return False
+    seen = target.view(np.uint64)  # in which what is negative is large
+    return bool(seen.item(seen.argmax()) < size)
 
 
 def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
@@ -199,7 +203,7 @@ def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_inde
         size, weight = 1, None if weight is None else xp.zeros(1, weight.dtype)
         input = xp.zeros((*input.shape[:dim], 1, *input.shape[dim + 1 :]), input.dtype)
     if _plain(xp, input, target, weight, ignore_index, size):
-        picked = input[(np.arange(target.size), target)[-input.ndim :]]
+        picked = input[(positions(target.size, 0), target)[-input.ndim :]]
         if reduction == "none":
             return -picked
         summed = -total(xp, picked, None, False)
@@ -236,7 +240,7 @@ def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
         return xp.zeros(shape, input.dtype)
     if _plain(xp, input, target, weight, ignore_index, shape[dim]) and len(shape) <= 2:
         made = xp.zeros(shape, input.dtype)
-        made[(np.arange(target.size), target)[-len(shape) :]] = -input / target.size if reduction == "mean" else -input
+        made[(positions(target.size, 0), target)[-len(shape) :]] = -input / target.size if reduction == "mean" else -input
         return made
     classes, counts, shares = _counted(xp, target, weight, ignore_index)
     values = -(input * shares)
@@ -253,7 +257,7 @@ def _check_classes(input: Any, target: Any, weight: Any) -> None:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if target.dtype not in (dtypes.int64, dtypes.uint8):
         raise RuntimeError(f"expected target dtype to be int64 or uint8, but got {target.dtype}; convert it with .long()")
-    dim, shape, given = _class_dim(input), tuple(input.shape), tuple(target.shape)
+    dim, shape, given = _class_dim(input), raw(input).shape, raw(target).shape
     batch = (*shape[:dim], *shape[dim + 1 :])
     if given != batch:
         if len(shape) > 1 and given and given[0] != shape[0]:
@@ -346,7 +350,7 @@ def cross_entropy(
     if not input.ndim:
         raise IndexError("cross_entropy: Dimension specified as 1 but the input has no dimensions; give (N, C) or (C,)")
     dim = _class_dim(input)
-    if input.shape == target.shape:
+    if raw(input).shape == raw(target).shape:
         return _of_probabilities(log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
     if input.ndim == 1 and target.shape == (1,):
         target = target.reshape(())

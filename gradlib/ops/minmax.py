@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, is_array, row_major
+from gradlib.backend.array import SMALL, Namespace, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
@@ -38,6 +38,9 @@ def _refuse(name: str, input: Any, dim: Any, error: type[Exception] = RuntimeErr
 
 def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> Any:
     """The array's method ``max`` or ``min``, on the host by what NumPy's calls."""
+    if xp is np and axis is None and not keepdim and input.size <= SMALL and input.dtype.kind in "fiub":
+        place = input.argmax() if name == "max" else input.argmin()
+        return np.array(input.item(place), input.dtype)  # half the time of a reduction; both take NaN for the extreme
     if xp is np:
         reduce: Any = (np.maximum if name == "max" else np.minimum).reduce  # of which the overloads ask for a literal
         return reduce(input, axis=axis, keepdims=keepdim)

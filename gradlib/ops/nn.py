@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, namespace, on_device_of, row_major
+from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, row_major, row_sums, zero_d
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.compile import named
 from gradlib.core.grad_mode import no_grad
@@ -257,9 +259,15 @@ def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: flo
     """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
     number = max(math.prod(map(x.shape.__getitem__, dims)), 1)
-    centre = xp.add.reduce(x, axis=dims, keepdims=True) / number
-    away = x - centre
-    rstd = 1 / xp.sqrt(xp.add.reduce(away * away, axis=dims, keepdims=True) / number + eps)
+    if xp is np and x.size <= SMALL and len(dims) == 1 and x.flags.c_contiguous:
+        count = zero_d(float(number), x.dtype)
+        centre = (row_sums(x) / count)[..., None]
+        away = x - centre
+        rstd = (1 / np.sqrt(row_sums(away * away) / count + eps))[..., None]
+    else:
+        centre = xp.add.reduce(x, axis=dims, keepdims=True) / number
+        away = x - centre
+        rstd = 1 / xp.sqrt(xp.add.reduce(away * away, axis=dims, keepdims=True) / number + eps)
     away *= rstd
     return row_major(away.astype(input.dtype, copy=False)), centre, rstd
 

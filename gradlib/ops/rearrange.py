@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major
+from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major, zero_d
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -241,7 +241,7 @@ def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """
     _is_matrix("tril", input)
     if _is_small(xp, input, diagonal):
-        return row_major(np.where(_lower(*input.shape[-2:], diagonal), input, input.dtype.type(0)))
+        return row_major(np.where(_lower(*input.shape[-2:], diagonal), input, zero_d(0, input.dtype)))
     return row_major(xp.tril(input, diagonal))
 
 
@@ -271,7 +271,7 @@ def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """
     _is_matrix("triu", input)
     if _is_small(xp, input, diagonal):
-        return row_major(np.where(_lower(*input.shape[-2:], diagonal - 1), input.dtype.type(0), input))
+        return row_major(np.where(_lower(*input.shape[-2:], diagonal - 1), zero_d(0, input.dtype), input))
     return row_major(xp.triu(input, diagonal))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, broadcast_to, row_major
+from gradlib.backend.array import Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.mask import masked
 from gradlib.core.op import composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
@@ -186,7 +186,7 @@ def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dt
         raise RuntimeError(f"nansum does not support complex inputs, got {input.dtype}")
     if xp is np and input.dtype.kind == "f":
         whole = total(xp, input, dim, keepdim)
-        if not np.isnan(whole).any():  # then nothing was NaN, which is the common case and takes no pass to find out
+        if not has_nan(whole):  # then nothing was NaN, which is the common case and takes no pass to find out
             return back(whole, input.dtype, dtype)
     return back(total(xp, masked(xp, input == input, input), dim, keepdim), input.dtype, dtype)
 
@@ -317,6 +317,8 @@ def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
         >>> gradlib.count_nonzero(gradlib.tensor([[0, 1], [2, 3]]), dim=0)
         tensor([1, 2])
     """
+    if xp is np and dim is None:
+        return np.array(np.count_nonzero(input), dtypes.int64)
     return total(xp, input != 0, dim, False)
 
 

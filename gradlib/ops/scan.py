@@ -9,8 +9,11 @@ import math
 from collections import namedtuple
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, accumulate, row_major, running_fold
+from gradlib.backend.array import Namespace, accumulate, has_nan, row_major, running_fold, zero_d
+from gradlib.backend.flat_index import positions
 from gradlib.core.op import composite, op
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
@@ -179,9 +182,14 @@ def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
     if input.dtype.kind == "c":
         raise NotImplementedError(f"complex numbers have no order, hence no running {name} (got {input.dtype}); take .abs() first")
     values = accumulate(name, input, dim)
-    place = xp.arange(input.shape[dim]).reshape(-1, *[1] * (input.ndim - 1 - dim))
-    attained = (input == values) | (input != input)
-    return row_major(values), row_major(accumulate("maximum", xp.where(attained, place, 0), dim))
+    attained = input == values
+    if xp is not np or has_nan(values):
+        attained |= input != input
+    if xp is np:
+        places = np.where(attained, positions(input.shape[dim], input.ndim - 1 - dim), zero_d(0, dtypes.int64))
+    else:
+        places = xp.where(attained, xp.arange(input.shape[dim]).reshape(-1, *[1] * (input.ndim - 1 - dim)), 0)
+    return row_major(values), row_major(accumulate("maximum", places, dim))
 
 
 @op("other", complex="explicit", outputs=("values", "indices"), differentiable=(0,), input=_chosen_rule)

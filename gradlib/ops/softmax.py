@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, largest, row_major
+from gradlib.backend.array import SMALL, Namespace, largest, row_major, row_sums
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
@@ -30,8 +32,15 @@ def _ready(name: str, input: Any, dim: int, dtype: Any) -> tuple[Any, int]:
 
 def _below_largest(xp: Namespace, x: Any, dim: int) -> Any:
     """Each element less the largest of its line, in row-major order."""
-    made = xp.empty(x.shape, x.dtype)
-    return xp.subtract(x, largest(x, dim), made)
+    top = largest(x, dim)
+    return x - top if x.flags.c_contiguous else xp.subtract(x, top, xp.empty(x.shape, x.dtype))
+
+
+def _added(xp: Namespace, x: Any, dim: int) -> Any:
+    """The sum of each line, with the dimension kept."""
+    if xp is np and x.size <= SMALL and dim == x.ndim - 1:
+        return row_sums(x)[..., None]
+    return xp.add.reduce(x, axis=dim, keepdims=True)
 
 
 def _result(made: Any, input: Any, dtype: Any) -> Any:
@@ -61,7 +70,7 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         return _result(x, input, dtype)
     made = _below_largest(xp, x, dim)
     xp.exp(made, made)
-    made /= xp.add.reduce(made, axis=dim, keepdims=True)
+    made /= _added(xp, made, dim)
     return _result(made, input, dtype)
 
 
@@ -85,7 +94,7 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     if not x.size:
         return _result(x, input, dtype)
     made = _below_largest(xp, x, dim)
-    made -= xp.log(xp.add.reduce(xp.exp(made), axis=dim, keepdims=True))
+    made -= xp.log(_added(xp, xp.exp(made), dim))
     return _result(made, input, dtype)
 
 

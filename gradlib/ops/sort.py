@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, is_array, row_major
+from gradlib.backend.array import Array, Namespace, has_nan, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
@@ -231,7 +231,7 @@ def median_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any
     if not input.ndim:
         return input.copy(), xp.zeros((), dtypes.int64)
     middle = (input.shape[dim] - 1) // 2
-    if input.dtype.kind in "iu":
+    if input.dtype.kind in "iu" or (xp is np and input.dtype.char in "fd" and not has_nan(input)):
         return _kth(xp, input, middle, dim, keepdim)
     missing = xp.add.reduce(input != input, axis=dim, keepdims=True)  # NaN sorts last: the first one stands where the numbers end
     if xp is np and not missing.any():

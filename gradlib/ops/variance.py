@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, row_major
+from gradlib.backend.array import SMALL, Namespace, row_major, row_sums, zero_d
 from gradlib.core.op import composite, op
 from gradlib.ops.reduce import axes, count, mean, spread, total
 from gradlib.ops.select import where_op
@@ -23,7 +23,7 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {dtype}; convert it, as with .float()")
     if xp is not np or dtype.kind == "c" or dtype.itemsize > 4:
         return _mean_square(xp, input, dim, correction, keepdim)
-    if input.size <= _SMALL:  # one way for all numbers, without a question
+    if input.size <= SMALL:  # one way for all numbers, without a question
         return _of_few(input.astype(dtypes.float64), dim, correction, keepdim)
     with np.errstate(over="ignore"):
         made = _mean_square(np, input, dim, correction, keepdim)
@@ -31,13 +31,20 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
     return made if inside else _mean_square(np, input.astype(dtypes.float64), dim, correction, keepdim)
 
 
-_SMALL = 2048
 _SMALLEST = 1e-30  # of the variances in float32 beside which squares that vanished count for nothing
 
 
 def _of_few(away: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """The same, of real numbers in an array that may be written, which is too small for more than plain sums."""
     axis = axes(away.ndim, dim)
+    if away.size and (axis is None or axis == away.ndim - 1) and away.flags.c_contiguous:
+        rows = away if axis is not None else away.reshape(-1)
+        number = rows.shape[-1]
+        rows -= (row_sums(rows) / zero_d(float(number), away.dtype))[..., None]
+        rows *= rows
+        freedom = number - correction
+        made = row_sums(rows) / (zero_d(float(freedom), away.dtype) if freedom > 0 else 0)
+        return made if not keepdim else made[..., None] if axis is not None else np.reshape(made, (1,) * away.ndim)
     reduce: Any = np.add.reduce  # of which the overloads ask for a literal
     middle = reduce(away, axis=axis, keepdims=True)
     number = away.size // middle.size if away.size else count(away.shape, dim)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import failures_seen
+from gradlib.backend.array import failures_seen, has_nan
 from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
@@ -75,7 +75,8 @@ def cholesky_op(xp: Any, A: Any) -> Any:
     advice = "A must be Hermitian and positive-definite."
     with failures_seen(xp):
         L = attempt("cholesky", advice, xp.linalg.cholesky, A)
-    if bool(xp.isnan(xp.diagonal(L, 0, -2, -1)).any()):  # LAPACK may take NaN for a positive pivot
+    pivots = L.diagonal(0, -2, -1).real
+    if has_nan(pivots) if xp is np else bool(xp.isnan(pivots).any()):  # LAPACK may take NaN for a positive pivot
         raise LinAlgError(f"linalg.cholesky: The factorization met NaN. {advice}")
     return L
 

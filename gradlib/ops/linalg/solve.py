@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.backend.array import all_finite, is_array, namespace, on_device_of
 from gradlib.core.batched import Batched
 from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
@@ -41,14 +41,14 @@ def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool)
 def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution by the triangle of a matrix alone; B is a list of one."""
     (B,) = B
-    A = xp.triu(A) if upper else xp.tril(A)
+    A = triu(A) if upper else tril(A)
     if unitriangular:
         A = xp.where(xp.eye(A.shape[-1], dtype=bool), 1, A)
     try:
         X = xp.linalg.solve(A, B)
     except np.linalg.LinAlgError:
         return _substituted(A, B, upper)
-    return X if xp is not np or np.isfinite(X).all() else _substituted(A, B, upper)
+    return X if xp is not np or all_finite(X) else _substituted(A, B, upper)
 
 
 def _substituted(A: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray:
@@ -115,7 +115,7 @@ def _attempt_regular(name: str, advice: str, function: Any, A: Any, *rest: Any) 
     """
     try:
         made = attempt(name, advice, function, A, *rest)
-        if namespace(A) is not np or np.isfinite(made).all():
+        if namespace(A) is not np or all_finite(made):
             return made
         unknown = (np.isnan(made).any((-2, -1)) & ~np.isfinite(A).all((-2, -1)))[..., None, None]
     except LinAlgError:
