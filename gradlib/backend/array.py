@@ -88,6 +88,11 @@ def on_device_of(array: Array) -> Any:
 _HERE = contextlib.nullcontext()
 
 
+def on_current_device(array: Array) -> bool:
+    """Whether a CuPy array lies on the current device."""
+    return bool(array.data.device_id == sys.modules["cupy"].cuda.runtime.getDevice())
+
+
 def move(array: Array, index: int | None) -> Array:
     """The array on the CUDA device ``index`` (None: the host). The same object when it is there already."""
     if device_index(array) == index:

@@ -28,6 +28,7 @@ def source(itemsize: int) -> str:
 
     ``join``: a row of the result has a run of each part one behind another, which end at e0, e1, ...; a thread copies one element.
     ``take_q``, ``take_i``: result[o, k, j] = x[o, places[k], j], where places count from the end when they are negative.
+    ``take_along_...``: result[o, k, j] = x[o, places[o, k, j], j]; ``put_along_...``: result[o, places[o, k, j], j] = x[o, k, j].
     """
     word, index = _WORDS[itemsize], f"const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;"
     pointers = ", ".join(f"const {word}* p{part}" for part in range(PARTS))
@@ -48,6 +49,13 @@ def source(itemsize: int) -> str:
             "    const long long indices = places[k];\n    long long at = indices % adim;\n    if (at < 0) at += adim;\n"
             "    z[i] = x[(o * (unsigned)adim + (unsigned)at) * inner + j];\n}\n"
         )
+        for name, moved in (("take", "z[i] = x[at]"), ("put", "z[at] = x[i]")):
+            kernels.append(
+                f'extern "C" __global__ void gradlib_{name}_along_{char}({parameters}) {{\n'
+                f"    {index}\n    const unsigned j = i % inner, o = i / inner / count;\n"
+                "    long long k = (long long)places[i] % adim;\n    if (k < 0) k += adim;\n"
+                f"    const unsigned at = (o * (unsigned)adim + (unsigned)k) * inner + j;\n    {moved};\n}}\n"
+            )
     return "".join(kernels)
 
 
@@ -142,3 +150,48 @@ def taken(array: Array, places: Array, axis: int) -> Array:
     values = (array.data.ptr, places.data.ptr, out.data.ptr, size, count, inner, n)
     kernel = _kernel(f"take_{char}", dtype.itemsize, _PICK)
     return _run(kernel, device, n, values, lambda: array.take(places, axis=axis), out)
+
+
+def taken_along(array: Array, places: Array, axis: int) -> Array | None:
+    """``take_along_axis`` of contiguous CuPy arrays that differ in size along ``axis`` only; None where no kernel serves them."""
+    shape, made = array.shape, places.shape
+    char = _served(array, places)
+    if char is None or made[:axis] != shape[:axis] or made[axis + 1 :] != shape[axis + 1 :]:
+        return None
+    out, n, inner = cupy().ndarray(made, array.dtype), places.size, math.prod(shape[axis + 1 :])
+    values = (array.data.ptr, places.data.ptr, out.data.ptr, shape[axis], made[axis], inner, n)
+    return _run(_kernel(f"take_along_{char}", array.dtype.itemsize, _PICK), array.data.device_id, n, values, lambda: None, out)
+
+
+def put_along(target: Array, places: Array, values: Array, axis: int) -> bool:
+    """``put_along_axis`` of contiguous CuPy arrays; places and values have one shape, target another size along ``axis``.
+
+    Returns: whether it was done, which it is not where no kernel serves it.
+    """
+    shape, given = target.shape, values.shape
+    char = _served(values, places)
+    if char is None or places.shape != given or target.dtype is not values.dtype or not target._c_contiguous:
+        return False
+    n, inner = values.size, math.prod(shape[axis + 1 :])
+    given_values = (values.data.ptr, places.data.ptr, target.data.ptr, shape[axis], given[axis], inner, n)
+    kernel = _kernel(f"put_along_{char}", target.dtype.itemsize, _PICK)
+    return _run(kernel, target.data.device_id, n, given_values, lambda: None, target) is not None
+
+
+def _served(array: Array, places: Array) -> str | None:
+    """The letter of the places' dtype in the kernels' names; None where they do not serve these arrays."""
+    char = places.dtype.char
+    char = "q" if char == "l" else char
+    if char not in _TAKE or array.dtype.itemsize not in _WORDS or not 0 < places.size <= MOST or not 0 < array.size < 1 << 31:
+        return None
+    alike = type(places) is type(array) and places.data.device_id == array.data.device_id
+    return char if alike and array._c_contiguous and places._c_contiguous else None
+
+
+def copied(array: Array) -> Array:
+    """A copy of a CuPy array of the current device, in its memory order; one of memory alone where it is contiguous."""
+    if not array._c_contiguous or not array.size:
+        return array.copy("C" if 0 in array.strides else "K")
+    out = cupy().ndarray(array.shape, array.dtype)
+    out.data.copy_from_device_async(array.data, array.nbytes)
+    return out

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, Namespace
+from gradlib.backend.copying import taken_along
 
 _SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 FEW = 500
@@ -75,7 +76,8 @@ def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Arra
         index: integers from 0, of array's rank, and of its size but along ``dim``.
     """
     if xp is not np:
-        return xp.take_along_axis(array, index, axis=dim)
+        made = taken_along(array, index, dim % array.ndim)
+        return xp.take_along_axis(array, index, axis=dim) if made is None else made
     if array.ndim == 1:
         return array[index]
     last = array.ndim - 1

@@ -1,15 +1,17 @@
-"""Kernels of gradlib's own for small pointwise operations on CuPy arrays: contiguous, of one shape and one dtype, float32 or float64.
+"""Kernels of gradlib's own for small pointwise operations on CuPy arrays: contiguous, of one dtype, real floats.
 
 CuPy's ufuncs work out broadcasting, strides and types at each call; of a small array that is most of the time. Here there is nothing to
-work out. Every other call is handed on to CuPy's function, which computes the same: the expressions are its own.
+work out, and how two shapes meet is kept. Every other call is handed on to CuPy's function, which computes the same: the expressions are
+its own.
 
 The launch is written out in each kind of function: a call of Python for it would cost a tenth of the whole.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from gradlib.backend.array import Array, cupy
@@ -19,7 +21,9 @@ MOST = 1 << 20
 """The most elements of an array for which a kernel of these runs: beyond, a launch is no longer what takes the time."""
 
 THREADS = 128
-_CTYPES = {"f": "float", "d": "double"}
+CTYPES = {"f": "float", "d": "double", "e": "float16", "E": "bfloat16"}
+WHOLE = ("f", "d")  # half types meet numbers in float32, which is left to the slow path
+HEADERS = {char: "#include <cupy/carray.cuh>\n#include <cupy/float16.cuh>\n#include <cupy/bfloat16.cuh>\n" for char in "eE"}
 
 ONE = {
     "absolute": "fabs(x)", "arctan": "atan(x)", "cos": "cos(x)", "cosh": "cosh(x)", "exp": "exp(x)", "expm1": "expm1(x)", "log": "log(x)",
@@ -30,7 +34,8 @@ ONE = {
 
 TWO = {
     "add": "x + y", "divide": "x / y", "equal": "x == y", "greater": "x > y", "greater_equal": "x >= y", "less": "x < y",
-    "less_equal": "x <= y", "multiply": "x * y", "not_equal": "x != y", "subtract": "x - y",
+    "less_equal": "x <= y", "maximum": "isnan(x) || isnan(y) ? x + y : max(x, y)", "minimum": "isnan(x) || isnan(y) ? x + y : min(x, y)",
+    "multiply": "x * y", "not_equal": "x != y", "power": "pow(x, y)", "subtract": "x - y",
 }  # fmt: skip
 """The same for two arrays, or an array and a number."""
 
@@ -38,29 +43,41 @@ _COMPARE = frozenset(("equal", "greater", "greater_equal", "less", "less_equal",
 _LARGEST = {"f": 3.0e38, "d": float("inf")}  # numbers from here on are CuPy's to round
 
 
+def _written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
+    """A kernel's text; ``operands``: "v" for an array, "n" for a number, "b" for an array that broadcasts. One called m is a mask.
+
+    An array that broadcasts gives its element ``i / inner % count`` to element i of the result.
+    """
+    ctype, parameters, loads = CTYPES[char], [], ""
+    computed = ctype if char in WHOLE else "float"
+    for each, kind in operands.items():
+        held, read = ("bool", "bool") if each == "m" else (ctype, computed)
+        if kind == "n":
+            parameters.append(f"{read} {each}")
+            continue
+        parameters.append(f"const {held}* {each}_")
+        if kind == "b":
+            parameters += [f"unsigned {each}_inner", f"unsigned {each}_count"]
+        loads += f" const {read} {each} = {read}({each}_[{'i' if kind == 'v' else f'i / {each}_inner % {each}_count'}]);"
+    return (
+        f'extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {result}* z, unsigned n) {{\n'
+        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
+        f"    if (i < n) {{{loads} z[i] = {result}({value}); }}\n"
+        "}\n"
+    )
+
+
 def source(char: str) -> str:
-    """All kernels for arrays of a dtype. Of two operands ``_vv`` takes two arrays, ``_vn`` and ``_nv`` a number in place of one."""
-    ctype, kernels = _CTYPES[char], []
-
-    def add(name: str, result: str, form: str, value: str, mask: str = "") -> None:
-        operands = [(kind, each) for kind, each in zip(form, "xy", strict=False)]
-        given = [f"const {ctype}* {each}_" if kind == "v" else f"{ctype} {each}" for kind, each in operands]
-        loads = "".join(f" const {ctype} {each} = {each}_[i];" for kind, each in operands if kind == "v" and not mask)
-        kernels.append(
-            f'extern "C" __global__ void gradlib_{name}({mask}{", ".join(given)}, {result}* z, unsigned n) {{\n'
-            f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
-            f"    if (i < n) {{{loads} z[i] = {value}; }}\n"
-            "}\n"
-        )
-
-    for name, value in ONE.items():
-        add(name, ctype, "v", value)
-    for form in ("vv", "vn", "nv"):
+    """All kernels for arrays of a dtype: ``fill``, and of two operands ``_vv``, ``_vn``, ``_nv`` and ``_bb``, by what each of them is."""
+    ctype = CTYPES[char]
+    kernels = [_written(name, char, {"x": "v"}, ctype, value) for name, value in ONE.items()]
+    kernels += [_written("fill", char, {"x": "n"}, ctype, "x")] if char in WHOLE else []
+    for form in ("vv", "vn", "nv", "bb") if char in WHOLE else ("vv", "bb"):
+        operands = dict(zip("xy", form, strict=True))
         for name, value in TWO.items():
-            add(f"{name}_{form}", "bool" if name in _COMPARE else ctype, form, value)
-        x, y = (f"{each}_[i]" if kind == "v" else each for kind, each in zip(form, "xy", strict=True))
-        add(f"where_{form}", ctype, form, f"m[i] ? {x} : {y}", "const bool* m, ")
-    return "".join(kernels)
+            kernels.append(_written(f"{name}_{form}", char, operands, "bool" if name in _COMPARE else ctype, value))
+        kernels.append(_written(f"where_{form}", char, {"m": "b" if form == "bb" else "v", **operands}, ctype, "m ? x : y"))
+    return HEADERS.get(char, "") + "".join(kernels)
 
 
 @cache
@@ -88,12 +105,34 @@ def form(name: str, char: str, format: str) -> Form:
     return Form(Functions(lambda device: _module(char).get_function(f"gradlib_{name}")), slots.pack, slots.free, slots.made)
 
 
+@lru_cache(4096)
+def _met(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:
+    """How contiguous arrays of these shapes broadcast.
+
+    Returns: the shape of the result, its size, and ``inner, count`` of each array as `_written` has them; None for shapes that do not meet,
+        results that are empty or large, and an array that is stretched on both sides of a dimension of its own and in between.
+    """
+    ndim = max(map(len, shapes))
+    padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
+    made = tuple(max(sizes) if min(sizes) else 0 for sizes in zip(*padded, strict=True))
+    n, spans = math.prod(made), []
+    if not 0 < n <= MOST:
+        return None
+    for shape in padded:
+        own = [d for d, size in enumerate(shape) if size != 1]
+        first, behind = (own[0], own[-1] + 1) if own else (0, 0)
+        if shape[first:behind] != made[first:behind]:
+            return None
+        spans += [math.prod(made[behind:]), math.prod(made[first:behind])]
+    return made, n, tuple(spans)
+
+
 def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     """A function of one array; ``theirs``: CuPy's for every other call."""
     library = cupy()
     launch, stream = launcher()
     ndarray = library.ndarray
-    forms = {char: form(name, char, "PPI") for char in _CTYPES}
+    forms = {char: form(name, char, "PPI") for char in CTYPES}
 
     def run(x: Any) -> Array:
         if type(x) is ndarray and x._c_contiguous and 0 < (n := x.size) <= MOST:
@@ -125,10 +164,27 @@ def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     library = cupy()
     launch, stream = launcher()
     ndarray, bool_ = library.ndarray, library.dtype("?")
-    both = {char: form(f"{name}_vv", char, "PPPI") for char in _CTYPES}
-    second = {char: form(f"{name}_vn", char, f"P{char}PI") for char in _CTYPES}
-    first = {char: form(f"{name}_nv", char, f"{char}PPI") for char in _CTYPES}
+    both = {char: form(f"{name}_vv", char, "PPPI") for char in CTYPES}
+    second = {char: form(f"{name}_vn", char, f"P{char}PI") for char in WHOLE}
+    first = {char: form(f"{name}_nv", char, f"{char}PPI") for char in WHOLE}
+    spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in CTYPES}
     compares = name in _COMPARE
+
+    def broadcast(x: Array, y: Array) -> Array:
+        dtype, data, met = x.dtype, x.data, _met(x.shape, y.shape)
+        if met is None:
+            return theirs(x, y)
+        shape, n, (x_inner, x_count, y_inner, y_count) = met
+        functions, pack, free, made = spread[dtype.char]
+        out = ndarray(shape, bool_ if compares else dtype)
+        slot = free.pop() if free else made()
+        try:
+            pack(slot[0], 0, data.ptr, x_inner, x_count, y.data.ptr, y_inner, y_count, out.data.ptr, n)
+            launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+        except _failed():
+            return theirs(x, y)
+        free.append(slot)
+        return out
 
     def run(x: Any, y: Any) -> Array:
         number_first = type(x) is not ndarray
@@ -137,18 +193,18 @@ def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
             return theirs(x, y)
         dtype, data = like.dtype, like.data
         char, device = dtype.char, data.device_id
-        if char not in both:
-            return theirs(x, y)
         if number_first:
-            if (type(x) is not float and type(x) is not int) or not -_LARGEST[char] < x < _LARGEST[char]:
+            if char not in first or (type(x) is not float and type(x) is not int) or not -_LARGEST[char] < x < _LARGEST[char]:
                 return theirs(x, y)
             (functions, pack, free, made), a, b = first[char], x, data.ptr
         elif type(y) is ndarray:
             other = y.data
-            if y.dtype is not dtype or not y._c_contiguous or y.shape != x.shape or other.device_id != device:
+            if char not in both or y.dtype is not dtype or not y._c_contiguous or other.device_id != device:
                 return theirs(x, y)
+            if y.shape != x.shape:
+                return broadcast(x, y)
             (functions, pack, free, made), a, b = both[char], data.ptr, other.ptr
-        elif (type(y) is float or type(y) is int) and -_LARGEST[char] < y < _LARGEST[char]:
+        elif char in second and (type(y) is float or type(y) is int) and -_LARGEST[char] < y < _LARGEST[char]:
             (functions, pack, free, made), a, b = second[char], data.ptr, y
         else:
             return theirs(x, y)
@@ -166,36 +222,119 @@ def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
 
 
 @cache
+def into(name: str) -> Callable[[Array, Any], bool]:
+    """A function of two operands that writes its result into the first, an array: ``x += y`` for "add".
+
+    Returns: a function that says whether it did. It did not where no kernel serves the operands, or y lies partly in x's memory.
+    """
+    library = cupy()
+    launch, stream = launcher()
+    ndarray = library.ndarray
+    both = {char: form(f"{name}_vv", char, "PPPI") for char in CTYPES}
+    second = {char: form(f"{name}_vn", char, f"P{char}PI") for char in WHOLE}
+
+    def run(x: Array, y: Any) -> bool:
+        if not x._c_contiguous or not 0 < (n := x.size) <= MOST:
+            return False
+        dtype, data = x.dtype, x.data
+        char = dtype.char
+        if type(y) is ndarray:
+            other = y.data
+            if char not in both or y.dtype is not dtype or not y._c_contiguous or y.shape != x.shape or other.device_id != data.device_id:
+                return False
+            (functions, pack, free, made), b = both[char], other.ptr
+            if b != data.ptr and abs(b - data.ptr) < x.nbytes:
+                return False
+        elif char in second and (type(y) is float or type(y) is int) and -_LARGEST[char] < y < _LARGEST[char]:
+            (functions, pack, free, made), b = second[char], y
+        else:
+            return False
+        slot = free.pop() if free else made()
+        try:
+            pack(slot[0], 0, data.ptr, b, data.ptr, n)
+            launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+        except _failed():
+            return False
+        free.append(slot)
+        return True
+
+    return run
+
+
+def filled(array: Array, number: Any) -> bool:
+    """Write a number everywhere into a CuPy array; whether that was done, which it is not where no kernel serves it."""
+    char = array.dtype.char
+    if char not in WHOLE or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+        return False
+    if (type(number) is not float and type(number) is not int) or not -_LARGEST[char] < number < _LARGEST[char]:
+        return False
+    launch, stream = _launch()
+    (functions, pack, free, made), data = form("fill", char, f"{char}PI"), array.data
+    slot = free.pop() if free else made()
+    try:
+        pack(slot[0], 0, number, data.ptr, n)
+        launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+    except _failed():
+        return False
+    free.append(slot)
+    return True
+
+
+_launch = cache(launcher)
+
+
+@cache
 def _where() -> Callable[..., Array]:
-    """``where`` of a mask of the operands' shape; of the operands one may be a number."""
+    """``where`` of a mask and two operands, of which one may be a number."""
     library = cupy()
     launch, stream = launcher()
     ndarray, theirs = library.ndarray, library.where
     forms = {
         (kind, char): form(f"where_{kind}", char, f"P{''.join('P' if k == 'v' else char for k in kind)}PI")
         for kind in ("vv", "vn", "nv")
-        for char in _CTYPES
+        for char in (CTYPES if kind == "vv" else WHOLE)
     }
+    spread = {char: form("where_bb", char, "PIIPIIPIIPI") for char in CTYPES}
+
+    def broadcast(mask: Array, x: Array, y: Array) -> Array:
+        dtype, data, met = x.dtype, x.data, _met(mask.shape, x.shape, y.shape)
+        if met is None:
+            return theirs(mask, x, y)
+        shape, n, spans = met
+        functions, pack, free, made = spread[dtype.char]
+        out = ndarray(shape, dtype)
+        slot = free.pop() if free else made()
+        try:
+            pack(slot[0], 0, mask.data.ptr, *spans[:2], data.ptr, *spans[2:4], y.data.ptr, *spans[4:], out.data.ptr, n)
+            launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+        except _failed():
+            return theirs(mask, x, y)
+        free.append(slot)
+        return out
 
     def run(mask: Any, x: Any, y: Any) -> Array:
         kind = ("v" if type(x) is ndarray else "n") + ("v" if type(y) is ndarray else "n")
         like = x if kind[0] == "v" else y
         if type(mask) is not ndarray or type(like) is not ndarray or not 0 < (n := mask.size) <= MOST or mask.dtype.char != "?":
             return theirs(mask, x, y)
-        dtype, shape, device, given = like.dtype, like.shape, mask.data.device_id, []
-        chosen = forms.get((kind, dtype.char))
-        if chosen is None or mask.shape != shape or not mask._c_contiguous:
+        dtype, shape, device, given = like.dtype, mask.shape, mask.data.device_id, []
+        char = dtype.char
+        chosen, alike = forms.get((kind, char)), True
+        if chosen is None or not mask._c_contiguous:
             return theirs(mask, x, y)
         for each in (x, y):
             if type(each) is ndarray:
                 data = each.data
-                if each.dtype is not dtype or not each._c_contiguous or each.shape != shape or data.device_id != device:
+                if each.dtype is not dtype or not each._c_contiguous or data.device_id != device:
                     return theirs(mask, x, y)
+                alike = alike and each.shape == shape
                 given.append(data.ptr)
-            elif (type(each) is float or type(each) is int) and -_LARGEST[dtype.char] < each < _LARGEST[dtype.char]:
+            elif (type(each) is float or type(each) is int) and -_LARGEST[char] < each < _LARGEST[char]:
                 given.append(each)
             else:
                 return theirs(mask, x, y)
+        if not alike:
+            return broadcast(mask, x, y) if kind == "vv" else theirs(mask, x, y)
         functions, pack, free, made = chosen
         out = ndarray(shape, dtype)
         slot = free.pop() if free else made()
@@ -215,8 +354,14 @@ def where(mask: Array, x: Any, y: Any) -> Array:
     return _where()(mask, x, y)
 
 
-def small(name: str, theirs: Any) -> Any:
+@cache
+def function(name: str) -> Callable[..., Array]:
     """CuPy's function of a name, behind a kernel of gradlib's own where there is one."""
+    return small(name, getattr(cupy(), name))
+
+
+def small(name: str, theirs: Any) -> Any:
+    """A function of CuPy's arrays by its name, behind a kernel of gradlib's own where there is one."""
     if name == "where":
         return _where()
     if name in ONE:

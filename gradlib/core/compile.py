@@ -207,7 +207,8 @@ class Variant:
 
     def value(self, op: Op, arguments: str) -> str:
         """The expression that computes the operation's value."""
-        return f"_direct({arguments})" if op.direct is not None else f"_value({self.library}, {arguments})"
+        known = op.direct is not None or (op.device is not None and self.library == "cupy")
+        return f"_direct({arguments})" if known else f"_value({self.library}, {arguments})"
 
     def serves(self, name: str) -> str:
         """The condition that an array is of the class that the text is for, and on the current device."""
@@ -259,7 +260,9 @@ def compile_on_device(op: Op) -> Any:
     library = arrays.cupy()
     named = {"cupy": library, "cupy_array": library.ndarray, "current_device": library.cuda.runtime.getDevice}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
-    direct = small(op.direct.__name__, device_function(op.direct.__name__)) if op.direct is not None else None
+    direct = op.device
+    if direct is None and op.direct is not None:
+        direct = small(op.direct.__name__, device_function(op.direct.__name__))
     named |= {"op": op, "_value": op.value, "_direct": direct, **_nodes(op)}
     return build(op.name, ON_DEVICE.file(op), source_on_device(op), named)
 

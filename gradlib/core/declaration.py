@@ -61,6 +61,8 @@ class Op:
         without_tensors: positions among ``tensors``; where one of these is a number, the node holds no tensor either.
         complex: "holomorphic" (rules are written for real numbers and hold for complex ones with g conjugated on the way in and out),
             "explicit" (the rules treat complex numbers themselves) or "none".
+        leading: the position of the argument that tells the library; led_by_list: whether it is a list.
+        device: the value on CuPy arrays of the current device, where there is a quicker function than ``value``; None.
         call: the public function; node: the class of its nodes (``complex_node`` for complex values, ``lasting_...`` where an argument is a
             number and nothing need be freed); direct, ufunc: NumPy's function of the same value, if there is one; observed, on_device,
             packing: the operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors. ``core/op.py`` makes these
@@ -103,7 +105,10 @@ class Op:
         self.complex: str = options.get("complex", "holomorphic")
         self.jvp: Callable[..., Any] | None = options.get("jvp")
         self.numbers_in_single: bool = options.get("numbers_in_single", False)
+        self.device: Callable[..., Any] | None = options.get("device")
         self.joint = tuple(name for name, rule in rules.items() if isinstance(rule, Joint))
+        self.leading = self.positions[-1 if self.joint else 0] if self.positions else None
+        self.led_by_list = bool(self.tensors) and (bool(self.joint) or self.tensors[0] == self.sequence)
         self.kept_for_joint = frozenset(need for name in self.joint for need in rules[name].needs)
         shared = rules[self.sequence] if self.joint and self.sequence in rules else None
         self.rule_params = {name: _asks_for(shared if name in self.joint else rule) for name, rule in rules.items()}

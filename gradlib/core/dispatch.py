@@ -7,6 +7,7 @@ question answered beforehand.
 
 from __future__ import annotations
 
+import sys
 from operator import attrgetter
 from typing import Any
 
@@ -25,6 +26,9 @@ from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap, 
 from gradlib.core.views import mark_view, views_of
 
 
+_modules = sys.modules
+
+
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """What the fast path on NumPy arrays leaves over: one of the other fast paths, or the slow one.
 
@@ -32,12 +36,12 @@ def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """
     if global_state.active and global_state.active == global_state.packing and seq is None:
         return op.packing(*args)
-    on_device = device_array()
-    if on_device is not None and seq is None:
-        first = args[op.positions[-1 if op.joint else 0]]
-        if op.joint or op.tensors[0] == op.sequence:
+    library = _modules.get("cupy")
+    if library is not None and seq is None:
+        first = args[op.leading]
+        if op.led_by_list:
             first = first[0] if first and isinstance(first, (list, tuple)) else None
-        if isinstance(first._array if type(first) is Tensor else first, on_device):
+        if isinstance(first._array if type(first) is Tensor else first, library.ndarray):
             return op.on_device(*args)
     return slow_path(op, args, seq)
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, assign, copy, device_index, namespace, on_device_of
+from gradlib.backend.array import Array, assign, copy, device_index, namespace, on_current_device, on_device_of
 from gradlib.backend.division import device_function
+from gradlib.backend.pointwise import TWO, into
 from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
@@ -33,6 +34,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
     copies_input = first in op.saved_names
     ufunc = op.ufunc if op.rules else None
     on_host: Any = getattr(np, ufunc) if ufunc is not None else None
+    quick = on_host.__name__ if on_host is not None and on_host.__name__ in TWO else None
 
     @functools.cache
     def seen() -> Callable[..., Any]:
@@ -50,6 +52,8 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
                     if has_begun(error):
                         input.version.bump()
                     raise
+                input.version.bump()
+            elif quick is not None and on_current_device(array) and into(quick)(array, *values):
                 input.version.bump()
             else:
                 with counted(input), on_device_of(array):

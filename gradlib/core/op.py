@@ -90,6 +90,7 @@ def op(
     complex: str = "holomorphic",
     jvp: Callable[..., Any] | None = None,
     numbers_in_single: bool = False,
+    device: Callable[..., Any] | None = None,
     name: str | None = None,
     label: str | None = None,
     **rules: Any,
@@ -112,6 +113,7 @@ def op(
         method: put it on Tensor under its own name; when left out, unless its name ends in ``_op``.
         label: the public function that it is a part of, by whose name observers see it.
         numbers_in_single: of half types and numbers, compute in float32.
+        device: computes the value of CuPy arrays, with the same arguments but for ``xp``; without it the value itself does.
         aliases: further names, on Tensor and in the module's ``__all__`` where the name itself is; Python's operators (``__add__``)
             leave what they do not understand to the other operand.
         rules: for each differentiable input a function that gives its gradient, or ``Joint`` where that of the list gives it.
@@ -122,7 +124,7 @@ def op(
         made = CompiledOp(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
             differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label,
-            numbers_in_single=numbers_in_single,
+            numbers_in_single=numbers_in_single, device=device,
         )  # fmt: skip
         _offer(made, method, aliases)
         if inplace:

@@ -799,6 +799,8 @@ def born(tensor: Tensor) -> int:
 
 def as_array(value: Any) -> Array:
     """A 0-d array for the scalar that NumPy returns where an operation gives a single number; any array as it is."""
+    if type(value) is np.ndarray or type(value) is arrays.device_array():
+        return value
     return np.asarray(value) if isinstance(value, np.generic) or not arrays.is_array(value) else value
 
 

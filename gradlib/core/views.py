@@ -85,7 +85,7 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
         owner = made.base
         if owner is None or (owner is not array and owner is not array.base):
             return
-    elif not is_view_of(made, array):
+    elif made is not array and (made.data.mem is not array.data.mem if type(made) is type(array) else not is_view_of(made, array)):
         return
     if meta is None or meta.view is None:  # as `View` has it, without a call
         view = _new_view()
@@ -110,13 +110,18 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
     """Tensors around several results that may share their source's memory, outside any graph; each that does is known as a view of it."""
     array, counter = source._array, source.version
     owner = getattr(array, "base", None)
+    memory = None if isinstance(array, np.ndarray) else array.data.mem
     since = born(source) if global_state.born is not None else 0
     cls = InferenceTensor if isinstance(source, InferenceTensor) else Tensor
     parent = None if source._meta is None else source._meta.view
     recorded = not global_state.no_grad or thread_state.grad_enabled
     results = []
     for index, each in enumerate(arrays):
-        if type(each) is not np.ndarray or (each.base is not array and (owner is None or each.base is not owner)):
+        if memory is not None and type(each) is type(array):
+            if each.data.mem is not memory:
+                results.append(wrap(each))
+                continue
+        elif type(each) is not np.ndarray or (each.base is not array and (owner is None or each.base is not owner)):
             each = as_array(each)
             if not is_view_of(each, array):
                 results.append(wrap(each))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, vectorised
+from gradlib.backend import dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import device_index, on_device_of, row_major
 from gradlib.backend.mask import chosen, extreme, masked
 from gradlib.core.inplace import check_inplace, write
@@ -47,7 +47,10 @@ def leaky_relu_backward(xp: Any, grad_output: Any, input: Any, negative_slope: f
     return xp.where(input > 0, grad_output, grad_output * grad_output.dtype.type(negative_slope))
 
 
-@op("elementwise", promote=takes("relu", "if"), inplace=True, method=True, input=lambda g, out: threshold_backward(g, out, 0))
+@op(
+    "elementwise", promote=takes("relu", "if"), inplace=True, method=True, device=lambda input: pointwise.function("maximum")(input, 0),
+    input=lambda g, out: threshold_backward(g, out, 0),
+)  # fmt: skip
 def relu_op(xp: Any, input: Any) -> Any:
     """Each element, or 0 where it is negative; the derivative at 0 is 0."""
     zero = 0 if input.dtype.kind != "V" else input.dtype.type(0)  # NumPy 2.0 makes float32 of a bfloat16 and an int

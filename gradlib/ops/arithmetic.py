@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import division, dtype as dtypes, vectorised
+from gradlib.backend import division, dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import is_array, is_cupy
 from gradlib.backend.dtype import promote
 from gradlib.core.dispatch import operate
@@ -46,7 +46,10 @@ def sub_op(xp: Any, input: Any, other: Any) -> Any:
     return xp.subtract(input, other)
 
 
-@op("linear", promote=_subtractable, aliases=("__rsub__",), input=lambda g: -g, other=lambda g: g)
+@op(
+    "linear", promote=_subtractable, aliases=("__rsub__",), device=lambda input, other: pointwise.function("subtract")(other, input),
+    input=lambda g: -g, other=lambda g: g,
+)  # fmt: skip
 def rsub_op(xp: Any, input: Any, other: Any) -> Any:
     """other minus input."""
     return xp.subtract(other, input)
@@ -168,6 +171,7 @@ def div_op(xp: Any, input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote="float", numbers_in_single=True, method=False, aliases=("__rtruediv__",),
+    device=lambda input, other: pointwise.function("divide")(other, input),
     input=lambda g, input, other: -(g * ((other / input) / input)),
     other=lambda g, input: g / input,
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.backend.array import device_array, is_array, namespace, on_device_of
 from gradlib.backend.flat_index import positions
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
@@ -28,6 +28,7 @@ from gradlib.ops.dims import wrap_dim
 from gradlib.ops.index import array_index, gathered_ndim, index as pick, put, put_into, trimmed
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
+from gradlib.ops.take_along import take_along
 
 __all__ = ["gather", "index_add", "index_copy", "index_put", "index_select", "take", "take_along_dim"]
 
@@ -128,6 +129,11 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
                 [4]])
     """
     ndim = input.ndim
+    if type(input) is Tensor and type(index) is Tensor and type(index._array) is device_array() and ndim:
+        dim = wrap_dim(dim, ndim)
+        have, want = input._array.shape, index._array.shape
+        if want[:dim] == have[:dim] and want[dim + 1 :] == have[dim + 1 :] and len(have) == len(want) and index._array.dtype.kind in "iu":
+            return take_along(input, index, dim, True)
     places = along("gather", input, wrap_dim(dim, ndim), index)
     return pick(input if ndim else input.reshape((1,)), places)
 

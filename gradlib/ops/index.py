@@ -19,6 +19,7 @@ from gradlib.backend.array import Array, assign, copy, device_index, is_array, m
 from gradlib.backend.copying import taken
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
+from gradlib.backend.pointwise import filled
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import write
 from gradlib.core.modes import global_state, thread_state
@@ -38,8 +39,13 @@ _WRITE = "x[...] = value"
 # ---- views --------------------------------------------------------------------------------------------------------------------
 
 
+def _sliced(input: Any, index: tuple[Any, ...]) -> Any:
+    """``slice_op`` of CuPy arrays, whose single elements are views without an Ellipsis, which takes CuPy a while."""
+    return input[index[:-1] if index[-1] is ... and len(index) > 1 else index]
+
+
 @op(
-    "linear", view=True, complex="explicit",
+    "linear", view=True, complex="explicit", device=_sliced,
     input=lambda g, input_shape, index: slice_backward(g, input_shape, index),
 )  # fmt: skip
 def slice_op(xp: Any, input: Any, index: tuple[Any, ...]) -> Any:
@@ -281,6 +287,24 @@ def _view_alone(key: Any) -> tuple[Any, ...] | None:
     return items if ... in items else (*items, ...)
 
 
+def _whole_or_places(key: tuple[Any, ...], array: Array) -> list[Any] | None:
+    """What ``split`` gives to gather for ``x[:, i]`` and alike: whole dimensions and Tensors of int64 beside the array, no more."""
+    gather: list[Any] = []
+    for item in key:
+        if type(item) is Tensor:
+            places = item._array
+            if places.dtype is not dtypes.int64 or not places.ndim or type(places) is not type(array):
+                return None
+            if type(places) is not np.ndarray and places.data.device_id != array.data.device_id:
+                return None
+            gather.append(item)
+        elif type(item) is slice and item.start is item.stop is item.step is None:
+            gather.append(None)
+        else:
+            return None
+    return gather if len(gather) <= array.ndim and gather[-1] is not None else None
+
+
 def getitem(input: Tensor, key: Any) -> Tensor:
     """``input[key]``: a view for numbers, slices, None and Ellipsis, a copy as soon as arrays or masks take part.
 
@@ -295,6 +319,9 @@ def getitem(input: Tensor, key: Any) -> Tensor:
     view = _view_alone(key)
     if view is not None:
         return slice_op(input, view)
+    gather = _whole_or_places(key, input._array) if type(key) is tuple else None
+    if gather is not None:
+        return index(input, gather)
     view, gather = split(key, input._array)
     if gather is None:
         return slice_op(input, view or (...,))
@@ -336,6 +363,8 @@ def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool =
 
 def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False) -> None:
     """``target[key] = values`` on raw arrays; ``fresh``: nothing else has the target's memory."""
+    if not key and type(target) is not np.ndarray and filled(target, values):
+        return
     if len(key) > 1 and target.size >= FEW and type(target) is np.ndarray and sum(type(part) is np.ndarray for part in key) > 1:
         places = flat_index(target, key)
         if places is not None:
@@ -429,7 +458,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         view, gather = split(key, array)
     if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype and not _is_filling(gather, value, array):
         raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
-    region = array if view is None else array[view]
+    region = array if view is None else array[view] if type(array) is np.ndarray else _sliced(array, view)
     with on_device_of(array):
         values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
         if _unrecorded(input, value):

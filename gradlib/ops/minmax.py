@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import SMALL, Namespace, is_array, row_major
+from gradlib.backend.array import SMALL, Namespace, cupy, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
-from gradlib.core.op import composite, op
+from gradlib.backend.reducing import extreme as smallest_or_largest
+from gradlib.core.op import REGISTRY, composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import axes, kept, spread, sum
@@ -47,6 +48,21 @@ def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> 
     return getattr(input, name)(axis=axis, keepdims=keepdim)
 
 
+def _on_device(name: str, form: str) -> Any:
+    """An operation of CuPy arrays. ``form``: "amax" over any dimensions, "max_all" over all, "max" over one, whose places are wanted too."""
+    placed, declared = form == "max", form.replace("max", name)
+
+    def run(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if input.ndim or not placed:
+            axis = None if dim is None else wrap_dim(dim, input.ndim) if placed else axes(input.ndim, dim)
+            made = smallest_or_largest(name, input, axis, keepdim, placed)
+            if made is not None:
+                return made if placed else made[0]
+        return REGISTRY[declared].value(cupy(), *((input,) if form == "max_all" else (input, dim, keepdim)))
+
+    return run
+
+
 # ---- over any dimensions: ties share the gradient -----------------------------------------------------------------------------
 
 
@@ -58,7 +74,7 @@ def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     return where_op(mask, share, where_op(extreme == extreme, 0.0, share * 0))  # no element equals a NaN: g / 0
 
 
-@op("other", input=_shared)
+@op("other", device=_on_device("max", "amax"), input=_shared)
 def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Largest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
@@ -76,7 +92,7 @@ def amax(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> A
     return row_major(_extreme(xp, "max", input, axes(input.ndim, dim), keepdim))
 
 
-@op("other", input=_shared)
+@op("other", device=_on_device("min", "amax"), input=_shared)
 def amin(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Smallest element over ``dim`` (a number, several, or all); its gradient is shared equally among ties.
 
@@ -117,13 +133,13 @@ def _chosen(xp: Namespace, name: str, input: Any, dim: int, keepdim: bool) -> An
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), input=_picked)
+@op("other", device=_on_device("max", "max"), outputs=("values", "indices"), differentiable=(0,), input=_picked)
 def max_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``max(input, dim)`` as a plain pair."""
     return _chosen(xp, "max", input, dim, keepdim)
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), input=_picked)
+@op("other", device=_on_device("min", "max"), outputs=("values", "indices"), differentiable=(0,), input=_picked)
 def min_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     """``min(input, dim)`` as a plain pair."""
     return _chosen(xp, "min", input, dim, keepdim)
@@ -135,7 +151,7 @@ def _share_of_all(g: Any, input: Any, out: Any) -> Any:
     return where_op(mask, g / sum(mask), 0)
 
 
-@op("other", method=False, label="max", input=_share_of_all)
+@op("other", device=_on_device("max", "max_all"), method=False, label="max", input=_share_of_all)
 def max_all(xp: Namespace, input: Any) -> Any:
     """Largest element of all, as ``max(input)`` gives it."""
     if not input.size or input.dtype.kind == "c":
@@ -143,7 +159,7 @@ def max_all(xp: Namespace, input: Any) -> Any:
     return _extreme(xp, "max", input, None, False)
 
 
-@op("other", method=False, label="min", input=_share_of_all)
+@op("other", device=_on_device("min", "max_all"), method=False, label="min", input=_share_of_all)
 def min_all(xp: Namespace, input: Any) -> Any:
     """Smallest element of all, as ``min(input)`` gives it."""
     if not input.size or input.dtype.kind == "c":

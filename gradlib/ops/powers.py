@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import is_array
+from gradlib.backend import dtype as dtypes, pointwise, vectorised
+from gradlib.backend.array import cupy, is_array
 from gradlib.core.op import op, publish
 from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import ones_like, zeros_like
@@ -79,7 +79,19 @@ def _powers_meet(values: list[Any]) -> list[Any]:
 _power_kinds = takes("pow", "ifc")
 
 
-@op("elementwise", promote=_powers_meet, inplace=True, aliases=("__pow__",), input=_pow_slope, exponent=_pow_exponent_slope)
+def _pow_on_device(input: Any, exponent: Any) -> Any:
+    """``pow`` of CuPy arrays."""
+    if type(exponent) is int and exponent == 2 and input.dtype.kind == "f":
+        return pointwise.function("square")(input)
+    if is_array(input) and is_array(exponent) and input.dtype.kind == exponent.dtype.kind == "f":
+        return pointwise.function("power")(input, exponent)
+    return pow.op.value(cupy(), input, exponent)  # type: ignore[attr-defined]
+
+
+@op(
+    "elementwise", promote=_powers_meet, inplace=True, aliases=("__pow__",), device=_pow_on_device,
+    input=_pow_slope, exponent=_pow_exponent_slope,
+)  # fmt: skip
 def pow(xp: Any, input: Any, exponent: Any) -> Any:
     """Each element of input to the power of that of exponent.
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, broadcast_to, has_nan, row_major
+from gradlib.backend.array import Namespace, broadcast_to, cupy, has_nan, row_major
 from gradlib.backend.mask import masked
-from gradlib.core.op import composite, op
+from gradlib.backend.reducing import summed
+from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
 from gradlib.ops.select import where_op
@@ -104,7 +105,23 @@ def back(result: Any, dtype: Any, asked: Any = None) -> Any:
 # ---- sums ---------------------------------------------------------------------------------------------------------------------
 
 
-@op("linear", complex="explicit", input=lambda g, input_shape, dim, keepdim: spread(g, input_shape, dim, keepdim))
+def _on_device(mean: bool) -> Any:
+    """``sum`` or ``mean`` of CuPy arrays."""
+
+    def run(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+        if dtype is None:
+            made = summed(input, None if dim is None else axes(input.ndim, dim), keepdim, mean)
+            if made is not None:
+                return made
+        return REGISTRY["mean" if mean else "sum"].value(cupy(), input, dim, keepdim, dtype)
+
+    return run
+
+
+@op(
+    "linear", complex="explicit", device=_on_device(mean=False),
+    input=lambda g, input_shape, dim, keepdim: spread(g, input_shape, dim, keepdim),
+)  # fmt: skip
 def sum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum over ``dim`` (a number, several, or all).
 
@@ -143,7 +160,10 @@ def _indivisible(name: str, dtype: Any) -> RuntimeError:
     )
 
 
-@op("linear", complex="explicit", input=lambda g, input_shape, dim, keepdim: spread(g / count(input_shape, dim), input_shape, dim, keepdim))
+@op(
+    "linear", complex="explicit", device=_on_device(mean=True),
+    input=lambda g, input_shape, dim, keepdim: spread(g / count(input_shape, dim), input_shape, dim, keepdim),
+)  # fmt: skip
 def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Arithmetic mean over ``dim`` (a number, several, or all); NaN of nothing.
 

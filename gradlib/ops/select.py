@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array
+from gradlib.backend import dtype as dtypes, pointwise
+from gradlib.backend.array import device_array, is_array
 from gradlib.backend.dtype import ALWAYS_HELD, promote
 from gradlib.backend.mask import LEAST, chosen, extreme
 from gradlib.core.compile import named
@@ -21,10 +21,11 @@ __all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "maximum", "minimu
 
 
 def _are_alike(condition: Any, input: Any, other: Any) -> bool:
-    """Whether these are a mask and two arrays of one dtype, on the host."""
-    if type(condition) is not np.ndarray or condition.dtype is not dtypes.bool_:
+    """Whether these are a mask and two arrays of one dtype."""
+    kind = type(condition)
+    if (kind is not np.ndarray and kind is not device_array()) or condition.dtype is not dtypes.bool_:
         return False
-    return type(input) is np.ndarray and type(other) is np.ndarray and input.dtype is other.dtype
+    return type(input) is kind and type(other) is kind and input.dtype is other.dtype
 
 
 def _branches_meet(values: list[Any]) -> list[Any]:
@@ -45,7 +46,7 @@ def _branches_meet(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "linear", promote=_branches_meet, also=("condition",), complex="explicit",
+    "linear", promote=_branches_meet, also=("condition",), complex="explicit", device=pointwise.where,
     input=lambda g, condition: where_op(condition, g, 0),
     other=lambda g, condition: where_op(condition, 0, g),
 )  # fmt: skip

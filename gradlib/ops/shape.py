@@ -282,6 +282,8 @@ def permute(xp: Namespace, input: Any, dims: Any) -> Any:
         >>> gradlib.permute(gradlib.zeros(2, 3, 4), (2, 0, 1)).shape
         gradlib.Size([4, 2, 3])
     """
+    if dims is _SWAPPED and input.ndim == 2:  # the common case
+        return input.T
     if len(dims) != input.ndim:
         raise RuntimeError(f"permute(): the tensor has {input.ndim} dimensions, but the order of {len(dims)} was given: {tuple(dims)}")
     try:
@@ -342,6 +344,9 @@ def t(xp: Namespace, input: Any) -> Any:
     return input.T
 
 
+_SWAPPED = (1, 0)
+
+
 def _reversed(self: Tensor) -> Tensor:
     """The dimensions in reverse order; meant for matrices, as in torch. Source: torch.Tensor.T."""
     if self._array.ndim != 2:
@@ -351,7 +356,8 @@ def _reversed(self: Tensor) -> Tensor:
             UserWarning,
             stacklevel=2,
         )
-    return permute(self, tuple(range(self._array.ndim))[::-1])
+        return permute(self, tuple(range(self._array.ndim))[::-1])
+    return permute(self, _SWAPPED)
 
 
 def _matrices_transposed(self: Tensor) -> Tensor:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gradlib.backend import pointwise
+from gradlib.backend.dtype import as_dtype
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -17,8 +19,8 @@ SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-30]
 
 def same_bits(found: Any, expected: Any) -> bool:
     """Whether two arrays are equal in shape, dtype and every bit but a NaN's."""
-    a, b = found.get(), expected.get()
-    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f") and np.array_equal(np.signbit(a), np.signbit(b))
+    a, b = (x.get() if x.dtype.kind != "V" else x.astype("float32").get() for x in (found, expected))
+    return found.dtype == expected.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f") and np.array_equal(np.signbit(a), np.signbit(b))
 
 
 def watched(name: str, seen: list[str]) -> Any:
@@ -31,30 +33,52 @@ def watched(name: str, seen: list[str]) -> Any:
     return run
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_kernel_gives_the_bits_of_cupys_function(dtype):
-    x = cupy.asarray(np.array([*SPECIAL, *np.linspace(-3, 3, 150)], dtype))
-    y = cupy.asarray(np.array([*SPECIAL[::-1], *np.linspace(2, -4, 150)], dtype))
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
+    dtype = as_dtype(dtype)
+    x = cupy.asarray(np.array([*SPECIAL, *np.linspace(-3, 3, 150)]).astype(dtype))
+    y = cupy.asarray(np.array([*SPECIAL[::-1], *np.linspace(2, -4, 150)]).astype(dtype))
+    numbers = [(x, 0.1), (0.1, x), (x, 3), (3, x)] if dtype.itemsize > 2 else []
+    broadcast = [(x, y[:1]), (x[:, None], y), (y.reshape(2, 79, 1), x[:3])]
     seen: list[str] = []
     with np.errstate(all="ignore"):
         for name in pointwise.ONE:
             assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
         for name in pointwise.TWO:
             function = pointwise.of_two(name, watched(name, seen))
-            for given in ((x, y), (x, 0.1), (0.1, x), (x, 3), (3, x)):
+            for given in ((x, y), *numbers, *broadcast):
                 assert same_bits(function(*given), getattr(cupy, name)(*given)), (name, given)
-        for given in ((x, y), (x, 0.1), (3, y)):
-            assert same_bits(pointwise.where(x > 0, *given), cupy.where(x > 0, *given))
+        monkeypatch.setattr(pointwise, "_where", cache(pointwise._where.__wrapped__))
+        given = [(x > 0, x, y), (x > 0, x, y[:1]), ((x > 0)[:1], x, y), ((x > 0)[:, None], x, y[:1])]
+        given += [(x > 0, x, 0.1), (x > 0, 3, y)] if numbers else []
+        expected = [cupy.where(*each).astype(dtype) for each in given]  # bfloat16 comes as float32
+        monkeypatch.setattr(cupy, "where", watched("where", seen))
+        for each, value in zip(given, expected, strict=True):
+            assert same_bits(pointwise.where(*each), value)
     assert not seen
+
+
+def test_a_kernel_writes_into_its_first_operand():
+    """Unless the other one lies across it: CuPy's function then copies it first."""
+    line, expected = cupy.arange(9.0), np.arange(9.0)
+    for name, other in (("add", 2.5), ("multiply", cupy.arange(9.0)), ("subtract", line)):
+        beside = other if type(other) is float else other.get()
+        assert pointwise.into(name)(line, other)
+        getattr(np, name)(expected, beside, out=expected)
+        assert np.array_equal(line.get(), expected)
+    for x, y in ((line[1:], line[:-1]), (line, line[:1]), (line, True), (line, float("inf")), (line[::2], 1.0), (line.astype("int64"), 1)):
+        before = line.get()
+        assert not pointwise.into("add")(x, y)
+        assert np.array_equal(line.get(), before)
 
 
 def test_what_a_kernel_does_not_serve_goes_to_cupy():
     x, seen = cupy.arange(6.0).reshape(2, 3), []
     add, negative = pointwise.of_two("add", watched("add", seen)), pointwise.of_one("negative", watched("negative", seen))
-    others = [x[0], x.T.copy().T, x.astype("float32"), True, float("inf"), np.float64(2), cupy.ones(())]
+    others = [x.T.copy().T, x.astype("float32"), True, float("inf"), np.float64(2), cupy.ones((0, 1, 1)), cupy.ones((1, 2, 3))[:, :, ::2, None]]
     for other in others:
         assert same_bits(add(x, other), cupy.add(x, other))
-    for array in (x.astype("int64"), x.astype("float16"), x[:, ::2], x[:0]):
+    for array in (x.astype("int64"), x.astype("int8"), x[:, ::2], x[:0]):
         assert same_bits(negative(array), cupy.negative(array))
     assert len(seen) == len(others) + 4
 

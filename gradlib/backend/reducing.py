@@ -1,0 +1,148 @@
+"""Kernels of gradlib's own for small reductions of CuPy arrays: sums, means, and the largest or smallest elements with their places.
+
+Each serves contiguous arrays of real floats whose reduced dimensions stand side by side. As in `gradlib.backend.pointwise`, every other
+call is CuPy's own.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+from typing import Any
+
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.launching import Functions, Slots, launcher
+from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS, WHOLE
+
+LONGEST = 1024
+"""The most elements that are reduced to one: a warp does it, of which longer ones would take more time than CuPy's blocks."""
+
+_BETTER = {"max": ">", "min": "<"}
+
+
+def source(char: str) -> str:
+    """The kernels for elements of a dtype: ``sum``, ``max``, ``min``.
+
+    A warp makes one result, of every inner-th element. Sums of half types are made in float32, and divided by a number at the end. Of the
+    largest (smallest) elements the first one counts, and NaN before all others; their places are written unless ``places`` is null.
+    """
+    ctype = CTYPES[char]
+    computed = ctype if char in WHOLE else "float"
+    entered = (
+        f"    const unsigned o = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;\n"
+        "    if (o >= n) return;\n"
+        f"    const {ctype}* line = x + (unsigned long long)(o / inner) * count * inner + o % inner;\n"
+    )
+    kernels = [
+        HEADERS.get(char, ""),
+        f'extern "C" __global__ void gradlib_sum(const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, {computed} by, unsigned n) {{\n'
+        f"{entered}    {computed} s = 0;\n"
+        f"    for (unsigned k = lane; k < count; k += 32) s += {computed}(line[k * inner]);\n"
+        "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
+        f"    if (lane == 0) z[o] = {ctype}(s / by);\n}}\n",
+    ]
+    for name, sign in _BETTER.items():
+        parameters = f"const {ctype}* x, {ctype}* z, long long* places, unsigned count, unsigned inner, unsigned n"
+        kernels.append(
+            f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n{entered}'
+            f"    unsigned at = lane < count ? lane : 0;\n    {computed} best = {computed}(line[at * inner]);\n"
+            f"    auto meet = [&]({computed} other, unsigned k) {{\n"
+            f"        if (isnan(best) ? isnan(other) && k < at : isnan(other) || other {sign} best || (other == best && k < at)) {{\n"
+            "            best = other;\n            at = k;\n        }\n    };\n"
+            f"    for (unsigned k = lane + 32; k < count; k += 32) meet({computed}(line[k * inner]), k);\n"
+            "    for (int bits = 16; bits; bits /= 2) {\n"
+            f"        const {computed} other = __shfl_xor_sync(0xffffffffu, best, bits);\n"
+            "        const unsigned k = __shfl_xor_sync(0xffffffffu, at, bits);\n        meet(other, k);\n    }\n"
+            f"    if (lane == 0) {{\n        z[o] = {ctype}(best);\n        if (places) places[o] = at;\n    }}\n}}\n"
+        )
+    return "".join(kernels)
+
+
+@cache
+def _module(char: str) -> Any:
+    return cupy().RawModule(code=source(char), options=("--std=c++17",), backend="nvrtc")
+
+
+class _Kernel:
+    """A kernel for elements of a dtype, ready to be launched."""
+
+    def __init__(self, name: str, char: str) -> None:
+        computed = char if char in WHOLE else "f"
+        self.slots = Slots(f"PPII{computed}I" if name == "sum" else "PPPIII")
+        self.functions = Functions(lambda device: _module(char).get_function(f"gradlib_{name}"))
+
+
+_kernel = cache(_Kernel)
+
+
+@lru_cache(4096)
+def _plan(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:
+    """What reducing ``axis`` (from 0; None for all) comes to: the shape that is left, its size, and ``count, inner`` of `source`.
+
+    Returns: None where there are no elements or too many, and where dimensions between the reduced ones stay.
+    """
+    ndim = len(shape)
+    chosen = tuple(range(ndim)) if axis is None else tuple(sorted(axis)) if isinstance(axis, tuple) else (axis,)
+    if ndim and chosen != tuple(range(chosen[0], chosen[-1] + 1)):
+        return None
+    made = tuple(1 if d in chosen else size for d, size in enumerate(shape) if keepdim or d not in chosen)
+    n, count = math.prod(made), math.prod(shape[d] for d in chosen if d < ndim)
+    if not 0 < n * count <= MOST or count > LONGEST or n * 32 > MOST:
+        return None
+    return made, n, count, math.prod(shape[chosen[-1] + 1 :]) if ndim else 1
+
+
+@cache
+def _launching() -> Any:
+    library = cupy()
+    return *launcher(), library.ndarray, library.cuda.driver.CUDADriverError
+
+
+def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
+    """The sum of a CuPy array on the current device, or the mean, in its dtype; None where there is no kernel for it.
+
+    Args:
+        axis: dimensions counted from 0, a number or a tuple of them; None for all.
+        keepdim: leave them with size 1.
+    """
+    dtype = input.dtype
+    if dtype.char not in CTYPES or not input._c_contiguous:
+        return None
+    plan = _plan(input.shape, axis, keepdim)
+    if plan is None:
+        return None
+    shape, n, count, inner = plan
+    launch, stream, ndarray, failed = _launching()
+    kernel, data, out = _kernel("sum", dtype.char), input.data, ndarray(shape, dtype)
+    slots = kernel.slots
+    slot = slots.free.pop() if slots.free else slots.made()
+    slots.pack(slot[0], 0, data.ptr, out.data.ptr, count, inner, count if mean else 1, n)
+    try:
+        launch(kernel.functions[data.device_id], -(-n * 32 // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+    except failed:
+        return None
+    slots.free.append(slot)
+    return out
+
+
+def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> tuple[Array, Array | None] | None:
+    """The largest ("max") or smallest ("min") elements as ``summed`` gives sums, and where ``placed``, the place of each along ``axis``."""
+    dtype = input.dtype
+    if dtype.char not in CTYPES or not input._c_contiguous:
+        return None
+    plan = _plan(input.shape, axis, keepdim)
+    if plan is None:
+        return None
+    shape, n, count, inner = plan
+    launch, stream, ndarray, failed = _launching()
+    kernel, data, out = _kernel(name, dtype.char), input.data, ndarray(shape, dtype)
+    places = ndarray(shape, "q") if placed else None
+    slots = kernel.slots
+    slot = slots.free.pop() if slots.free else slots.made()
+    slots.pack(slot[0], 0, data.ptr, out.data.ptr, 0 if places is None else places.data.ptr, count, inner, n)
+    try:
+        launch(kernel.functions[data.device_id], -(-n * 32 // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
+    except failed:
+        return None
+    slots.free.append(slot)
+    return out, places
