@@ -49,12 +49,12 @@ def source(itemsize: int) -> str:
             "    const long long indices = places[k];\n    long long at = indices % adim;\n    if (at < 0) at += adim;\n"
             "    z[i] = x[(o * (unsigned)adim + (unsigned)at) * inner + j];\n}\n"
         )
-        for name, moved in (("take", "z[i] = x[at]"), ("put", "z[at] = x[i]")):
+        for name, moved in (("take", "z[i] = x[e]"), ("put", "z[e] = x[i]")):
             kernels.append(
                 f'extern "C" __global__ void gradlib_{name}_along_{char}({parameters}) {{\n'
                 f"    {index}\n    const unsigned j = i % inner, o = i / inner / count;\n"
-                "    long long k = (long long)places[i] % adim;\n    if (k < 0) k += adim;\n"
-                f"    const unsigned at = (o * (unsigned)adim + (unsigned)k) * inner + j;\n    {moved};\n}}\n"
+                "    const long long indices = places[i];\n    long long at = indices % adim;\n    if (at < 0) at += adim;\n"
+                f"    const unsigned e = (o * (unsigned)adim + (unsigned)at) * inner + j;\n    {moved};\n}}\n"
             )
     return "".join(kernels)
 

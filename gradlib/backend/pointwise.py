@@ -23,7 +23,7 @@ MOST = 1 << 20
 THREADS = 128
 CTYPES = {"f": "float", "d": "double", "e": "float16", "E": "bfloat16"}
 WHOLE = ("f", "d")  # half types meet numbers in float32, which is left to the slow path
-HEADERS = {char: "#include <cupy/carray.cuh>\n#include <cupy/float16.cuh>\n#include <cupy/bfloat16.cuh>\n" for char in "eE"}
+HEADERS = dict.fromkeys("eE", "#include <cupy/carray.cuh>\n#include <cupy/float16.cuh>\n#include <cupy/bfloat16.cuh>\n")
 
 ONE = {
     "absolute": "fabs(x)", "arctan": "atan(x)", "cos": "cos(x)", "cosh": "cosh(x)", "exp": "exp(x)", "expm1": "expm1(x)", "log": "log(x)",

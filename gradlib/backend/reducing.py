@@ -33,14 +33,15 @@ def source(char: str) -> str:
         "    if (o >= n) return;\n"
         f"    const {ctype}* line = x + (unsigned long long)(o / inner) * count * inner + o % inner;\n"
     )
-    kernels = [
-        HEADERS.get(char, ""),
-        f'extern "C" __global__ void gradlib_sum(const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, {computed} by, unsigned n) {{\n'
+    parameters = f"const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, {computed} by, unsigned n"
+    added = (
+        f'extern "C" __global__ void gradlib_sum({parameters}) {{\n'
         f"{entered}    {computed} s = 0;\n"
         f"    for (unsigned k = lane; k < count; k += 32) s += {computed}(line[k * inner]);\n"
         "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
-        f"    if (lane == 0) z[o] = {ctype}(s / by);\n}}\n",
-    ]
+        f"    if (lane == 0) z[o] = {ctype}(s / by);\n}}\n"
+    )
+    kernels = [HEADERS.get(char, ""), added]
     for name, sign in _BETTER.items():
         parameters = f"const {ctype}* x, {ctype}* z, long long* places, unsigned count, unsigned inner, unsigned n"
         kernels.append(

@@ -107,7 +107,7 @@ class Op:
         self.numbers_in_single: bool = options.get("numbers_in_single", False)
         self.device: Callable[..., Any] | None = options.get("device")
         self.joint = tuple(name for name, rule in rules.items() if isinstance(rule, Joint))
-        self.leading = self.positions[-1 if self.joint else 0] if self.positions else None
+        self.leading = self.positions[-1 if self.joint else 0] if self.positions else 0
         self.led_by_list = bool(self.tensors) and (bool(self.joint) or self.tensors[0] == self.sequence)
         self.kept_for_joint = frozenset(need for name in self.joint for need in rules[name].needs)
         shared = rules[self.sequence] if self.joint and self.sequence in rules else None

@@ -25,7 +25,6 @@ from gradlib.core.streams import keep_stream
 from gradlib.core.tensor import InferenceTensor, Tensor, alias, as_array, wrap, wrap_all
 from gradlib.core.views import mark_view, views_of
 
-
 _modules = sys.modules
 
 

@@ -753,7 +753,8 @@ _new = object.__new__
 def wrap(array: Array) -> Tensor:
     """A Tensor around an array (not copied), outside any graph. NumPy's scalars become 0-d arrays."""
     tensor = _new(InferenceTensor if global_state.active and thread_state.inference else Tensor)
-    tensor._array = array if type(array) is np.ndarray else as_array(array)
+    kind = type(array)
+    tensor._array = array if kind is np.ndarray or kind is arrays.device_array() else as_array(array)
     tensor._float = tensor._node = None
     tensor._meta = global_state.born
     tensor._version_slot = None
@@ -799,9 +800,9 @@ def born(tensor: Tensor) -> int:
 
 def as_array(value: Any) -> Array:
     """A 0-d array for the scalar that NumPy returns where an operation gives a single number; any array as it is."""
-    if type(value) is np.ndarray or type(value) is arrays.device_array():
-        return value
-    return np.asarray(value) if isinstance(value, np.generic) or not arrays.is_array(value) else value
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    return value if type(value) is arrays.device_array() or arrays.is_array(value) else np.asarray(value)
 
 
 def raw(value: Any) -> Any:

@@ -135,6 +135,7 @@ class ExpressionOp:
         self.names, self.outputs = tuple(v.name for v in inputs), (output.name,)
         self.__name__ = self.__qualname__ = name
         self.generic = any(len(v.type) == 1 for v in inputs)
+        self.typed = [(place, each) for place, each in enumerate(inputs) if len(each.type) > 1]
         if unknown := set(derivative) - set(self.names):
             raise ValueError(f"{name}: derivative names {sorted(unknown)}; its inputs are {', '.join(self.names)}")
         functions = [callable(each) for each in derivative.values()]
@@ -168,8 +169,9 @@ class ExpressionOp:
 
     def refuse(self, values: Sequence[Any]) -> None:
         """Check dtypes. Raises: TypeError for an array of another dtype than is declared."""
-        for variable, value in zip(self.inputs, values, strict=True):
-            if len(variable.type) > 1 and is_array(value) and value.dtype.name != variable.type:
+        for place, variable in self.typed:
+            value = values[place]
+            if is_array(value) and value.dtype.name != variable.type:
                 got = f"{value.dtype} of shape {value.shape}"
                 raise TypeError(f"{self.name}: {variable.name} has dtype {variable.type}, got {got}; convert it with .to()")
 
@@ -291,8 +293,11 @@ def _filled(value: Any, like: Any) -> Any:
 
 
 def _is_on_host(values: Sequence[Any]) -> bool:
-    arrays = (x._array if isinstance(x, Tensor) else x for x in values if isinstance(x, Tensor) or is_array(x))
-    return isinstance(next(arrays, None), np.ndarray)
+    for x in values:
+        array = x._array if isinstance(x, Tensor) else x
+        if is_array(array):
+            return isinstance(array, np.ndarray)
+    return False
 
 
 class Elementwise(ExpressionOp):

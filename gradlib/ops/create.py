@@ -37,7 +37,10 @@ __all__ = [
 def at(device: Any) -> tuple[Namespace, Any]:
     """The namespace for a ``device=`` argument and a context in which it allocates there."""
     index = resolve(device)
-    return (np, contextlib.nullcontext()) if index is None else (cupy(), cupy().cuda.Device(index))
+    if index is None:
+        return np, contextlib.nullcontext()
+    library = cupy()
+    return library, library.cuda.Device(index)
 
 
 def finished(array: Array, requires_grad: bool, pin_memory: Any = False) -> Tensor:
@@ -59,11 +62,12 @@ def finished(array: Array, requires_grad: bool, pin_memory: Any = False) -> Tens
 
 def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, pin_memory: Any = False) -> Tensor:
     shape = sizes_of(size)
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"{name}: sizes must not be negative, got {list(shape)}")
     xp, place = at(device)
+    chosen = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     with place:
-        return finished(getattr(xp, name)(shape, dtypes.as_dtype(dtype) or dtypes.get_default_dtype()), requires_grad, pin_memory)
+        return finished(getattr(xp, name)(shape, chosen), requires_grad, pin_memory)
 
 
 def size_given(name: str, positional: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
@@ -127,6 +131,8 @@ _WITHOUT_EFFECT = ("layout", "memory_format", "names", "pin_memory")
 
 def ignored(name: str, other: dict[str, Any]) -> Any:
     """Take ``size=`` from the other keywords; those that do not affect an array's values are accepted and ignored."""
+    if not other:
+        return None
     size = other.pop("size", None)
     check_format(name, other.get("memory_format"))
     unknown = [key for key in other if key not in _WITHOUT_EFFECT]

@@ -312,7 +312,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
     to the host) and wrap around; a 0-d integer tensor is read by the host, as in torch.
     Raises: IndexError for positions outside the tensor and for what is no index.
     """
-    if type(key) is int:
+    if type(key) is int or (type(key) is slice and type(key.start) in _BOUNDS and type(key.stop) in _BOUNDS and key.step is None):
         return slice_op(input, (key, ...))
     if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
         return index(input, [key])

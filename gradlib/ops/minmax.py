@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import SMALL, Namespace, cupy, is_array, row_major
+from gradlib.backend.array import SMALL, Namespace, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.reducing import extreme as smallest_or_largest
 from gradlib.core.op import REGISTRY, composite, op
@@ -49,7 +50,7 @@ def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> 
 
 
 def _on_device(name: str, form: str) -> Any:
-    """An operation of CuPy arrays. ``form``: "amax" over any dimensions, "max_all" over all, "max" over one, whose places are wanted too."""
+    """An operation of CuPy arrays. ``form``: "amax" over any dimensions, "max_all" over all, "max" over one, with the places."""
     placed, declared = form == "max", form.replace("max", name)
 
     def run(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -58,7 +59,7 @@ def _on_device(name: str, form: str) -> Any:
             made = smallest_or_largest(name, input, axis, keepdim, placed)
             if made is not None:
                 return made if placed else made[0]
-        return REGISTRY[declared].value(cupy(), *((input,) if form == "max_all" else (input, dim, keepdim)))
+        return REGISTRY[declared].value(sys.modules["cupy"], *((input,) if form == "max_all" else (input, dim, keepdim)))
 
     return run
 

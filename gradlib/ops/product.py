@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, is_array
+from gradlib.backend.array import SMALL, device_array, is_array
 from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.core.compile import named
@@ -42,6 +42,10 @@ def one_dtype(name: str, values: list[Any]) -> None:
 
 def _multipliable(values: list[Any]) -> list[Any]:
     """Check the operands of ``matmul`` as torch does: dtype, at least one dimension, inner sizes, batch sizes."""
+    input, other = values
+    alike = type(input) is type(other) and (type(input) is np.ndarray or type(input) is device_array()) and input.dtype is other.dtype
+    if alike and input.dtype.kind == "f" and input.ndim == other.ndim == 2 and input.shape[1] == other.shape[0]:  # the common case
+        return values
     one_dtype("matmul", values)
     left, right = (value.shape for value in values)
     if not left or not right:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, broadcast_to, cupy, has_nan, row_major
+from gradlib.backend.array import Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.mask import masked
+from gradlib.backend.pointwise import CTYPES
 from gradlib.backend.reducing import summed
 from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
@@ -109,11 +111,11 @@ def _on_device(mean: bool) -> Any:
     """``sum`` or ``mean`` of CuPy arrays."""
 
     def run(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-        if dtype is None:
+        if dtype is None and input.dtype.char in CTYPES:
             made = summed(input, None if dim is None else axes(input.ndim, dim), keepdim, mean)
             if made is not None:
                 return made
-        return REGISTRY["mean" if mean else "sum"].value(cupy(), input, dim, keepdim, dtype)
+        return REGISTRY["mean" if mean else "sum"].value(sys.modules["cupy"], input, dim, keepdim, dtype)
 
     return run
 
