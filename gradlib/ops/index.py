@@ -41,7 +41,8 @@ _WRITE = "x[...] = value"
 
 def _sliced(input: Any, index: tuple[Any, ...]) -> Any:
     """``slice_op`` of CuPy arrays, whose single elements are views without an Ellipsis, which takes CuPy a while."""
-    return input[index[:-1] if index[-1] is ... and len(index) > 1 else index]
+    *before, last = index
+    return input[tuple(before) if last is ... and before and ... not in before else index]
 
 
 @op(
