@@ -75,10 +75,12 @@ def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) ->
         ufunc: ``xp.maximum`` or ``xp.minimum``; array: any; number: a number, or an array that broadcasts.
         into: an array of the same shape and dtype that may be written, as array itself; the result may be another.
     """
-    if array.size < _BLOCK or type(array) is not np.ndarray or type(number) not in (int, float) or array.dtype.char not in "fd":
+    if array.size < _SOME or type(array) is not np.ndarray or type(number) not in (int, float) or array.dtype.char not in "fd":
         return ufunc(array, number)
     if not array.flags.c_contiguous:
         return ufunc(array, number)
+    if array.size <= _BLOCK:
+        return ufunc(array, np.full(array.shape, number, array.dtype), out=into)
     row, line = np.full(_ROW, number, array.dtype), array.reshape(-1)
     made = np.empty(array.shape, array.dtype) if into is None else into
     flat, whole = made.reshape(-1), array.size - array.size % _ROW
@@ -87,4 +89,4 @@ def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) ->
     return made
 
 
-_ROW = 2048
+_SOME, _ROW = 2048, 2048

@@ -305,6 +305,21 @@ def elu(xp: Namespace, input: Array, alpha: Any) -> Array:
     return chosen(xp, input >= zero, input, below if alpha == 1 else below * alpha)
 
 
+def smooth_absolute(input: Array, beta: float, divided: bool) -> Array:
+    """x²/2 up to beta, beta (|x| - beta/2) beyond, or these divided by beta; of an array that `fits`."""
+    bound = np.full(min(_BLOCK, input.size), beta, np.float32)
+
+    def form(x: Array, out: Array) -> None:
+        np.absolute(x, out)
+        near = np.minimum(out, bound[: x.size])
+        out -= np.multiply(near, 0.5)
+        out *= near
+        if divided and beta != 1:
+            out /= beta
+
+    return blocks(form, input)
+
+
 def _are_finite(a: Array, b: Any) -> bool:
     """Whether there is neither infinity nor NaN."""
     return all(np.maximum.reduce(x) < math.inf and np.minimum.reduce(x) > -math.inf for x in (a, b) if type(x) is np.ndarray) and (

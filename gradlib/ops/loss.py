@@ -119,6 +119,8 @@ def _smooth_slope(g: Any, input: Any, beta: float, divided: bool) -> Any:
 @op("elementwise", promote=takes("smooth_l1_loss", "f"), method=False, input=_smooth_slope)
 def smooth_absolute(xp: Namespace, input: Any, beta: float, divided: bool = True) -> Any:
     """x²/(2 beta) for |x| < beta, |x| - beta/2 beyond; or beta times that, not divided by it."""
+    if vectorised.fits(input) and beta <= dtypes.ALWAYS_HELD:
+        return vectorised.smooth_absolute(input, beta, divided)
     size = xp.absolute(input)
     number = size.dtype.type
     near = xp.minimum(size, number(min(beta, dtypes.largest(size.dtype))))

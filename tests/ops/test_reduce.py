@@ -430,3 +430,24 @@ def test_the_slope_of_an_extreme_does_not_depend_on_the_values(name: str) -> Non
     (slope,) = gradlib.autograd.grad(getattr(gradlib, name)(x, 1).sum(), x, create_graph=True)
     assert np.isnan(host(slope[0].detach())).all()
     assert not slope.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((100, 300), 1), ((40, 9000), -1), ((300, 100), 0), ((9000, 40), 0), ((6, 7, 500), (0, 1)), ((60, 7, 50), (2, 1))]
+)
+def test_sums_over_first_and_last_dimensions_lose_no_more_digits_than_a_pairwise_sum(shape: Any, dim: Any) -> None:
+    x = np.random.default_rng(0).random(shape).astype(np.float32)
+    wanted = x.astype(np.float64).sum(dim)
+    for keepdim in (False, True):
+        made = host(gradlib.tensor(x).sum(dim, keepdim))
+        assert made.shape == x.sum(dim, keepdims=keepdim).shape
+        assert np.abs(made.reshape(wanted.shape) / wanted - 1).max() < 5 * 2.0**-24
+    x[(1,) * x.ndim], x[(2,) * x.ndim], x[(3,) * x.ndim] = np.inf, np.nan, -np.inf
+    assert np.array_equal(np.isfinite(host(gradlib.tensor(x).sum(dim))), np.isfinite(x.astype(np.float64).sum(dim)))
+
+
+def test_the_product_of_many_numbers_is_numpys() -> None:
+    x = np.random.default_rng(0).uniform(0.999, 1.001, (50, 401))
+    assert np.allclose(host(gradlib.tensor(x).prod()), np.prod(x), rtol=1e-12)
+    x[3, 4] = 0
+    assert gradlib.tensor(x).prod().item() == 0
