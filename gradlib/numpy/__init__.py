@@ -3,6 +3,9 @@
 Every name is NumPy's. A function that is given a Tensor, also in a list, as in ``np.array([x, y, 1.0])``, is made of gradlib's operations
 and differentiates; given arrays alone it is NumPy's own. ``linalg``, ``fft`` and ``random`` are there too. NumPy's own functions, called by
 ``import numpy``, take Tensors as well, but not in lists that NumPy itself would turn into an array first.
+
+To type checkers each name is ``Any``. NumPy's own stubs would be wrong here: they call ``np.sin`` of a Tensor an ndarray, which has no
+``backward``, and which names there are depends on the NumPy that is installed.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import numpy as _numpy
 
 from gradlib.numpy import protocol as protocol  # puts the two protocols on Tensor
 from gradlib.numpy.namespace import served as _served
+
+__version__ = _numpy.__version__  # NumPy's: programs ask it which names there are
 
 _SUBMODULES = ("fft", "linalg", "random")
 

@@ -13,8 +13,9 @@ from gradlib.core.proxy import plain
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.numpy_array import Array, as_array
 from gradlib.numpy.operands import first_tensor, tensor_of
-from gradlib.numpy.protocol import of_ufunc
+from gradlib.numpy.protocol import DOUBLE, SINGLE, of_ufunc
 from gradlib.numpy.registry import REFUSED, SERVED, refusal
+from gradlib.numpy.ufuncs import OF_FLOATS
 
 _DISPATCHED = type(np.sum)  # the class of functions that ask __array_function__
 
@@ -109,12 +110,20 @@ class Ufunc:
 
     def __init__(self, found: np.ufunc) -> None:
         self.ufunc = found
+        self._of_floats = OF_FLOATS.get(found)
+        self._inputs = found.nin
         self.__name__ = self.__qualname__ = found.__name__
         self.__doc__ = found.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and len(args) == self.ufunc.nin and type(args[0]) is Tensor:
-            return of_ufunc(args[0], self.ufunc, "__call__", *args)  # as NumPy does, without asking NumPy
+        if not kwargs and len(args) == self._inputs and type(first := args[0]) is Tensor:  # as NumPy does, without asking NumPy
+            if self._of_floats is not None and ((dtype := first._array.dtype) is DOUBLE or dtype is SINGLE):
+                for each in args[1:]:
+                    if type(each) is not Tensor or each._array.dtype is not dtype:
+                        break
+                else:
+                    return self._of_floats(*args)
+            return of_ufunc(first, self.ufunc, "__call__", *args)
         for value in args:
             if type(value) is list or type(value) is tuple:
                 return self.ufunc(*map(_stacked, args), **kwargs)

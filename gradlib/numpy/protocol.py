@@ -33,7 +33,7 @@ FAMILIES = (
 )  # fmt: skip
 """The modules that fill the table: importing them registers what they implement."""
 
-_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _ARRAYS = (np.ndarray, np.generic)
 _OPERANDS = (Tensor, np.ndarray)
 _NUMBERS = frozenset((int, float))
@@ -66,7 +66,7 @@ class _ArrayUfunc(OfTheClass):
             return REFLECTED[ufunc](tensor, inputs[0])
         # `applied`, written out: its call, and looking at the Tensor again, would cost np.sin 7 % of its time and np.add of a number 13 %.
         dtype = tensor._array.dtype
-        if (dtype is _DOUBLE or dtype is _SINGLE) and (operation := OF_FLOATS.get(ufunc)) is not None:
+        if (dtype is DOUBLE or dtype is SINGLE) and (operation := OF_FLOATS.get(ufunc)) is not None:
             if len(inputs) == 1:
                 return operation(tensor)
             for each in inputs:
@@ -79,7 +79,7 @@ class _ArrayUfunc(OfTheClass):
 
 def applied(ufunc: Any, inputs: tuple[Any, ...], dtype: Any) -> Any:
     """Call a ufunc without keywords, of operands of which one has this dtype: floats of one dtype go to gradlib's operation at once."""
-    if (dtype is _DOUBLE or dtype is _SINGLE) and (operation := OF_FLOATS.get(ufunc)) is not None:
+    if (dtype is DOUBLE or dtype is SINGLE) and (operation := OF_FLOATS.get(ufunc)) is not None:
         for each in inputs:
             if not _is_alike(each, dtype):
                 break

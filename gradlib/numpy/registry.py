@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from gradlib.core.op import REGISTRY
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -54,9 +56,13 @@ def refuses(instead: str, *functions: Any) -> None:
 
 
 def name_of(function: Any) -> str:
-    """A NumPy function as users spell it: numpy.linalg.eigh."""
-    module = getattr(function, "__module__", None) or "numpy"
-    return f"{module}.{getattr(function, '__name__', function)}"
+    """A NumPy function as users spell it, numpy.linalg.eigh; or what another library's ufunc says of itself, which is its bare name."""
+    name = getattr(function, "__name__", str(function))
+    return f"{name}, another library's ufunc," if _is_foreign(function) else f"{getattr(function, '__module__', None) or 'numpy'}.{name}"
+
+
+def _is_foreign(function: Any) -> bool:
+    return isinstance(function, np.ufunc) and getattr(np, function.__name__, None) is not function
 
 
 def refusal(function: Any) -> TypeError:
@@ -71,6 +77,8 @@ def refusal(function: Any) -> TypeError:
 def _nearest(function: Any) -> str:
     from difflib import get_close_matches
 
+    if _is_foreign(function) and function.__name__ in REGISTRY:
+        return f"gradlib.{function.__name__} does"
     near = get_close_matches(name_of(function), [name_of(each) for each in SERVED], n=2, cutoff=0.5)
     return f"the nearest that do are {' and '.join(near)}" if near else "no operation of gradlib's expresses it"
 

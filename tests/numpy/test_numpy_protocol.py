@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import gradlib
 import gradlib.numpy as gnp
+from benchmarks.python_calls import python_calls
 from tests.device import cupy
 from tests.values import host
 
@@ -70,6 +73,12 @@ def test_what_is_refused_names_the_function_and_one_that_is_taken(x):
         np.spacing(gradlib.eye(2))
 
 
+def test_another_librarys_ufunc_is_not_called_numpys():
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(TypeError, match=r"^log1p, another library's ufunc, does not take a gradlib Tensor: gradlib\.log1p does"):
+        special.log1p(gradlib.ones(2))
+
+
 def test_where_keeps_an_infinite_derivative_out():
     a = gradlib.tensor([0.0, 4.0], requires_grad=True)
     y = np.divide(1.0, a, where=a != 0, out=None)
@@ -101,3 +110,20 @@ def test_the_module_gives_numpys_own_results_for_arrays():
     assert type(gnp.array([1.0])) is np.ndarray
     assert gnp.linalg.norm([3.0, 4.0]) == 5.0
     assert gnp.random.RandomState(0).rand(2).shape == (2,)
+
+
+@pytest.mark.host
+def test_both_doors_are_one_python_call_more_than_the_operation():
+    """Of small operands a call costs what its Python functions cost; at most twice the operation's time is allowed."""
+    x = gradlib.ones(10, dtype=gradlib.float64)
+    for operation, function, served in (
+        (gradlib.sin, np.sin, gnp.sin),
+        (lambda x: gradlib.add(x, x), lambda x: np.add(x, x), lambda x: gnp.add(x, x)),
+    ):
+        served(x)  # it is made at its first use
+        direct, by_protocol, by_module = (len(python_calls(functools.partial(f, x))) for f in (operation, function, served))
+        assert by_protocol == by_module == direct + 1
+
+
+def test_the_module_says_numpys_version():
+    assert gnp.__version__ == np.__version__
