@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axis_of, cast, constant, first_tensor, flat, mask_of, met, tensor_of, the_tensor, value_of, written
+from gradlib.numpy.operands import axis_of, cast, constant, first_tensor, flat, mask_of, promoted, tensor_of, the_tensor, value_of, written
 from gradlib.numpy.registry import implements
 from gradlib.numpy.shaping import concatenate
 from gradlib.ops import gather, index as indices, join, select
@@ -127,7 +127,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 @implements(np.choose)
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor:
     """At each place from the choice that ``a`` says."""
-    parts = met(*choices, like=first_tensor((a, choices)))
+    parts = promoted(*choices, like=first_tensor((a, choices)))
     chosen = _places(a, len(parts), mode)
     together = join.stack(join.broadcast_tensors(*parts))
     shape = np.broadcast_shapes(chosen.shape, tuple(together.shape[1:]))
@@ -157,7 +157,7 @@ def where(condition: Any, *choice: Any) -> Any:
     if len(choice) != 2:
         raise ValueError("either both or neither of x and y should be given")
     like = first_tensor((condition, choice))
-    x, y = met(*choice, like=like)
+    x, y = promoted(*choice, like=like)
     return select.where(mask_of(condition, like), x, y)
 
 
@@ -167,7 +167,7 @@ def select_(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError("list of cases must be same length as list of conditions")
     like = first_tensor((condlist, choicelist, default))
-    *parts, result = met(*choicelist, default, like=like)
+    *parts, result = promoted(*choicelist, default, like=like)
     for condition, part in reversed(list(zip(condlist, parts, strict=True))):
         result = select.where(mask_of(condition, like), part, result)
     return result

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axes_of, floating, met, tensor_of, value_of
+from gradlib.numpy.operands import axes_of, floating, promoted, tensor_of, value_of
 from gradlib.numpy.registry import implements
 from gradlib.ops import rearrange, slices
 from gradlib.ops.complex import conj
@@ -70,7 +70,7 @@ def slogdet(a: Any) -> SlogdetResult:
 @implements(np.linalg.solve)
 def solve(a: Any, b: Any) -> Tensor:
     """x with ``a @ x == b``; b of one dimension is a vector, any other matrices."""
-    x, y = met(inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
+    x, y = promoted(inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
     return solving.solve(x, y.unsqueeze(-1)).squeeze(-1) if y.ndim == 1 else solving.solve(x, y)
 
 
@@ -154,7 +154,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 @implements(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, Tensor, Any, Tensor]:
     """(least squares solution, residuals, rank, singular values) of ``a @ x = b``."""
-    x, y = met(inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
+    x, y = promoted(inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
     rows, columns = x.shape
     values = decompositions.svdvals(x)
     bound = np.finfo(x.dtype).eps * max(rows, columns) if rcond is None else rcond
@@ -236,7 +236,7 @@ def tensorinv(a: Any, ind: int = 2) -> Tensor:
 @implements(np.linalg.tensorsolve)
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Tensor:
     """x with ``tensordot(a, x, x.ndim) == b``."""
-    x, y = met(a, b, floating=True)
+    x, y = promoted(a, b, floating=True)
     if axes is not None:
         named = axes_of(tuple(axes), x.ndim)
         x = x.permute((*[i for i in range(x.ndim) if i not in named], *named))

@@ -17,7 +17,7 @@ NUMBERS = (bool, int, float, complex)
 
 
 def first_tensor(value: Any) -> Tensor | None:
-    """The first Tensor in a value or in the lists and tuples that it is made of."""
+    """The value itself if it is a Tensor, else the first Tensor in a list or tuple, however deep; None where there is none."""
     if isinstance(value, Tensor):
         return value
     if type(value) is list or type(value) is tuple:
@@ -28,7 +28,7 @@ def first_tensor(value: Any) -> Tensor | None:
 
 
 def the_tensor(value: Any) -> Tensor:
-    """The first Tensor, of which there is one: a function is served only where an argument is a Tensor or holds one."""
+    """As ``first_tensor``, for arguments of which one must be a Tensor or hold one. Raises: TypeError where there is none."""
     found = first_tensor(value)
     if found is None:
         raise TypeError("there is no Tensor among the arguments; call NumPy's own function")
@@ -47,7 +47,7 @@ def tensor_of(value: Any, like: Tensor | None = None, dtype: Any = None) -> Tens
     if isinstance(value, Tensor):
         return value if dtype is None else cast(value, dtype)
     if isinstance(value, (list, tuple)) and first_tensor(value) is not None:
-        parts = met(*value, like=like)
+        parts = promoted(*value, like=like)
         return cast(stack(broadcast_same(parts)), dtype)
     if is_array(value):
         return cast(wrap(native(value)), dtype)
@@ -59,13 +59,13 @@ def tensor_of(value: Any, like: Tensor | None = None, dtype: Any = None) -> Tens
 
 
 def mask_of(value: Any, like: Tensor | None) -> Tensor:
-    """What chooses elements, as bools on the device of a Tensor, wherever it was: it is no operand."""
+    """A mask as a Tensor of bools on the device of ``like``. Operands must be there already; a mask may lie elsewhere."""
     found = tensor_of(value, like, np.bool_)
     return found if like is None or found.is_cuda == like.is_cuda else found.to(like.device)
 
 
 def broadcast_same(parts: Sequence[Tensor]) -> list[Tensor]:
-    """The parts of a list as they are stacked. Raises: ValueError where their shapes differ, as NumPy does."""
+    """The elements of a list, which must have one shape to be stacked. Raises: ValueError for several shapes, as NumPy does."""
     shapes = {tuple(part.shape) for part in parts}
     if len(shapes) > 1:
         raise ValueError(
@@ -75,7 +75,7 @@ def broadcast_same(parts: Sequence[Tensor]) -> list[Tensor]:
 
 
 def native(array: Any) -> Any:
-    """An array in a dtype and a byte order that gradlib holds. Raises: TypeError for other elements."""
+    """An array in a dtype that gradlib supports and in the machine's byte order. Raises: TypeError for other dtypes."""
     held = dtypes.as_dtype(array.dtype)
     if held not in HELD and not dtypes.is_half(held):  # type: ignore[arg-type]
         raise TypeError(f"gradlib holds {', '.join(sorted(d.name for d in HELD))} and bfloat16, got an array of {array.dtype}")
@@ -88,7 +88,7 @@ HELD = frozenset(
 
 
 def held(dtype: Any) -> np.dtype:
-    """The dtype in which a result of NumPy's is held: wider unsigned integers as int64, whose values they mostly share."""
+    """The dtype for what NumPy would give in this dtype: int64 for unsigned integers wider than uint8, which gradlib has not."""
     dtype = np.dtype(dtype)
     if dtype.kind == "u" and dtype.itemsize > 1:
         return dtypes.int64
@@ -99,7 +99,7 @@ def held(dtype: Any) -> np.dtype:
 
 
 def cast(x: Tensor, dtype: Any) -> Tensor:
-    """The Tensor in a dtype (None: its own), itself where it has it. A complex one becomes real by its real part, as in NumPy."""
+    """The Tensor in another dtype, itself if it has that one or None is given. Of complex numbers the real part is kept, as in NumPy."""
     if dtype is None or x.dtype == dtype:
         return x
     dtype = held(dtype)
@@ -108,14 +108,14 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     return x.to(dtype)
 
 
-def met(*values: Any, like: Tensor | None = None, floating: bool = False, dtype: Any = None) -> list[Tensor]:
-    """Values as Tensors of the dtype in which NumPy computes with all of them.
+def promoted(*values: Any, like: Tensor | None = None, floating: bool = False, dtype: Any = None) -> list[Tensor]:
+    """Values as Tensors of one dtype, the one to which NumPy promotes them.
 
     Args:
         values: Tensors, arrays, numbers or lists.
-        like: a Tensor on whose device lists and numbers go; by default the first among the values.
-        floating: integers and bools become float64.
-        dtype: take this one.
+        like: the Tensor on whose device lists and numbers are put; by default the first among the values.
+        floating: whether integers and bools become float64.
+        dtype: the dtype, where it is not to be found by promotion.
     """
     if dtype is None and _are_alike(values, floating):
         return list(values)
@@ -129,16 +129,16 @@ def met(*values: Any, like: Tensor | None = None, floating: bool = False, dtype:
     return [tensor_of(v, like, held(dtype)) if t is None else cast(t, dtype) for v, t in zip(values, tensors, strict=True)]
 
 
-def met_arrays(*values: Any, like: Tensor | None = None, floating: bool = False, dtype: Any = None) -> list[Tensor]:
-    """``met`` for functions of NumPy's that make arrays of all that they are given, so that Python's numbers are not weak."""
+def promoted_arrays(*values: Any, like: Tensor | None = None, floating: bool = False, dtype: Any = None) -> list[Tensor]:
+    """As ``promoted``, for functions of NumPy that call ``asarray`` on every argument: Python's numbers then take part in promotion."""
     if dtype is None and _are_alike(values, floating):
         return list(values)
     like = like if like is not None else first_tensor(values)
-    return met(*[tensor_of(v, like) if type(v) in NUMBERS else v for v in values], like=like, floating=floating, dtype=dtype)
+    return promoted(*[tensor_of(v, like) if type(v) in NUMBERS else v for v in values], like=like, floating=floating, dtype=dtype)
 
 
 def _are_alike(values: Sequence[Any], floating: bool) -> bool:
-    """Whether all are Tensors of one dtype, with which nothing is to be done."""
+    """Whether all are Tensors of one dtype already, so that ``promoted`` would return them as they are."""
     first: Any = None
     for value in values:
         if not isinstance(value, Tensor) or (first is not None and value.dtype is not first):
@@ -148,7 +148,7 @@ def _are_alike(values: Sequence[Any], floating: bool) -> bool:
 
 
 def common_dtype(*values: Any) -> np.dtype:
-    """NumPy's common dtype of Tensors, arrays and numbers, where Python's numbers are weak."""
+    """The dtype to which NumPy promotes Tensors, arrays and numbers. Python's numbers are weak, as in NumPy 2."""
     found = [v if type(v) in NUMBERS else v.dtype if hasattr(v, "dtype") else np.asarray(v).dtype for v in values]
     return held(found[0] if len(found) == 1 and isinstance(found[0], np.dtype) else np.result_type(*found))
 
@@ -181,7 +181,7 @@ def axis_of(axis: Any, ndim: int) -> int:
 
 
 def value_of(x: Any) -> Any:
-    """The values as a NumPy array or Python's numbers, for arguments that choose and have no derivative: indices, sizes, masks."""
+    """The values of an argument that has no derivative, such as an index, a size or a mask, as a NumPy array or as they were given."""
     if isinstance(x, Tensor):
         return x.detach().cpu().numpy()
     if isinstance(x, (list, tuple)) and first_tensor(x) is not None:
@@ -196,9 +196,9 @@ def constant(array: Any, like: Tensor) -> Tensor:
 
 
 def written(result: Any, out: Any, name: str) -> Any:
-    """A result written into what was given as ``out=``: into a Tensor in place, so that it carries the derivative.
+    """Write a result into ``out=`` and return that; without ``out=`` the result itself. A Tensor is written in place, which is recorded.
 
-    Raises: TypeError for an array, which would drop a derivative; ValueError for another shape.
+    Raises: TypeError for an array where the result requires grad or is on a GPU, and for a cast that loses; ValueError for another shape.
     """
     if out is None:
         return result
@@ -225,14 +225,14 @@ def _described(value: Any) -> str:
 
 
 def flat(x: Tensor, axis: Any) -> tuple[Tensor, int]:
-    """For functions that flatten where no axis is named: the Tensor and the axis to work along."""
+    """A Tensor and the axis to work along, for functions that flatten where ``axis`` is None."""
     if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy's reductions take a number for a vector of one
         return (x if x.ndim == 1 else x.reshape((-1,))), 0
     return x, axis_of(axis, x.ndim)
 
 
 def moved_last(x: Tensor, axis: int) -> Tensor:
-    """With this axis last."""
+    """The Tensor with this axis moved to the end."""
     return x if axis in (-1, x.ndim - 1) else x.movedim(axis, -1)
 
 

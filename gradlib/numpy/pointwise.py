@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import first_tensor, floating, met, tensor_of, value_of, written
+from gradlib.numpy.operands import first_tensor, floating, promoted, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
 from gradlib.ops import compare, complex as complex_ops, elementwise, join, select
 
@@ -25,7 +25,7 @@ def clip(
         return select.clamp(a, lowest, highest)
     like = first_tensor((a, lowest, highest))
     given = [v for v in (a, lowest, highest) if v is not None]
-    x, *bounds = met(*given, like=like, dtype=dtype)
+    x, *bounds = promoted(*given, like=like, dtype=dtype)
     low = bounds.pop(0) if lowest is not None else None
     high = bounds.pop(0) if highest is not None else None
     x = x if low is None else select.clamp_min(x, low)
@@ -159,7 +159,7 @@ def isneginf(x: Any, out: Any = None) -> Tensor:
 @implements(np.isclose, exact=True)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
     """Where two differ by no more than a tolerance."""
-    x, y = join.broadcast_tensors(*met(a, b, floating=True))
+    x, y = join.broadcast_tensors(*promoted(a, b, floating=True))
     return compare.isclose(x.detach(), y.detach(), rtol, atol, equal_nan)
 
 
@@ -172,7 +172,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
 @implements(np.array_equal, exact=True)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     """Whether shapes and values are the same."""
-    x, y = met(a1, a2)
+    x, y = promoted(a1, a2)
     if tuple(x.shape) != tuple(y.shape):
         return False
     return bool(_same(x.detach(), y.detach(), equal_nan).all())
@@ -186,7 +186,7 @@ def _same(x: Tensor, y: Tensor, equal_nan: bool) -> Tensor:
 @implements(np.array_equiv, exact=True)
 def array_equiv(a1: Any, a2: Any) -> bool:
     """Whether the values are the same where the shapes meet."""
-    x, y = met(a1, a2)
+    x, y = promoted(a1, a2)
     try:
         x, y = join.broadcast_tensors(x, y)
     except RuntimeError:

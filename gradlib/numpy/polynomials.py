@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.linear import eigvals, inexact, lstsq
-from gradlib.numpy.operands import cast, constant, first_tensor, floating, met_arrays, tensor_of, value_of
+from gradlib.numpy.operands import cast, constant, first_tensor, floating, promoted_arrays, tensor_of, value_of
 from gradlib.numpy.registry import implements
 from gradlib.numpy.sampled import convolve
 from gradlib.numpy.shaping import concatenate, stack
@@ -19,7 +19,7 @@ from gradlib.ops import elementwise
 def polyval(p: Any, x: Any) -> Tensor:
     """The polynomial at x, by Horner's rule."""
     like = first_tensor((p, x))
-    coefficients, at = met_arrays(p, x, like=like)
+    coefficients, at = promoted_arrays(p, x, like=like)
     found = at * 0
     for i in range(coefficients.shape[0]):
         found = found * at + coefficients[i]
@@ -27,7 +27,7 @@ def polyval(p: Any, x: Any) -> Tensor:
 
 
 def _padded(a: Any, b: Any) -> list[Tensor]:
-    parts = [x.reshape((1,)) if x.ndim == 0 else x for x in met_arrays(a, b)]
+    parts = [x.reshape((1,)) if x.ndim == 0 else x for x in promoted_arrays(a, b)]
     size = max(x.shape[0] for x in parts)
     return [concatenate([x.new_zeros((size - x.shape[0],)), x]) for x in parts]
 
@@ -55,7 +55,7 @@ def polymul(a1: Any, a2: Any) -> Tensor:
 @implements(np.polydiv)
 def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
     """(quotient, remainder)."""
-    x, y = (t.reshape((1,)) if t.ndim == 0 else t for t in met_arrays(u, v, floating=True))
+    x, y = (t.reshape((1,)) if t.ndim == 0 else t for t in promoted_arrays(u, v, floating=True))
     steps = x.shape[0] - y.shape[0] + 1
     if steps < 1:
         return x.new_zeros((1,)), x

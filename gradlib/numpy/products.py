@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axes_of, axis_of, cast, first_tensor, met_arrays, tensor_of, value_of, written
+from gradlib.numpy.operands import axes_of, axis_of, cast, first_tensor, promoted_arrays, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
 from gradlib.ops import complex as complex_ops, contract, product, slices
 
@@ -21,7 +21,7 @@ def conjugate(x: Tensor) -> Tensor:
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Tensor:
     """Products summed over the last axis of a and the last but one of b."""
-    x, y = met_arrays(a, b)
+    x, y = promoted_arrays(a, b)
     if x.ndim == 0 or y.ndim == 0:
         return written(x * y, out, "numpy.dot")
     if x.ndim <= 2 and y.ndim <= 2:
@@ -32,28 +32,28 @@ def dot(a: Any, b: Any, out: Any = None) -> Tensor:
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Tensor:
     """The inner product of all elements; a conjugated."""
-    x, y = met_arrays(a, b)
+    x, y = promoted_arrays(a, b)
     return product.dot(conjugate(x.reshape((-1,))), y.reshape((-1,)))
 
 
 @implements(np.inner)
 def inner(a: Any, b: Any, /) -> Tensor:
     """Products summed over the last axes."""
-    x, y = met_arrays(a, b)
+    x, y = promoted_arrays(a, b)
     return x * y if x.ndim == 0 or y.ndim == 0 else tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
 
 @implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Tensor:
     """The product of each element of a with each of b."""
-    x, y = met_arrays(a, b)
+    x, y = promoted_arrays(a, b)
     return written(x.reshape((-1, 1)) * y.reshape((1, -1)), out, "numpy.outer")
 
 
 @implements(np.linalg.outer)
 def linalg_outer(x1: Any, x2: Any, /) -> Tensor:
     """The outer product of two vectors."""
-    x, y = met_arrays(x1, x2)
+    x, y = promoted_arrays(x1, x2)
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={x.ndim} and x2.ndim={y.ndim}.")
     return outer(x, y)
@@ -62,7 +62,7 @@ def linalg_outer(x1: Any, x2: Any, /) -> Tensor:
 @implements(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """Products summed over pairs of axes."""
-    x, y = met_arrays(a, b)
+    x, y = promoted_arrays(a, b)
     if isinstance(axes, (tuple, list, np.ndarray)):
         left, right = axes
         return contract.tensordot(x, y, (list(axes_of(_listed(left), x.ndim)), list(axes_of(_listed(right), y.ndim))))
@@ -83,20 +83,20 @@ def linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
 @implements(np.linalg.matmul)
 def matmul(x1: Any, x2: Any, /) -> Tensor:
     """The product of matrices."""
-    return product.matmul(*met_arrays(x1, x2))
+    return product.matmul(*promoted_arrays(x1, x2))
 
 
 @implements(np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """Inner products along an axis; x1 conjugated."""
-    x, y = met_arrays(x1, x2)
+    x, y = promoted_arrays(x1, x2)
     return (conjugate(x).movedim(axis, -1) * y.movedim(axis, -1)).sum(-1)
 
 
 @implements(np.kron)
 def kron(a: Any, b: Any) -> Tensor:
     """Kronecker's product."""
-    return contract.kron(*met_arrays(a, b))
+    return contract.kron(*promoted_arrays(a, b))
 
 
 @implements(np.cross)
@@ -104,7 +104,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     """The vector product, of vectors of three components, or two."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    x, y = met_arrays(a, b)
+    x, y = promoted_arrays(a, b)
     x, y = x.movedim(axis_of(axisa, x.ndim), -1), y.movedim(axis_of(axisb, y.ndim), -1)
     sizes = (x.shape[-1], y.shape[-1])
     if not set(sizes) <= {2, 3}:
@@ -129,7 +129,7 @@ def _three(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 @implements(np.linalg.cross)
 def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """The vector product of vectors of three components."""
-    x, y = met_arrays(x1, x2)
+    x, y = promoted_arrays(x1, x2)
     if x.shape[axis] != 3 or y.shape[axis] != 3:
         sizes = f"{x.shape[axis]} and {y.shape[axis]}"
         raise ValueError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {sizes} dimensional instead.")
@@ -159,9 +159,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, dtype: Any = 
     """A sum of products in Einstein's notation, as text or by lists of axes after each operand."""
     like = first_tensor(operands)
     if isinstance(operands[0], str):
-        return written(contract.einsum(operands[0], *met_arrays(*operands[1:], like=like, dtype=dtype)), out, "numpy.einsum")
+        return written(contract.einsum(operands[0], *promoted_arrays(*operands[1:], like=like, dtype=dtype)), out, "numpy.einsum")
     pairs = operands[: len(operands) // 2 * 2]
-    tensors = met_arrays(*pairs[::2], like=like, dtype=dtype)
+    tensors = promoted_arrays(*pairs[::2], like=like, dtype=dtype)
     text = ",".join(map(_letters, pairs[1::2])) + (f"->{_letters(operands[-1])}" if len(operands) % 2 else "")
     return written(contract.einsum(text, *tensors), out, "numpy.einsum")
 
@@ -183,7 +183,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Tensor:
     """The product of several matrices, in the cheapest order."""
     from gradlib.ops.linalg import products
 
-    return written(products.multi_dot(met_arrays(*arrays)), out, "numpy.linalg.multi_dot")
+    return written(products.multi_dot(promoted_arrays(*arrays)), out, "numpy.linalg.multi_dot")
 
 
 @implements(np.linalg.matrix_power)

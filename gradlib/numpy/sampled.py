@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.indexing import along_axis
-from gradlib.numpy.operands import axes_of, axis_of, cast, constant, first_tensor, floating, met, tensor_of, value_of
+from gradlib.numpy.operands import axes_of, axis_of, cast, constant, first_tensor, floating, promoted, tensor_of, value_of
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate, stack
 from gradlib.ops import elementwise, minmax, product, reduce, select
@@ -182,7 +182,7 @@ def _full_convolution(x: Tensor, y: Tensor) -> Tensor:
 @implements(np.convolve)
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     """The discrete convolution of two vectors."""
-    x, y = met(a, v)
+    x, y = promoted(a, v)
     x, y = x.reshape((1,)) if x.ndim == 0 else x, y.reshape((1,)) if y.ndim == 0 else y
     if not x.numel() or not y.numel():
         raise ValueError(f"{'a' if not x.numel() else 'v'} cannot be empty")
@@ -204,7 +204,7 @@ def _of_mode(full: Tensor, long: int, short: int, mode: str) -> Tensor:
 @implements(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     """The cross-correlation of two vectors; v conjugated."""
-    x, y = met(a, v)
+    x, y = promoted(a, v)
     y = (y.conj() if y.dtype.kind == "c" else y).flip(0)
     if y.shape[0] <= x.shape[0]:
         return convolve(x, y, mode)

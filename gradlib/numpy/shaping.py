@@ -11,7 +11,19 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import all_tensors, axes_of, axis_of, cast, first_tensor, held, met, met_arrays, tensor_of, value_of, written
+from gradlib.numpy.operands import (
+    all_tensors,
+    axes_of,
+    axis_of,
+    cast,
+    first_tensor,
+    held,
+    promoted,
+    promoted_arrays,
+    tensor_of,
+    value_of,
+    written,
+)
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.ops import create, join, rearrange, shape as shapes, slices
 
@@ -78,7 +90,7 @@ def linspace(
     device: Any = None,
 ) -> Any:  # fmt: skip
     """Evenly spaced numbers between ends, which may be Tensors."""
-    first, last = met(start, stop, floating=True)
+    first, last = promoted(start, stop, floating=True)
     first, last = join.broadcast_tensors(first, last)
     parts = builtins.max(num - 1 if endpoint else num, 1)
     share = create.arange(num, dtype=first.dtype if first.dtype.kind != "c" else np.float64, device=first.device)
@@ -99,8 +111,8 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 @implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
     """Numbers each of which is a constant multiple of the one before."""
-    first, last = met(start, stop)
-    first, last = met(first, last, dtype=np.result_type(first.dtype, np.float64))
+    first, last = promoted(start, stop)
+    first, last = promoted(first, last, dtype=np.result_type(first.dtype, np.float64))
     turn = first.detach().sign() if first.dtype.kind != "c" else first
     share = linspace(first.new_zeros(()), first.new_ones(()), num, endpoint)
     share = share.reshape((num, *[1] * builtins.max(first.ndim, last.ndim)))
@@ -128,7 +140,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 @implements(np.concatenate)
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Arrays one behind the other."""
-    parts = met_arrays(*arrays, dtype=dtype)
+    parts = promoted_arrays(*arrays, dtype=dtype)
     if axis is None:
         return written(join.cat([part.reshape((-1,)) for part in parts], 0), out, "numpy.concatenate")
     ndims = [part.ndim for part in parts]
@@ -142,7 +154,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
 @implements(np.stack)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Arrays of one shape along a new axis."""
-    parts = met_arrays(*arrays, dtype=dtype)
+    parts = promoted_arrays(*arrays, dtype=dtype)
     shapes = [part.shape for part in parts]
     if shapes.count(shapes[0]) < len(shapes):
         raise ValueError("all input arrays must have the same shape")
@@ -156,26 +168,26 @@ def _one_d(x: Tensor) -> Tensor:
 @implements(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Side by side: along the second axis, of vectors along the first."""
-    parts = [_one_d(x) for x in met_arrays(*tup, dtype=dtype)]
+    parts = [_one_d(x) for x in promoted_arrays(*tup, dtype=dtype)]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @implements(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """One above the other, vectors as rows."""
-    return concatenate([_at_least(x, 2) for x in met_arrays(*tup, dtype=dtype)], 0)
+    return concatenate([_at_least(x, 2) for x in promoted_arrays(*tup, dtype=dtype)], 0)
 
 
 @implements(np.dstack)
 def dstack(tup: Any) -> Tensor:
     """One behind the other, along the third axis."""
-    return concatenate([_at_least(x, 3) for x in met_arrays(*tup)], 2)
+    return concatenate([_at_least(x, 3) for x in promoted_arrays(*tup)], 2)
 
 
 @implements(np.column_stack)
 def column_stack(tup: Any) -> Tensor:
     """Side by side, vectors as columns."""
-    return concatenate([x.reshape((-1, 1)) if x.ndim < 2 else x for x in met_arrays(*tup)], 1)
+    return concatenate([x.reshape((-1, 1)) if x.ndim < 2 else x for x in promoted_arrays(*tup)], 1)
 
 
 def _at_least(x: Tensor, ndim: int) -> Tensor:
@@ -231,7 +243,7 @@ def block(arrays: Any) -> Tensor:
 @implements(np.append)
 def append(arr: Any, values: Any, axis: Any = None) -> Tensor:
     """With values added at the end."""
-    return concatenate([arr, values], axis) if axis is not None else concatenate(met_arrays(arr, values), None)
+    return concatenate([arr, values], axis) if axis is not None else concatenate(promoted_arrays(arr, values), None)
 
 
 @implements(np.split)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.indexing import along_axis
-from gradlib.numpy.operands import axes_of, cast, constant, first_tensor, flat, floating, met, tensor_of, the_tensor, value_of, written
+from gradlib.numpy.operands import axes_of, cast, constant, first_tensor, flat, floating, promoted, tensor_of, the_tensor, value_of, written
 from gradlib.numpy.reductions import mean as mean_of
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate
@@ -76,7 +76,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
     x, values = tensor_of(a, like).detach(), tensor_of(v, like).detach()
     if sorter is not None:
         x = x[value_of(sorter)]
-    x, values = met(x, values)
+    x, values = promoted(x, values)
     return sorts.searchsorted(x, values, right=side == "right")
 
 
@@ -256,7 +256,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         x = floating(a)
         found = mean_of(x, axis, keepdims=keepdims)
         return (found, (found * 0).detach() + x.numel() / max(found.numel(), 1)) if returned else found
-    x, w = met(a, weights, like=like, floating=True)
+    x, w = promoted(a, weights, like=like, floating=True)
     if tuple(w.shape) != tuple(x.shape):
         if axis is None:
             raise TypeError("Axis must be specified when shapes of a and weights differ.")
@@ -283,7 +283,7 @@ def cov(
     """The covariance matrix of variables in rows (or columns, unless ``rowvar``)."""
     given = [tensor_of(each, first_tensor((m, y))) for each in (m, y) if each is not None]
     chosen = np.result_type(*[each.dtype for each in given], np.float64) if dtype is None else dtype
-    parts = met(*given, dtype=chosen)
+    parts = promoted(*given, dtype=chosen)
     rows = [part.reshape((1, -1)) if part.ndim < 2 else part if rowvar else part.transpose(0, 1) for part in parts]
     x = concatenate(rows, 0) if y is not None else rows[0]
     less = (0 if bias else 1) if ddof is None else ddof
@@ -384,7 +384,7 @@ def unique_inverse(x: Any) -> _Inverse:
 
 def _of_set(arrays: tuple[Any, Any], chosen: Callable[..., np.ndarray]) -> Tensor:
     """A set of values, each taken from its first place in both together."""
-    parts = [x.reshape((-1,)) for x in met(*arrays)]
+    parts = [x.reshape((-1,)) for x in promoted(*arrays)]
     values = [value_of(x) for x in parts]
     both = np.concatenate(values)
     kept, first = np.unique(both, return_index=True)
@@ -412,7 +412,7 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
 @implements(np.intersect1d)
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """The values in both."""
-    x, y = met(ar1, ar2)
+    x, y = promoted(ar1, ar2)
     _, here, there = np.intersect1d(value_of(x), value_of(y), assume_unique, True)
     found = x.reshape((-1,))[here]
     return (found, constant(here, x), constant(there, x)) if return_indices else found
@@ -421,7 +421,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 @implements(np.isin, exact=True)
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Tensor:
     """Which elements are among others."""
-    x, others = met(element, test_elements)
+    x, others = promoted(element, test_elements)
     return sorts.isin(x.detach(), others.detach(), invert=invert)
 
 

@@ -1,4 +1,4 @@
-"""NumPy's indexing rules in terms of Tensor's: negative steps, and numbers beside index arrays."""
+"""Indexing by NumPy's rules where torch's differ: slices with negative steps, and numbers beside index arrays."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def subscript(x: Tensor, key: Any) -> Tensor:
 def assign(x: Tensor, key: Any, value: Any) -> None:
     """``x[key] = value`` as NumPy has it: the value is cast to x's dtype and broadcast.
 
-    Raises: IndexError for index arrays beside a slice with a negative step, and where a value with a derivative would be written twice
-        to one place, of which only the last stays.
+    Raises: IndexError for index arrays beside a slice with a negative step, and where a value that requires grad would be written
+        to one place more than once, since only the last write stays.
     """
     keys = _decoded(key)
     value = tensor_of(value, x, x.dtype) if not isinstance(value, (bool, int, float, complex)) else value
@@ -49,7 +49,7 @@ def assign(x: Tensor, key: Any, value: Any) -> None:
 
 
 def _names_a_place_twice(x: Tensor, keys: tuple[Any, ...]) -> bool:
-    """Whether a key with index arrays has the same place more than once."""
+    """Whether a key with index arrays selects some element more than once."""
     sizes: list[int] = []
     places: list[np.ndarray] = []
     dim = 0
@@ -64,14 +64,14 @@ def _names_a_place_twice(x: Tensor, keys: tuple[Any, ...]) -> bool:
 
 
 def _trimmed(value: Any) -> Any:
-    """A value without the leading dimensions of one element that NumPy ignores where it assigns."""
+    """A value without its leading dimensions of size 1, which NumPy ignores in assignments."""
     while isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == 1:
         value = Tensor.__getitem__(value, 0)
     return value
 
 
 def _decoded(key: Any) -> tuple[Any, ...]:
-    """The key as a tuple of numbers, slices, None, Ellipsis, and NumPy arrays of places or bools."""
+    """The key as a tuple of numbers, slices, None, Ellipsis, and NumPy arrays of integers or bools."""
     keys = tuple(map(_decoded_one, key)) if isinstance(key, tuple) else (_decoded_one(key),)
     if len(keys) > 1 and any(isinstance(each, bool) for each in keys):
         raise IndexError("a bool is an index by itself only; give numpy.newaxis in its place, or an array of bools")
@@ -97,7 +97,10 @@ def _decoded_one(key: Any) -> Any:
 
 
 def _in_two_steps(x: Tensor, keys: tuple[Any, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
-    """A key with index arrays as two: its slices with a negative step, and all else, where a number counts as an array of places."""
+    """Split a key with index arrays in two, to be applied one after the other.
+
+    Returns: the slices with a negative step (None without such), and the rest, in which numbers have become index arrays.
+    """
     rank = max(1 if each.dtype == np.bool_ else each.ndim for each in keys if isinstance(each, np.ndarray))
     rest: list[Any] = []
     slices: list[Any] = []
@@ -115,7 +118,7 @@ def _in_two_steps(x: Tensor, keys: tuple[Any, ...]) -> tuple[tuple[Any, ...] | N
 
 
 def _without_ellipsis(x: Tensor, keys: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The key with a full slice for each dimension that an Ellipsis stands for."""
+    """The key with its Ellipsis replaced by a full slice for each dimension that it covers."""
     at = next((i for i, each in enumerate(keys) if isinstance(each, EllipsisType)), None)
     if at is None:
         return keys
@@ -123,9 +126,9 @@ def _without_ellipsis(x: Tensor, keys: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def forward_slices(x: Tensor, key: Any) -> tuple[Any, tuple[int, ...]]:
-    """A key with the steps of its slices positive, and the dimensions of the result that are then to be turned round.
+    """A key in which every slice has a positive step, and the dimensions of the result that must then be flipped.
 
-    Raises: IndexError for such a slice beside an index array that is a Tensor.
+    Raises: IndexError for a slice with a negative step beside a Tensor of indices.
     """
     keys = key if isinstance(key, tuple) else (key,)
     if not any(isinstance(each, slice) and each.step is not None and each.step < 0 for each in keys):
@@ -153,7 +156,7 @@ def forward_slices(x: Tensor, key: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _taken(keys: tuple[Any, ...]) -> int:
-    """How many dimensions a key is about, leaving away its Ellipsis."""
+    """How many dimensions of the array a key indexes, not counting its Ellipsis."""
     count = 0
     for each in keys:
         if each is None or isinstance(each, (bool, EllipsisType)):
@@ -163,5 +166,5 @@ def _taken(keys: tuple[Any, ...]) -> int:
 
 
 def _ascending(places: range) -> slice:
-    """The slice of the same places the other way."""
+    """The slice with a positive step that selects the same elements as a descending range."""
     return slice(places[-1], places[0] + 1, -places.step) if places else slice(0, 0)

@@ -53,7 +53,7 @@ def fractions(motion: Trajectories, robot: Robot) -> dict[str, np.ndarray]:
 
 
 def faults(motion: Trajectories, start: np.ndarray, goal: np.ndarray, robot: Robot) -> list[str]:
-    """For each trajectory what is wrong with it, or "" for one that is solved.
+    """For each trajectory the reason why it is not a solution, or "" for one that is.
 
     Solved means: finite, starts and ends where asked, at rest there, inside every limit within 1e-4 of it, and velocity, acceleration
     and jerk are the backward differences of the chain. A motion to where it starts may take no time.

@@ -1,4 +1,4 @@
-"""One chunk of problems: planned, judged, each with the reason why it is not solved."""
+"""Plans one chunk of problems and checks the results: each problem without a solution gets a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error for input that cannot be used, and how much of what was received it shows."""
+"""The error for input that cannot be used, and how its text shows what was received."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _TELL = 30.0  # seconds for workers to finish what they are just writing, when a
 
 @dataclass(frozen=True)
 class Work:
-    """What to do with each chunk: all that a worker has to know.
+    """The instructions for each chunk: all that a worker has to know.
 
     Attributes:
         robot, horizon, device: as for `solve.plan`; dtype: its name.
@@ -70,7 +70,7 @@ class Work:
     call: str = ""
 
     def job(self, size: int) -> dict[str, Any]:
-        """What decides the results, in JSON's types."""
+        """The settings on which the results depend, in JSON's types."""
         robot = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in vars(self.robot).items()}
         robot = {key: list(value) if isinstance(value, tuple) else value for key, value in robot.items()}
         kind = self.device.partition(":")[0]
@@ -126,7 +126,7 @@ async def _give_up(call: str) -> None:
 
 @contextmanager
 def _under_way(client: Any, call: str) -> Iterator[dict[Any, Chunk]]:
-    """Where to note futures and their chunks. When the body raises they are cancelled, and no worker writes for this call any more."""
+    """A dict for the futures that run and their chunks. When the body raises they are cancelled, and no worker writes for it afterwards."""
     noted: dict[Any, Chunk] = {}
     try:
         yield noted
@@ -185,7 +185,7 @@ def run(
 
 
 class _Meter:
-    """How much of a job is done."""
+    """The progress of a job, as it is reported."""
 
     def __init__(self, source: Stream, progress: Progress) -> None:
         self.source, self.progress = source, progress
@@ -208,7 +208,7 @@ Chunk = tuple[int, int, Problems]
 
 
 def _missing(folder: Folder, chunks: Iterator[Problems], size: int, summary: Summary, meter: _Meter) -> Iterator[Chunk]:
-    """The chunks whose parts are not there; the summary takes in the others."""
+    """The chunks that have no part yet; the parts of the others are added to the summary."""
     for chunk, asked in zip(count(), chunks):
         meter.read += len(asked.reasons)
         known = folder.done(chunk, asked)

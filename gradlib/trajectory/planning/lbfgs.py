@@ -53,7 +53,7 @@ def minimise(evaluate: Evaluate, x: Array, most: int, tolerance: float, progress
 
 
 class Search:
-    """Where each problem stands, its next step, and its memory.
+    """The state of the search: each problem's point, gradient and step, and the memory of its last steps.
 
     Args:
         evaluate: as `minimise`; x: (B, n) where to begin.
@@ -68,7 +68,7 @@ class Search:
         self.memory = Memory(xp, x)
 
     def advance(self, evaluate: Evaluate, rows: np.ndarray) -> None:
-        """One evaluation: a step for those whose loss fell enough, a shorter one for the others. The host decides nothing."""
+        """One evaluation: problems whose loss fell enough take a step, the others a shorter one. No value is read by the host."""
         xp, x, loss, length = self.xp, self.x, self.loss, self.length
         slope = _dot(self.direction, self.gradient)
         trial = x + length[:, None] * self.direction
@@ -81,7 +81,7 @@ class Search:
         self.direction = xp.where(fell[:, None], self.memory.direction(self.gradient), self.direction)
 
     def keep(self, rows: Array) -> None:
-        """Forget the problems but these."""
+        """Drop all problems but these."""
         for name in ("x", "gradient", "loss", "direction", "length"):
             setattr(self, name, getattr(self, name)[rows])
         self.memory.keep(rows)
@@ -96,7 +96,7 @@ class Memory:
         self.scale = xp.ones(len(x), x.dtype)
 
     def take(self, step: Array, change: Array) -> None:
-        """Remember a step, of those problems where the loss curves upwards along it."""
+        """Remember a step and its change of the gradient, for those problems in which their product is positive."""
         curvature, size = _dot(step, change), _dot(change, change)
         usable = curvature > 1e-10 * size
         inverse = self.xp.where(usable, 1 / self.xp.where(usable, curvature, 1), 0)
@@ -116,13 +116,13 @@ class Memory:
         return q
 
     def keep(self, rows: Array) -> None:
-        """Forget the problems but these."""
+        """Drop all problems but these."""
         self.pairs = [(step[rows], change[rows], inverse[rows]) for step, change, inverse in self.pairs]
         self.scale = self.scale[rows]
 
 
 def _shorter(xp: Namespace, loss: Array, new: Array, slope: Array) -> Array:
-    """By what to multiply a step that was too long: to the minimum of the parabola through both losses, from a tenth to a half."""
+    """The factor for a step that was too long: to the minimum of the parabola through both losses, but between 0.1 and 0.5."""
     with np.errstate(all="ignore"):
         share = -slope / (2 * (new - loss - slope))
     return xp.where(share >= 0.1, xp.minimum(share, 0.5), 0.1)  # a tenth for NaN

@@ -18,7 +18,7 @@ from gradlib.trajectory.planning.lbfgs import HISTORY, LOOK, Search, on_host
 
 
 class Objective(Protocol):
-    """What is minimised: an `Evaluate` whose constants can be replaced in place by those of another of its shape."""
+    """The function to minimise: an `Evaluate` whose constants can be replaced in place by those of another of its shape."""
 
     def __call__(self, x: Array, rows: np.ndarray) -> tuple[Array, Array]: ...
 
@@ -53,14 +53,14 @@ class GraphedSearch:
         _put(self.search, self.state)
 
     def _settle(self) -> None:
-        """Keep what the problems that still run have found, and see which of them go on."""
+        """Store the best points of the problems that still run, and find out which of them go on."""
         xp, now = self.search.xp, self.search
         self.result[...] = xp.where(self.going[:, None], now.x, self.result)
         self.going &= self.before - now.loss > self.tolerance
         self.before[...] = now.loss
 
     def _write_back(self) -> None:
-        """What a step has made goes where the next replay begins: the older pairs first, each before its place is needed."""
+        """Copy the new state to where the next replay reads it: the older pairs first, each before its place is overwritten."""
         for place, made in zip(self.state, _arrays(self.search), strict=True):
             place[...] = made
 
@@ -99,7 +99,7 @@ def _arrays(search: Search) -> list[Array]:
 
 
 def _put(search: Search, arrays: list[Array]) -> None:
-    """Let a search stand on these arrays."""
+    """Make these arrays those of a search."""
     for name, array in zip(_FIELDS, arrays, strict=False):
         setattr(search, name, array)
     rest = arrays[len(_FIELDS) + 1 :]

@@ -86,7 +86,7 @@ def smoothed(profile: np.ndarray, distance: np.ndarray, robot: Robot) -> np.ndar
 
 
 def scales(horizon: int, distance: np.ndarray, dt: np.ndarray, robot: Robot) -> np.ndarray:
-    """What to multiply each coefficient by, (B, M, D), so that the objective curves about alike along all of them.
+    """The scale of each coefficient, (B, M, D), with which the objective's curvature is about the same along all of them.
 
     Args:
         horizon: H; distance: (B, D); dt: (B,) seconds, the step time about which to look; robot: whose limits.

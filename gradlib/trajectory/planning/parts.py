@@ -35,7 +35,7 @@ _SHOWN = 8
 
 @dataclass
 class Summary:
-    """What became of many problems; the same whatever the order in which parts are added.
+    """Counts of solved and unsolved problems and their durations; the order in which parts are added makes no difference.
 
     Attributes:
         problems, solved: how many.
@@ -54,7 +54,7 @@ class Summary:
 
     @classmethod
     def of(cls, motion: Trajectories, reasons: list[str], robot: Robot, first: int) -> Summary:
-        """That of one chunk, whose first problem has this number."""
+        """The summary of one chunk, whose first problem has this number."""
         solved = np.array([not reason for reason in reasons], dtype=bool)
         good = Trajectories(*(getattr(motion, name)[solved] for name in PARTS))
         unsolved = [(first + row, reason) for row, reason in enumerate(reasons) if reason][:_SHOWN]
@@ -66,7 +66,7 @@ class Summary:
         return made
 
     def add(self, other: Summary) -> None:
-        """Take in that of other problems."""
+        """Add the summary of other problems."""
         self.problems += other.problems
         self.solved += other.solved
         (total, least, most), (its_total, its_least, its_most) = self.duration, other.duration
@@ -94,7 +94,7 @@ class Summary:
 
 
 def digest(asked: Problems) -> str:
-    """A number that tells these problems from others."""
+    """A digest of problems, by which a part is known to be theirs."""
     made = hashlib.sha256()
     for array in (asked.start, asked.goal):
         made.update(np.ascontiguousarray(array).tobytes())
@@ -146,7 +146,7 @@ def _write_parquet(
 
 
 def read_facts(path: Path) -> dict[str, Any] | None:
-    """What a part says of itself; None for a file that is no part."""
+    """The facts that a part was written with; None for a file that is no part."""
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
@@ -171,7 +171,7 @@ class Folder:
         self.path, self.job = path, job
 
     def begin(self, resume: bool, inputs: Iterable[str | Path]) -> None:
-        """Make the folder ready, or see that what is there are parts of this job.
+        """Create the folder, or check that the parts in it belong to this job.
 
         Raises: InputError where it holds parts and ``resume`` is not asked for, or those of another job, or cannot be written.
         """
@@ -191,7 +191,7 @@ class Folder:
         self._write(None, inputs)
 
     def end(self, summary: Summary) -> None:
-        """Say in the manifest what became of it all."""
+        """Write the summary into the manifest."""
         self._write(summary, ())
 
     def done(self, chunk: int, asked: Problems) -> Summary | None:
@@ -218,7 +218,7 @@ class Folder:
 
 
 def manifest(folder: Path) -> dict[str, Any] | None:
-    """What a folder's manifest says; None where there is none.
+    """The content of a folder's manifest; None where there is none.
 
     Raises: InputError for one that is not of this kind.
     """

@@ -1,4 +1,4 @@
-"""High even powers, whose sums stand for a maximum, as a differentiable operation."""
+"""High even powers as a differentiable operation: the planner replaces a maximum by a norm of that power."""
 
 from __future__ import annotations
 

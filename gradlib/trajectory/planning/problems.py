@@ -1,4 +1,4 @@
-"""The problems: start and goal configurations out of a file or a generator, and what is wrong with single ones."""
+"""Problems: start and goal configurations from a file or a generator, and for each the reason why it cannot be planned for."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def _read_parquet(path: Path, robot: Robot, most: int | None) -> tuple[np.ndarra
 
 
 def sample(count: int, seed: int, robot: Robot) -> Problems:
-    """Problems drawn evenly within the position limits, and within one turn for continuous joints.
+    """Problems with uniformly distributed positions within the limits, and within one turn for continuous joints.
 
     Args:
         count: how many; seed: the same seed gives the same problems; robot: whose limits.
@@ -262,14 +262,14 @@ def sample(count: int, seed: int, robot: Robot) -> Problems:
 
 
 def drawn(count: int, rng: np.random.Generator, robot: Robot) -> np.ndarray:
-    """The next problems of a generator, (count, 2 D): starts and goals, in turn the same however many are drawn at a time."""
+    """The next problems of a generator, (count, 2 D): starts and goals. The sequence does not depend on how many are drawn at a time."""
     lower = np.where(np.isfinite(robot.lower), robot.lower, -np.pi)
     upper = np.where(np.isfinite(robot.upper), robot.upper, np.pi)
     return (lower + (upper - lower) * rng.random((count, 2, len(robot.joints)))).reshape(count, -1)
 
 
 def check_count(count: int, most: int | None, what: str) -> None:
-    """Refuse more problems than memory has room for."""
+    """Refuse more problems than fit into memory."""
     if most is not None and count > most:
         has = f"more memory than this machine has, which is enough for {most}"
         raise InputError(f"{what}: {count} problems need {has}; plan them in smaller parts, as with --chunk 1024")
@@ -327,7 +327,7 @@ def _listed(wanted: list[str]) -> str:
 
 
 def _numbers(row: list[str], header: list[str], path: Path, line: int) -> list[float]:
-    """A row's cells as numbers; "nan" is one, and makes the problem one that is not planned for."""
+    """A row's cells as numbers. "nan" is accepted: the problem is then not planned for, with a reason."""
     if len(row) != len(header):
         raise InputError(f"{path}, row {line}: has {len(row)} cells, but the header has {len(header)}")
     result = []
@@ -366,7 +366,7 @@ def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
 
 @contextmanager
 def _as_input_errors(path: Path) -> Iterator[None]:
-    """What is damaged may fail anywhere: zipfile, the decompressors and NumPy's header have errors of many types."""
+    """Turn the errors of a damaged file into InputError: zipfile, the decompressors and NumPy's header raise many types."""
     try:
         yield
     except (InputError, OSError, MemoryError):

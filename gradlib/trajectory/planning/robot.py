@@ -1,4 +1,4 @@
-"""What a robot may do: its joints as they were read, and the limits of those that can be planned for."""
+"""A robot: its joints as they were read, and the limits of those that can be planned for."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _fold(joint: Joint, lead: Lead, planned: dict[str, Joint]) -> None:
 
 
 def _leaders(joints: list[Joint]) -> dict[str, Lead]:
-    """(planned joint, multiplier, offset) that each joint comes down to; the joint is None when that one never moves."""
+    """For each joint the planned joint that it follows, with multiplier and offset; the planned joint is None where it never moves."""
     known = {joint.name: joint for joint in joints}
     found: dict[str, Lead] = {joint.name: (joint.name, 1.0, 0.0) for joint in joints if joint.mimic is None}
     for joint in joints:

@@ -42,6 +42,6 @@ def sine_transform(xp: Namespace, input: Array) -> Array:
 
 @functools.lru_cache(maxsize=2)
 def sine_matrix(size: int, dtype: np.dtype, device: int | None) -> Array:
-    """The same as a matrix (M, M) on a device. Two are kept: that of a stage of the planner, and that of the next."""
+    """The transform as a matrix (M, M) on a device. Two are cached: that of a stage of the planner, and that of the next."""
     k = np.arange(1, size + 1)
     return move((np.sin(np.pi * k[:, None] * k / (size + 1)) * math.sqrt(2 / (size + 1))).astype(dtype), device)

@@ -154,7 +154,7 @@ class _Batch:
         self.needed = np.where(better, needed, self.needed)
 
     def searched(self, objective: _Objective, x: Array, evaluations: int, progress: Callable[[float], None]) -> Array:
-        """The lowest points (B, M D) found from these: on a GPU by a CUDA graph, which batches of one shape share."""
+        """The lowest points (B, M D) found from these starts; on a GPU by a CUDA graph, which serves all batches of one shape."""
         if not is_cupy(x):
             return lbfgs.minimise(objective, x, evaluations, _TOLERANCE, progress)
         key = (x.shape, self.horizon, objective.sharpness)
@@ -186,11 +186,11 @@ class _Objective:
         return self.constants[0]
 
     def coefficients(self) -> Array:
-        """Where to begin, (B, M, D)."""
+        """The coefficients of the start, (B, M, D)."""
         return self.batch.tensor(self.start)._array
 
     def adopt(self, other: _Objective) -> None:
-        """Stand for the problems of another one of the same shape, in the memory of these: a graph reads it there."""
+        """Take over the problems of another objective of the same shape, in this one's memory, where a CUDA graph reads them."""
         with no_grad():
             for own, new in zip(self.constants, other.constants, strict=True):
                 own.copy_(new)
