@@ -41,7 +41,8 @@ def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None
     if input.dtype.kind == "c" and dtype.kind not in "cb":
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
         input = input.real
-    return move(input.astype(dtype, order="C" if 0 in input.strides else "K"), place)
+    made = input.astype(dtype, "C" if 0 in input.strides else "K")
+    return made if place is source else move(made, place)
 
 
 def to(
@@ -131,8 +132,13 @@ publish(type_as, "type_as")
 
 
 def _short_form(name: str, dtype: Any) -> None:
+    own = dtype if isinstance(dtype, np.dtype) else None
+
     def convert(self: Tensor, memory_format: Any = None) -> Tensor:
-        check_format(name, memory_format)
+        if memory_format is not None:
+            check_format(name, memory_format)
+        if own is not None and type(self._array) is np.ndarray:  # on the host there is nothing else to ask
+            return self if self._array.dtype is own else to_copy(self, own, None, None)
         return to(self, dtype=dtype() if callable(dtype) and not isinstance(dtype, np.dtype) else dtype)
 
     convert.__name__ = convert.__qualname__ = name

@@ -121,7 +121,7 @@ def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
 @op("none", also=("input",))
 def nonzero_op(xp: Any, input: Any) -> Any:
     """Where the elements are not zero: a row of places for each."""
-    return xp.argwhere(input)
+    return input.nonzero()[0].reshape(-1, 1) if input.ndim == 1 else xp.argwhere(input)
 
 
 @composite

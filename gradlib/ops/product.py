@@ -14,7 +14,7 @@ from gradlib.backend.capture import capturing, kernels
 from gradlib.backend.dtype import is_bfloat16
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complex import conj
 from gradlib.ops.convert import fill
 from gradlib.ops.dims import wrap_dim
@@ -174,7 +174,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     """
     if not _have_ranks(input, 3, mat2, 3):
         _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
-    if input.shape[0] != mat2.shape[0]:
+    if raw(input).shape[0] != raw(mat2).shape[0]:
         raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
     return _bmm(input, mat2)
 
@@ -241,7 +241,8 @@ def outer(input: Any, vec2: Any) -> Any:
         tensor([[3, 4],
                 [6, 8]])
     """
-    _ranks("outer", input=(input, 1), vec2=(vec2, 1))
+    if not _have_ranks(input, 1, vec2, 1):
+        _ranks("outer", input=(input, 1), vec2=(vec2, 1))
     return input[:, None] * vec2
 
 
@@ -263,8 +264,9 @@ def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
         raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     if input.dtype is not product.dtype or input.dtype.kind not in "fc":
         one_dtype(name, [input, product])
-    if input.shape != product.shape:
-        input = expand(input, tuple(product.shape))
+    shape = raw(product).shape
+    if raw(input).shape != shape:
+        input = expand(input, shape)
     return _scaled(input, beta) + _scaled(product, alpha)
 
 

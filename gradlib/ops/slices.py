@@ -278,7 +278,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     sizes, steps = sizes_of((size,)), sizes_of((stride,))
     if len(sizes) != len(steps):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(steps)} and {list(sizes)}")
-    if min(sizes, default=0) < 0 or min(steps, default=0) < 0:
+    if sizes and (min(sizes) < 0 or min(steps) < 0):
         raise RuntimeError(f"as_strided: sizes and strides must not be negative, got {list(sizes)} and {list(steps)}")
     whole = input
     while type(whole) is Batched:
@@ -306,7 +306,10 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
 
 def _reach(size: Sequence[int], stride: Sequence[int]) -> int:
     """How far the last element lies behind the first one."""
-    return sum([(n - 1) * step for n, step in zip(size, stride, strict=True)])
+    last = 0
+    for n, step in zip(size, stride, strict=True):
+        last += (n - 1) * step
+    return last
 
 
 def _refuse_unknown_tangents(input: Tensor, layout: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int) -> None:

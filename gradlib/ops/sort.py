@@ -15,7 +15,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, has_nan, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import kept
 from gradlib.ops.select import where_op
@@ -364,6 +364,8 @@ def isin_op(xp: Namespace, elements: Any, test_elements: Any, invert: bool = Fal
 def searchsorted_op(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
     """Where each value would go into its sorted line."""
     values = xp.asarray(input)
+    if sorted_sequence.ndim == 1 and xp is np:
+        return sorted_sequence.searchsorted(values, "right" if right else "left", sorter)
     if sorted_sequence.ndim == 1:
         return xp.searchsorted(sorted_sequence, values, side="right" if right else "left", sorter=sorter)
     ordered = sorted_sequence if sorter is None else xp.take_along_axis(sorted_sequence, sorter, axis=-1)
@@ -402,7 +404,7 @@ def searchsorted(
         raise RuntimeError(f"searchsorted: side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError("searchsorted: side and right can't be set to opposites, got side of left while right was True")
-    shape, given = tuple(sorted_sequence.shape), tuple(getattr(input, "shape", ()))
+    shape, given = raw(sorted_sequence).shape, getattr(raw(input), "shape", ())
     if not shape or (len(shape) > 1 and (len(given) != len(shape) or given[:-1] != shape[:-1])):
         raise RuntimeError(
             "searchsorted: the sequence should have 1 dimension, or all dimensions but the last in common with the input, got "

@@ -139,7 +139,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype}")
     if x.ndim == 1 and y.ndim == 1:
         return vdot(x, y)
-    return sum(conj(x) * y, dim)
+    return sum((conj(x) if x.dtype.kind == "c" else x) * y, dim)
 
 
 @composite(method=False)
