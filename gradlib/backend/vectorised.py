@@ -289,6 +289,19 @@ def softplus(input: Array) -> Array:
     return blocks(_log_of_grown, input)
 
 
+def _cross_entropy(x: Array, target: Array, out: Array) -> None:
+    small = _log_sum(x, out)
+    out += np.maximum(np.negative(x, small), _row(0)[: x.size], out=small)
+    np.subtract(1, target, small)
+    small *= x
+    out += small
+
+
+def cross_entropy_with_logits(input: Array, target: Array) -> Array:
+    """log(1 + exp(-x)) + (1 - t) x of arrays of one shape that `fits`."""
+    return blocks(_cross_entropy, input, target)
+
+
 def _below_zero_grown(x: Array, alpha: float, out: Array) -> None:
     _above_one(np.minimum(x, _row(0)[: x.size]), out)
     out *= alpha

@@ -398,7 +398,12 @@ def _all_equal(a: Any, b: Any) -> bool:
         differs = np.not_equal(a, b)
         return not (a.size and differs.item(differs.argmax()))  # which stops at the first
     a, b = a.reshape(-1), b.reshape(-1)
-    return all((a[at : at + _SOME] == b[at : at + _SOME]).all() for at in range(0, a.size, _SOME))
+    begin, end = 0, _FIRST
+    while begin < a.size:
+        if not np.logical_and.reduce(a[begin:end] == b[begin:end]):
+            return False
+        begin, end = end, end + _SOME
+    return True
 
 
-_SOME = 4096
+_FIRST, _SOME = 64, 4096

@@ -111,6 +111,23 @@ def _by_products(input: Any, axis: Any) -> Any:
     return None
 
 
+def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
+    """The sum of the squares of real numbers; over all or the last dimensions of many as products of lines with themselves."""
+    if input.size < _SOME or input.dtype.char != "f" or type(input) is not np.ndarray or not input.flags.c_contiguous:
+        return total(xp, input * input, dim, keepdim)
+    axis = None if dim is None else axes(input.ndim, dim)
+    if axis is None:
+        line = input.reshape(-1)
+        whole = line.size - line.size % _LONG
+        lines = line[:whole].reshape(-1, _LONG)
+        made = np.asarray(np.add.reduce(np.vecdot(lines, lines)) + np.vecdot(line[whole:], line[whole:]))
+    elif axis == input.ndim - 1 and input.size >= _FEW_LINES * input.shape[axis] and input.shape[axis] <= _LONG:
+        made = np.vecdot(input, input)
+    else:
+        return total(xp, input * input, dim, keepdim)
+    return made.reshape(kept(input.shape, dim)) if keepdim else made
+
+
 def _line_sums(lines: Any) -> Any:
     size, block = lines.shape[1], len(_MORE_ONES)
     if size <= block:

@@ -11,7 +11,7 @@ from gradlib.backend.array import SMALL, Namespace, largest, row_major, row_sums
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
-from gradlib.ops.reduce import axes, kept, spread, sum
+from gradlib.ops.reduce import axes, kept, spread, sum, total
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -40,7 +40,17 @@ def _added(xp: Namespace, x: Any, dim: int) -> Any:
     """The sum of each line, with the dimension kept."""
     if xp is np and x.size <= SMALL and dim == x.ndim - 1:
         return row_sums(x)[..., None]
-    return xp.add.reduce(x, axis=dim, keepdims=True)
+    return total(xp, x, dim, True)
+
+
+def _is_moderate(xp: Namespace, x: Any) -> bool:
+    """Whether these are many numbers whose exponentials, and the sums of these, are in the range of float32 as they are."""
+    if xp is not np or x.dtype.char != "f" or x.size < _MANY or not x.flags.c_contiguous:
+        return False
+    return bool(np.maximum.reduce(x, axis=None) < _MODERATE and np.minimum.reduce(x, axis=None) > -_MODERATE)
+
+
+_MANY, _MODERATE = 1024, 40.0
 
 
 def _result(made: Any, input: Any, dtype: Any) -> Any:
@@ -68,8 +78,8 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     x, dim = _ready("softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
-    made = _below_largest(xp, x, dim)
-    xp.exp(made, made)
+    made = x if _is_moderate(xp, x) else _below_largest(xp, x, dim)
+    made = xp.exp(made, None if made is x else made)
     made /= _added(xp, made, dim)
     return _result(made, input, dtype)
 

@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, row_major, row_sums, zero_d
 from gradlib.core.op import composite, op
-from gradlib.ops.reduce import axes, count, mean, spread, total
+from gradlib.ops.reduce import axes, count, mean, spread, total, total_of_squares
 from gradlib.ops.select import where_op
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
@@ -58,9 +58,12 @@ def _mean_square(xp: Namespace, input: Any, dim: Any, correction: float, keepdim
     """Of the distances from the mean."""
     number = count(input.shape, dim)
     away = input - total(xp, input, dim, True) / max(number, 1)
-    squares = away.real**2 + away.imag**2 if input.dtype.kind == "c" else away * away
     freedom = max(number - correction, 0)
-    return total(xp, squares, dim, keepdim) / (freedom if number else math.nan)
+    if input.dtype.kind == "c":
+        summed = total(xp, away.real**2 + away.imag**2, dim, keepdim)
+    else:
+        summed = total_of_squares(xp, away, dim, keepdim)
+    return summed / (freedom if number else math.nan)
 
 
 def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:

@@ -15,7 +15,7 @@ from gradlib.ops.elementwise import sgn
 from gradlib.ops.linalg.decompositions import svdvals
 from gradlib.ops.linalg.matrices import matrices
 from gradlib.ops.minmax import amax, amin
-from gradlib.ops.reduce import axes, back, count, spread, sum, total
+from gradlib.ops.reduce import axes, back, count, spread, sum, total, total_of_squares
 from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim
 
@@ -71,8 +71,9 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
         _refuse_empty(input.shape, ord, dim)
     alone = count(input.shape, dim) == 1  # then no power may overflow
     if ord == 2 and not alone:
-        squares = input.real**2 + input.imag**2 if input.dtype.kind == "c" else input.astype(_at_least_single(input.dtype), copy=False) ** 2
-        return back(xp.sqrt(total(xp, squares, dim, keepdim)), real)
+        if input.dtype.kind == "c":
+            return back(xp.sqrt(total(xp, input.real**2 + input.imag**2, dim, keepdim)), real)
+        return back(xp.sqrt(total_of_squares(xp, input.astype(_at_least_single(input.dtype), copy=False), dim, keepdim)), real)
     size = xp.abs(input)
     if ord == math.inf or (alone and ord != 0):
         return back(size.max(axis=axes(input.ndim, dim), keepdims=keepdim), real)
