@@ -1,4 +1,4 @@
-"""Keeps `import gradlib` quick."""
+"""Keeps `import gradlib` quick, and says how to install what it is too quick to need."""
 
 from __future__ import annotations
 
@@ -17,3 +17,18 @@ def without_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextlib.contextmanager
+def needed_by(user: str, extra: str) -> Iterator[None]:
+    """A context for the import of an optional package: where it is missing the error says who needs it, and what to install.
+
+    Args:
+        user: what the caller called; extra: gradlib's extra that brings the package.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        said = f"{user} needs the package {package}, which is not installed: pip install 'gradlib[{extra}]'"
+        raise ModuleNotFoundError(said, name=package) from error

@@ -17,6 +17,7 @@ from gradlib.autograd.function import Function
 from gradlib.autograd.gradient import grad
 from gradlib.backend.array import copy, is_dense, is_writeable
 from gradlib.backend.dtype import is_differentiable
+from gradlib.backend.loading import needed_by
 from gradlib.core.grad_mode import no_grad, set_grad_enabled
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.func.tree import Structure, flatten, unflatten
@@ -49,7 +50,8 @@ def jax_function(function: Callable[..., Any], *, vmap_method: str = "sequential
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        import jax
+        with needed_by("gradlib.interop.jax_function", "jax"):
+            import jax
 
         def cross(flat: Callable[..., list[Any]], arrays: list[Any]) -> Any:
             def of_tensors(*tensors: Tensor) -> list[Tensor]:
@@ -253,6 +255,9 @@ def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        with needed_by("gradlib.interop.from_jax", "jax"):
+            import jax  # noqa: F401
+
         return _through(lambda flat, tensors: _Pulled.apply(flat, *tensors), Tensor, function, args, kwargs)
 
     return call

@@ -17,6 +17,7 @@ from gradlib.autograd.function import Function
 from gradlib.autograd.gradient import grad
 from gradlib.autograd.graph import increment_version
 from gradlib.backend.array import cupy, is_cupy, is_writeable, namespace
+from gradlib.backend.loading import needed_by
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.grad_mode import is_grad_enabled, set_grad_enabled
 from gradlib.core.modes import thread_state
@@ -294,7 +295,8 @@ def _torch_tangents(tensor: Any) -> list[tuple[Any, Callable[[Any, Any], Any]]]:
 
 @functools.cache
 def _theirs() -> Library:
-    import torch
+    with needed_by("gradlib.interop.torch_function", "torch"):
+        import torch
 
     return Library(
         tensor=torch.Tensor, function=torch.autograd.Function, grad=torch.autograd.grad, is_recording=torch.is_grad_enabled,
@@ -368,7 +370,8 @@ class from_torch:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        import torch
+        with needed_by("gradlib.interop.from_torch", "torch"):
+            import torch
 
         self._function = function
         self._known: dict[str, tuple[Any, int, Tensor]] = {}  # the module's parameter, the address of its memory, and the leaf around it

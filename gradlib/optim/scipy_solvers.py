@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend.loading import needed_by
 from gradlib.core.tensor import Tensor
 from gradlib.func.tree import Structure
 from gradlib.optim.nest import Differentiated, Nest
@@ -67,7 +68,8 @@ def minimize(
         >>> found.x["a"], round(found.x["b"], 4)
         (tensor([1.0000, 1.0000]), -2.0)
     """
-    import scipy.optimize
+    with needed_by("gradlib.optim.minimize", "scipy"):
+        import scipy.optimize
 
     nest = Nest(x0, "x0")
     objective = Differentiated(fun, nest, "the function to minimise")
@@ -111,7 +113,8 @@ def least_squares(fun: Callable[..., Any], x0: Any, jac: Any = None, bounds: Any
         >>> {name: round(value, 4) for name, value in found.x.items()}
         {'size': 3.0, 'rate': 0.5}
     """
-    import scipy.optimize
+    with needed_by("gradlib.optim.least_squares", "scipy"):
+        import scipy.optimize
 
     nest = Nest(x0, "x0")
     residuals = Differentiated(fun, nest, "the function of residuals")
@@ -158,7 +161,8 @@ def root(
         >>> found.x
         tensor([0.5671], dtype=float64)
     """
-    import scipy.optimize
+    with needed_by("gradlib.optim.root", "scipy"):
+        import scipy.optimize
 
     nest = Nest(x0, "x0")
     function = Differentiated(fun, nest, "the function whose root is sought")
@@ -197,7 +201,8 @@ def solve_ivp(
         >>> decay.success, decay.njev > 0, bool(decay.y[0, -1].abs() < 1e-3)
         (True, True, True)
     """
-    import scipy.integrate
+    with needed_by("gradlib.optim.solve_ivp", "scipy"):
+        import scipy.integrate
 
     if options.get("vectorized"):
         raise ValueError("vectorized=True hands on several states at once, which a nest has no place for; leave it out")

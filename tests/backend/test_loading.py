@@ -1,4 +1,4 @@
-"""Loading modules without the garbage collector."""
+"""Loading modules: without the garbage collector; and optional packages that are not there."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import contextlib
 import gc
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+import gradlib
 from gradlib.backend.loading import without_collection
 
 pytestmark = pytest.mark.host
@@ -24,6 +27,29 @@ def test_the_collector_is_left_as_it_was_also_by_an_import_that_fails(enabled: b
         assert gc.isenabled() == enabled
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "call"),
+    [
+        ("optim.minimize", "scipy", lambda x: gradlib.optim.minimize(gradlib.sum, x)),
+        ("optim.least_squares", "scipy", lambda x: gradlib.optim.least_squares(gradlib.sin, x)),
+        ("optim.root", "scipy", lambda x: gradlib.optim.root(gradlib.sin, x)),
+        ("optim.solve_ivp", "scipy", lambda x: gradlib.optim.solve_ivp(lambda t, y: y, (0, 1), x)),
+        ("interop.from_torch", "torch", lambda x: gradlib.interop.from_torch(abs)),
+        ("interop.jax_function", "jax", lambda x: gradlib.interop.jax_function(gradlib.sin)(x)),
+        ("interop.from_jax", "jax", lambda x: gradlib.interop.from_jax(abs)(x)),
+    ],
+)
+def test_without_a_package_its_function_and_the_extra_are_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, package: str, call: Callable[[gradlib.Tensor], Any]
+) -> None:
+    for module in (package, "scipy.optimize", "scipy.integrate"):
+        monkeypatch.setitem(sys.modules, module, None)
+    said = f"gradlib.{name} needs the package {package}, which is not installed: pip install 'gradlib[{package}]'"
+    with pytest.raises(ModuleNotFoundError) as raised:
+        call(gradlib.ones(2))
+    assert (str(raised.value), raised.value.name) == (said, package)
 
 
 def test_importing_gradlib_collects_nothing() -> None:

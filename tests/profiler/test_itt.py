@@ -15,7 +15,7 @@ from gradlib.core.modes import global_state
 def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ittapi", None)
     active = global_state.active
-    with pytest.raises(ModuleNotFoundError, match="pip install ittapi"), emit_itt():
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'gradlib\[itt\]'"), emit_itt():
         pass
     assert global_state.active == active
     with emit_itt(enabled=False):

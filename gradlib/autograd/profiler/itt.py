@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gradlib.autograd.profiler.ranges import Emit
+from gradlib.backend.loading import needed_by
 
 DOMAIN = "gradlib"
 
@@ -24,12 +25,8 @@ class emit_itt(Emit):
     interface = "ITT"
 
     def start(self) -> None:
-        try:
+        with needed_by("emit_itt", "itt"):
             import ittapi
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "emit_itt needs the package ittapi, which is not installed: pip install ittapi", name="ittapi"
-            ) from error
         self._ittapi: Any = ittapi
         self._domain = ittapi.domain(DOMAIN)
 
