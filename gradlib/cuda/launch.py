@@ -165,7 +165,9 @@ class Prepared:
     def _found(self, device: int) -> Any:
         source = self.source
         if not isinstance(source, Source):
-            return compiled(source, self.options, device).get_function(self.kernel)
+            kernel = compiled(source, self.options, device).get_function(self.kernel)
+            kernel.max_dynamic_shared_size_bytes = most_shared(device)  # 48 KiB where nobody asks
+            return kernel
         if source.made is not None:
             return source.made.get_function(self.kernel) if hasattr(source.made, "get_function") else source.made
         from cupy.cuda.compiler import CompileException
@@ -175,6 +177,12 @@ class Prepared:
             return compiled(source, self.options, device, asked).get_function(asked)
         except CompileException as error:
             raise compile_error(source, asked, str(error)) from None
+
+
+def most_shared(device: int) -> int:
+    """Bytes of shared memory that a block on a device may have."""
+    runtime = cupy().cuda.runtime
+    return max(48 * 1024, int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, device)))
 
 
 prepared = cache(Prepared)

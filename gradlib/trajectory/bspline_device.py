@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.backend.array import Array, constant, device_index
 from gradlib.cuda.launch import Call, launch
 from gradlib.trajectory.bspline_host import kernel_weights
-from gradlib.trajectory.tiles import MOST_SHARED, THREADS, Plan, one_row, options, plan, ready, real_dtype, start_rows, times
+from gradlib.trajectory.tiles import THREADS, Plan, one_row, options, plan, ready, real_dtype, start_rows, times
 
 
 def _weights(like: Array, degree: int, samples: int) -> Array:
@@ -65,7 +65,7 @@ def adjoint_call(
     series, horizon, joints = like.shape
     number = (horizon - 1) // samples + degree
     fixed = tiles.sizes[0] * tiles.sizes[1] * degree * (1 + has_goal) * np.dtype(real_dtype(like)).itemsize
-    per_point = _a_thread_a_point(tiles, horizon, number, degree) and tiles.shared + fixed <= MOST_SHARED
+    per_point = _a_thread_a_point(tiles, horizon, number, degree) and tiles.shared + fixed <= tiles.most
     sizes = (int(has_goal), series, number, samples, horizon, joints, group, dt_b, *tiles.sizes, int(per_point))
     args = (*given, _weights(like, degree, samples), table, seconds, *made, *sizes)
     chosen = options(like, max(out.size, like.size), DEGREE=degree)

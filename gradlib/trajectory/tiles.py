@@ -15,12 +15,27 @@ from gradlib.backend.array import Array, address, cupy, device_index
 from gradlib.cuda.signature import C_TYPES, Options
 
 THREADS = 128
-_SHARED = 16 * 1024  # bytes a block stages as a rule: as many blocks fit a multiprocessor as registers allow, and none is long in any phase
-_ALONE = 40 * 1024  # where a block has a multiprocessor to itself: a chunk the longer, fewer waits for memory one after the other
-MOST_SHARED = 48 * 1024  # what a block gets without asking the driver for more
+_RESIDENT = 4  # how many blocks of every kernel a multiprocessor's registers hold, and more: kernels/tile.cuh
+_SHARED = (
+    16 * 1024
+)  # bytes a block stages where there are more blocks: as many fit a multiprocessor as registers allow, none is long in any phase
+_SERIES = 40 * 1024  # bytes that eight steps of all trajectories of a block may take
 _RUN = 128  # bytes that a block should take of a trajectory at a time, for which it may stage twice as much
-_MULTIPROCESSORS = 16  # cudaDevAttrMultiProcessorCount
 _STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
+
+
+class Machine(NamedTuple):
+    """What decides the tiles: how many multiprocessors there are, and the bytes of shared memory of one, and of a block at most."""
+
+    multiprocessors: int
+    shared: int
+    most: int
+
+
+H100 = Machine(132, 233472, 232448)
+_HOST = Machine(1, 48 * 1024, 48 * 1024)  # where only tests run the kernels
+_ATTRIBUTES = (16, 81, 97)  # cudaDevAttrMultiProcessorCount, MaxSharedMemoryPerMultiprocessor, MaxSharedMemoryPerBlockOptin
+_OF_CUDA = 1024  # bytes of shared memory that CUDA takes for each block
 
 
 class Plan(NamedTuple):
@@ -30,12 +45,14 @@ class Plan(NamedTuple):
         sizes: what the kernel is told: tile_batch, tile_joints, steps, row, and how many elements 16 bytes hold where they move, else 0.
         grid: numbers of blocks; shared: bytes of shared memory.
         part: how many steps each of the threads has that share the walk of a series; 0 where one walks alone.
+        most: bytes of shared memory that a block may have.
     """
 
     sizes: tuple[int, int, int, int, int]
     grid: tuple[int, int]
     shared: int
     part: int = 0
+    most: int = _HOST.most
 
 
 def _conflicts(row: int, joints: int, itemsize: int, series: int = 32, part: int = 0, run: int = 0) -> int:
@@ -54,21 +71,27 @@ def _conflicts(row: int, joints: int, itemsize: int, series: int = 32, part: int
 
 @lru_cache(maxsize=256)
 def tile_sizes(
-    batch: int, horizon: int, joints: int, itemsize: int, staged: int, timed: int = 0, processors: int = 1
+    batch: int, horizon: int, joints: int, itemsize: int, staged: int, timed: int = 0, machine: Machine = _HOST, told: int = 0
 ) -> tuple[int, int, int, int]:
     """(tile_batch, tile_joints, steps, row) for a block of at most 128 series, where an element takes ``staged`` bytes in all areas.
 
-    A block has no more trajectories than it takes to give each of the multiprocessors (``processors``) one: a block lasts as long as its
-    chunks, one after the other, whatever its number of trajectories. ``timed``: bytes that a step of a trajectory takes for its times.
-    ``row``, the elements from one trajectory to the next in shared memory, holds whole 16-byte vectors and is chosen so that a warp's
-    threads meet in as few banks as can be.
+    A block lasts as long as its chunks, one after the other, whatever its number of trajectories, and waits for memory at each: so there
+    are as many blocks as the multiprocessors hold at once, of which some compute while others wait; and while they are no more than that,
+    they share all of a multiprocessor's memory, for chunks as long as can be. ``timed``: bytes that a step of a trajectory takes for its
+    times; ``told``: bytes that a block needs besides. ``row``, the elements from one trajectory to the next in shared memory, holds whole
+    16-byte vectors and is chosen so that a warp's threads meet in as few banks as can be.
     """
     unit = 16 // itemsize
     tile_joints = min(joints, THREADS)
     eight = 8 * (tile_joints * staged + timed)  # the shortest chunk of a trajectory, which must fit
-    tile_batch = max(1, min(batch, THREADS // tile_joints, _ALONE // eight, -(-batch // processors)))
+    columns = -(-joints // tile_joints)
+    resident = max(1, min(_RESIDENT, machine.shared // (_SHARED + _OF_CUDA))) * machine.multiprocessors
+    tile_batch = max(1, min(batch, THREADS // tile_joints, _SERIES // eight, -(-batch * columns // resident)))
     step = tile_batch * (tile_joints * staged + timed)
-    budget = _ALONE if -(-batch // tile_batch) * -(-joints // tile_joints) <= processors else _SHARED
+    together = -(-(-(-batch // tile_batch) * columns) // machine.multiprocessors)  # blocks on a multiprocessor
+    budget = min(machine.most, machine.shared // together - _OF_CUDA)
+    spare = told + 10 * 16 * tile_batch * staged // itemsize  # the last for whole vectors, and for `row`
+    budget = max(_SHARED, budget - spare) if together <= _RESIDENT else _SHARED
     steps = max(budget // step, min(_RUN // (tile_joints * itemsize), 2 * _SHARED // step))
     steps = horizon if horizon <= steps else max(8, steps // 8 * 8)
     run = horizon * joints if tile_joints == joints else 0
@@ -110,19 +133,21 @@ def plan(
         timed: bytes of shared memory for the times of a step of a trajectory, as `bytes_of_times` says.
         summed: bytes that threads which share a walk tell each other; None where a thread walks alone.
     """
-    processors, aligned = 0, True
+    device, aligned = None, True
     for array in arrays:
         if array is not None:
             aligned = aligned and address(array) % 16 == 0
-            processors = processors or multiprocessors(device_index(array))
-    processors = processors or 1
-    return _plan(shape, itemsize, staged, shift, timed, processors, aligned, summed)
+            device = device_index(array) if device is None else device
+    return _plan(shape, itemsize, staged, shift, timed, machine_of(device), aligned, summed)
 
 
 @cache
-def multiprocessors(device: int | None) -> int:
-    """How many multiprocessors a device has; 1 for host memory, where only tests run the kernels."""
-    return 1 if device is None else int(cupy().cuda.runtime.deviceGetAttribute(_MULTIPROCESSORS, device))
+def machine_of(device: int | None) -> Machine:
+    """What decides the tiles on a device."""
+    if device is None:
+        return _HOST
+    number, shared, most = (int(cupy().cuda.runtime.deviceGetAttribute(asked, device)) for asked in _ATTRIBUTES)
+    return Machine(number, max(shared, _HOST.shared), max(most, _HOST.most))
 
 
 def bytes_of_times(dt_h: int, array: Array) -> int:
@@ -132,21 +157,21 @@ def bytes_of_times(dt_h: int, array: Array) -> int:
 
 @lru_cache(maxsize=256)
 def _plan(
-    shape: tuple[int, ...], itemsize: int, staged: int, shift: int, timed: int, processors: int, aligned: bool, summed: int | None
+    shape: tuple[int, ...], itemsize: int, staged: int, shift: int, timed: int, machine: Machine, aligned: bool, summed: int | None
 ) -> Plan:
     """`plan` for arrays of which all start on 16 bytes, or some do not."""
     batch, horizon, joints = shape
-    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged, timed, processors)
+    told = THREADS * (summed or 0)
+    tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged, timed, machine, told)
     unit = 16 // itemsize
     chunks = (shift * joints, 0 if steps >= horizon + shift else steps * joints) if tile_joints == joints else (joints,)
     vector = unit if aligned and all(run % unit == 0 for run in chunks) else 0
     grid = (-(-batch // tile_batch), -(-joints // tile_joints))
     shared = tile_batch * (staged * row + timed * steps)
     part = 0 if summed is None else part_of_walk(horizon + shift, (tile_batch, tile_joints, steps, row), itemsize, summed)
-    told = THREADS * (summed or 0)
-    if not part or shared + told > MOST_SHARED:
-        return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared)
-    return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared + told, part)
+    if not part or shared + told > machine.most:
+        part = told = 0
+    return Plan((tile_batch, tile_joints, steps, row, vector), grid, shared + told, part, machine.most)
 
 
 def options(array: Array, elements: int, **names: int) -> Options:

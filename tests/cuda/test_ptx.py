@@ -72,7 +72,7 @@ def test_a_horizon_of_several_chunks_as_ptx(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["float32", "bfloat16"])
 def test_scans_that_threads_share_as_ptx(rng, monkeypatch, storage):
-    monkeypatch.setattr(tiles, "multiprocessors", lambda device: 132)
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.H100)
     for order in (0, 1, 3):
         run_chain(Interpreter(), rng, storage, order, order == 3, False, (1, 30, 3), "both")
     run_central(Interpreter(), rng, storage, "int", (1, 30, 3), True, False)

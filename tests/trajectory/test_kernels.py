@@ -86,7 +86,7 @@ def executor():
 @pytest.fixture
 def as_on_an_h100(monkeypatch):
     """What decides the tiles."""
-    monkeypatch.setattr(tiles, "multiprocessors", lambda device: 132)
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.H100)
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +95,7 @@ def one_multiprocessor(monkeypatch, request):
     if "as_on_an_h100" in request.fixturenames:
         yield
         return
-    monkeypatch.setattr(tiles, "multiprocessors", lambda device: 1)
-    monkeypatch.setattr(tiles, "_ALONE", tiles._SHARED)
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.Machine(1, tiles._SHARED + 2048, tiles._SHARED))
     tiles.tile_sizes.cache_clear()
     tiles._plan.cache_clear()
     yield
@@ -597,7 +596,8 @@ def test_shared_sums_are_as_accurate(executor, rng, as_on_an_h100, order, exact)
 
 def test_a_last_block_with_fewer_trajectories_sums_in_the_same_order(executor, rng, monkeypatch):
     """Though it has more threads for each."""
-    monkeypatch.setattr(tiles, "multiprocessors", lambda device: 2)
+    monkeypatch.setattr(tiles, "_RESIDENT", 1)
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.H100._replace(multiprocessors=2))
     u = np.repeat(draw(rng, (1, 64, 3), np.float32), 3, axis=0)
     out = [executor.put(poisoned(u.shape, np.float32)) for _ in range(4)]
     call = chain_device.forward_call(executor.xp, executor.put(u), (None, None, None), 0.1, 3, True, None, out, 1)
@@ -632,29 +632,39 @@ def test_small_batches_give_each_trajectory_a_block(executor, rng, as_on_an_h100
         run_smoothness(executor, rng, storage, "int", SMALL, True, True)
 
 
-def test_a_block_has_no_more_trajectories_than_there_are_multiprocessors_for(as_on_an_h100):
-    """Blocks and chunks of a float32 integration on 132 multiprocessors: what kernels/README.md says."""
+@pytest.mark.parametrize("order", [0, 3])
+def test_a_long_horizon_is_one_chunk_of_more_memory_than_a_block_has_unasked(executor, rng, as_on_an_h100, order):
+    asked = []
+    kept = KeepsResults(executor, alone=False)
+    kept.run = lambda call: (asked.append(call.shared), executor.run(call))  # type: ignore[method-assign]
+    run_chain(kept, rng, "float32", order, False, False, (2, 500, 7), "number")
+    assert min(asked) > 48 * 1024
+
+
+def test_multiprocessors_hold_some_blocks_at_once_and_those_have_all_of_the_memory():
+    """Blocks and chunks of a float32 integration on an H100: what kernels/README.md says."""
     found = {}
     for batch in (1, 64, 256, 1024, 4096, 16384):
-        for horizon in (32, 128):
-            tile_batch, _, steps, _ = tiles.tile_sizes(batch, horizon, 7, 4, 16, processors=132)
-            found[batch, horizon] = (-(-batch // tile_batch), -(-horizon // steps))
+        for horizon in (32, 128, 1000):
+            plan = tiles._plan((batch, horizon, 7), 4, 16, 0, 0, tiles.H100, True, 12)
+            found[batch, horizon] = (plan.grid[0], -(-horizon // plan.sizes[2]), plan.part)
     assert found == {
-        (1, 32): (1, 1), (1, 128): (1, 1), (64, 32): (64, 1), (64, 128): (64, 1), (256, 32): (128, 1), (256, 128): (128, 1),
-        (1024, 32): (128, 1), (1024, 128): (128, 4), (4096, 32): (228, 4), (4096, 128): (228, 16),
-        (16384, 32): (911, 4), (16384, 128): (911, 16),
+        (1, 32): (1, 1, 8), (1, 128): (1, 1, 8), (1, 1000): (1, 1, 65), (64, 32): (64, 1, 8), (64, 128): (64, 1, 8),
+        (64, 1000): (64, 1, 65), (256, 32): (256, 1, 8), (256, 128): (256, 1, 8), (256, 1000): (256, 1, 65), (1024, 32): (512, 1, 8),
+        (1024, 128): (512, 1, 15), (1024, 1000): (512, 5, 0), (4096, 32): (512, 1, 0), (4096, 128): (512, 3, 0),
+        (4096, 1000): (512, 18, 0), (16384, 32): (911, 4, 0), (16384, 128): (911, 16, 0), (16384, 1000): (911, 125, 0),
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("processors", [1, 132])
+@pytest.mark.parametrize("machine", [tiles._HOST, tiles.H100], ids=["small", "H100"])
 @pytest.mark.parametrize("itemsize", [2, 4, 8])
 @pytest.mark.parametrize("areas", [1, 2, 4])
-def test_tiles_fit_and_spread_over_the_banks(itemsize, areas, processors):
+def test_tiles_fit_and_spread_over_the_banks(itemsize, areas, machine):
     for joints in (1, 2, 6, 7, 8, 16, 31, 130, 1000):
         for batch in (1, 5, 10000):
             for horizon in (2, 12, 32, 100, 10**6):
                 timed = 2 * max(4, itemsize)
-                sizes = tiles.tile_sizes(batch, horizon, joints, itemsize, areas * itemsize, timed, processors)
+                sizes = tiles.tile_sizes(batch, horizon, joints, itemsize, areas * itemsize, timed, machine)
                 tile_batch, tile_joints, steps, row = sizes
                 assert tile_batch * tile_joints <= 128
                 assert steps >= min(horizon, 8)
@@ -662,14 +672,14 @@ def test_tiles_fit_and_spread_over_the_banks(itemsize, areas, processors):
                 ragged = tile_joints == joints and horizon * joints % unit != 0
                 assert row >= steps * tile_joints + (unit - 1 if ragged else 0)
                 assert row * itemsize % 16 == 0
-                assert tile_batch * (areas * row * itemsize + timed * steps) <= 48 * 1024
+                assert tile_batch * (areas * row * itemsize + timed * steps) <= machine.most
     assert tiles._conflicts(tiles.tile_sizes(10000, 32, 7, 4, 16)[3], 7, 4) <= 2
 
 
 @pytest.mark.parametrize(("joints", "layout"), [(7, "joints last"), (1, "time last")])
 def test_blocks_are_small_and_runs_long(joints, layout):
     """Of a large float32 integration: many blocks a multiprocessor, and no run below a 64-byte transfer of memory."""
-    plan = tiles.plan((16384 * 7 // joints, 32, joints), 4, 16, [])
+    plan = tiles._plan((16384 * 7 // joints, 32, joints), 4, 16, 0, 0, tiles.H100, True, None)
     _, _, steps, _, vector = plan.sizes
     assert vector
     assert steps * joints * 4 >= 64
