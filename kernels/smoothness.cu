@@ -18,7 +18,7 @@
 //           begins six steps before its own, after which all that is open is known. Their costs are added up in order.
 // Bytes     reads u, writes its gradient: 2 B H D elements; TIMED writes B H of real, one at a time: 1 / 2D of that.
 // Shared    tile_batch * row elements of STORAGE, as many of real when TIMED, and 2 * tile_batch * steps reals where dt differs from step to
-//           step; in their place at the end a real for each thread.
+//           step; at the end a real for each thread, in the place of these.
 // Sums run in a fixed order, that of the cost by `part`: results are bitwise repeatable.
 #include "common.cuh"
 #include "tile.cuh"

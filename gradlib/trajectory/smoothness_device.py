@@ -19,7 +19,7 @@ def cost_and_gradient_call(
     table, seconds, dt_b, dt_h = times(xp, dt, u)
     timed = made[4] is not None
     staged, times_of_step = u.itemsize + (cost.itemsize if timed else 0), 2 * cost.itemsize if dt_h else 0
-    tiles = plan(u.shape, u.itemsize, staged, [control, made[0]], 4, times_of_step, summed=0)
+    tiles = plan(u.shape, u.itemsize, staged, [control, made[0]], 4, times_of_step, summed=cost.itemsize)
     chosen = options(u, u.size, LIMITS=limits is not None, TIMED=timed)
     weighing = (None, *weights) if isinstance(weights, tuple) else (weights, 0.0, 0.0, 0.0)
     constants = (*weighing, limits, limit_weight)

@@ -92,8 +92,10 @@ def test_the_other_kernels_as_ptx_give_what_the_oracle_gives(rng, case):
 
 
 @pytest.mark.parametrize(("storage", "shape", "timed", "most"), COUNTED)
-def test_instructions_of_an_element(rng, storage, shape, timed, most):
-    """Of acceleration control, in all, divisions and reciprocals: what kernels/README.md says."""
+def test_instructions_of_an_element(rng, monkeypatch, storage, shape, timed, most):
+    """Of acceleration control over a large batch, in all, divisions and reciprocals: what kernels/README.md says."""
+    monkeypatch.setattr(tiles, "_RESIDENT", 1)  # as many trajectories in a block as it takes
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.Machine(1, 64 * 1024, 52 * 1024))
     runner, u = Interpreter(), rng.standard_normal(shape).astype(storage_type(storage))
     dt = rng.uniform(0.5, 1, shape[:2]) if timed else 0.1
     runner.run(chain_device.forward_call(np, u, (None, None, None), dt, 2, False, None, [np.empty_like(u) for _ in range(4)], 1))
