@@ -258,6 +258,23 @@ def silu(xp: Namespace, input: Any) -> Any:
     return input * sigmoid(xp, input)
 
 
+def _logistic_slope(g: Array, x: Array, out: Array) -> None:
+    _by_logistic(1, x, out)
+    rest = np.subtract(1, out)
+    rest *= x
+    rest += 1
+    out *= rest
+    out *= g
+
+
+def silu_slope(g: Array, input: Array) -> Array | None:
+    """The gradient of ``silu`` for the gradient g of its result; None for arrays that do not fit."""
+    if not (fits(input) and fits(g) and g.shape == input.shape):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return blocks(_logistic_slope, g, input)
+
+
 def _log_sum(x: Array, out: Array) -> Array:
     """log(1 + exp(-|x|))."""
     small = np.absolute(x)
@@ -501,6 +518,24 @@ def _normal_part(x: Array, out: Array) -> None:
     _erf(half, out)
     out += 1
     out *= np.multiply(x, 0.5, half)
+
+
+def _normal_slope(g: Array, x: Array, out: Array) -> None:
+    density = np.multiply(x, x)
+    density *= -0.5
+    np.exp(density, density)
+    density *= x
+    density *= 1 / math.sqrt(2 * math.pi)
+    _erf(np.multiply(x, math.sqrt(0.5)), out)
+    out *= 0.5
+    out += 0.5
+    out += density
+    out *= g
+
+
+def gelu_slope(g: Array, input: Array) -> Array | None:
+    """The gradient of ``gelu`` for the gradient g of its result; None for arrays that do not fit."""
+    return blocks(_normal_slope, g, input) if fits(input) and fits(g) and g.shape == input.shape else None
 
 
 def gelu(input: Array) -> Array:

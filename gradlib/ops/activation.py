@@ -102,9 +102,15 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
     return write(input, lambda x: leaky_relu_op(x, slope), "leaky_relu_") if inplace else leaky_relu_op(input, slope)
 
 
+def _elu_slope(g: Any, input: Any, alpha: float) -> Any:
+    if alpha == 1 and vectorised.fits(input):
+        return g * np.exp(extreme(np.minimum, input, 0))
+    return where_op(input > 0, g, g * exp(where_op(input > 0, 0, input)) * alpha)
+
+
 @op(
     "elementwise", promote=takes("elu", "f"),
-    input=lambda g, input, alpha: where_op(input <= 0, g * exp(where_op(input < 0, input, 0)) * alpha, g),
+    input=lambda g, input, alpha: _elu_slope(g, input, alpha),
 )  # fmt: skip
 @in_single
 def elu_op(xp: Any, input: Any, alpha: float) -> Any:
@@ -132,6 +138,8 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 
 
 def _normal_slope(g: Any, input: Any) -> Any:
+    if (made := vectorised.gelu_slope(g, input)) is not None:
+        return made
     below = erf(input * math.sqrt(0.5)) * 0.5 + 0.5
     return g * (below + input * exp(input * input * -0.5) * (1 / math.sqrt(2 * math.pi)))
 
@@ -179,6 +187,8 @@ def gelu(input: Any, approximate: str = "none") -> Any:
 
 
 def _silu_slope(g: Any, input: Any) -> Any:
+    if (made := vectorised.silu_slope(g, input)) is not None:
+        return made
     s = sigmoid(input)
     return g * (s * (input * (1 - s) + 1))
 
@@ -206,6 +216,8 @@ def silu(input: Any, inplace: bool = False) -> Any:
 
 
 def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
+    if beta == 1 and threshold >= 17 and vectorised.fits(input):
+        return g * sigmoid(input)  # which is 1 from 17 on
     scaled = input * beta
     return where_op(scaled > threshold, g, g * sigmoid(scaled))
 

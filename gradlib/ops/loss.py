@@ -110,6 +110,8 @@ def l1_loss(
 
 
 def _smooth_slope(g: Any, input: Any, beta: float, divided: bool) -> Any:
+    if vectorised.fits(input) and beta <= dtypes.ALWAYS_HELD:  # as below, in two passes
+        return g * ((input if beta == 1 else input / beta).clip(-1, 1) if divided else input.clip(-beta, beta))
     if not divided:
         slope = min(beta, dtypes.largest(input.dtype))
         return g * (where_op(abs(input) >= slope, sign(input) * slope, input) if slope < math.inf else input)

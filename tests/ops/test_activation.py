@@ -150,3 +150,20 @@ def test_gelu_by_tanh_far_out(dtype: str) -> None:
 @pytest.mark.nonfinite
 def test_elu_is_zero_at_zero_whatever_its_limit() -> None:
     assert gradlib.nn.functional.elu(gradlib.tensor([0.0, 1.0]), math.inf).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["elu", "gelu", "silu", "softplus", "smooth_l1_loss", "huber_loss"])
+def test_slopes_of_many_numbers_are_those_of_few(name: str) -> None:
+    rng = np.random.default_rng(0)
+    values = (rng.standard_normal(2000) * rng.choice([0.1, 1, 5, 30], 2000)).astype(np.float32)
+    values[:10] = 0, -0.0, math.nan, 1, -1, 17, 20, -87, -120, 120
+    function, more = getattr(gradlib.nn.functional, name), {"reduction": "none"} if "loss" in name else {}
+
+    def slope(part: np.ndarray) -> np.ndarray:
+        x = gradlib.tensor(part, requires_grad=True)
+        y = function(x, gradlib.zeros_like(x), **more) if more else function(x)
+        return host(gradlib.autograd.grad(y.sum(), x)[0])
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        few = np.concatenate([slope(part) for part in np.split(values, 20)])
+        assert np.allclose(slope(values), few, rtol=2e-6, atol=5e-7, equal_nan=True)
