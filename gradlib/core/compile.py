@@ -27,6 +27,7 @@ from gradlib.backend.pointwise import small
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
 from gradlib.core.declaration import Op
+from gradlib.core.device_rules import on_device
 from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
 from gradlib.core.node import Node, check_outputs, freed, stale
 from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
@@ -691,6 +692,7 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
     if op.rules:
         made.run = _written_when_run(op, made, "run", conjugate)
         made.run_recorded = _written_when_run(op, made, "run_recorded", conjugate)
+        made.run_on_device = _written_when_run(op, made, "run_on_device", conjugate)
     return made
 
 
@@ -698,7 +700,8 @@ def _written_when_run(op: Op, node: type[Node], method: str, conjugate: bool) ->
     """A method of a node class that is written and compiled, and takes its own place, when the first of these nodes runs."""
 
     def first_run(self: Node, g: Any) -> Any:
-        rules = {f"rule_{tensor}": rule for tensor, rule in op.rules.items()}
+        declared = on_device(op.rules, op.value) if method == "run_on_device" else op.rules
+        rules = {f"rule_{tensor}": rule for tensor, rule in declared.items()}
         run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method, method == "run_recorded"), rules)
         run = _conjugated(run) if conjugate else run
         setattr(node, method, run)

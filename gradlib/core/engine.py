@@ -15,9 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, copy, device_index, may_leave_host, on_device_of
+from gradlib.backend.array import Array, copy, device_array, device_index, may_leave_host, on_device_of
 from gradlib.backend.dtype import float32
+from gradlib.backend.pointwise import into
+from gradlib.backend.reducing import summed
 from gradlib.backend.thread import call_users
+from gradlib.core.device_rules import added
 from gradlib.core.edge import below
 from gradlib.core.modes import NodeHook, all_node_hooks, global_state, observing
 from gradlib.core.node import Node, Output
@@ -275,9 +278,11 @@ def _at_leaf(leaf: AccumulateGrad, g: Any, accumulate: Callable[[Any], None]) ->
 
 def run_hooked(hooks: tuple[NodeHook, ...], node: Node, g: Any, run: Callable[[Any], Any]) -> Any:
     """Run a node on the device of its gradient and on its own stream, inside the node hooks, the last one outermost."""
+    some = next((x for x in g if x is not None), None) if isinstance(g, list) else g
+    if some is not None and type(some) not in _ON_HOST and not isinstance(some, Tensor):
+        run = node.run_on_device
     for wrap_run in hooks:
         run = functools.partial(wrap_run, node, run=run)
-    some = next((x for x in g if x is not None), None) if isinstance(g, list) else g
     if some is None:
         return run(g)
     array = some._array if isinstance(some, Tensor) else some
@@ -299,7 +304,7 @@ def _sum(a: Any, b: Any) -> Any:
     if type(b) in _ON_HOST or isinstance(b, Tensor):
         return a + b
     with on_device_of(b):
-        return a + b
+        return added(a, b)
 
 
 def _add(target: Node, d: Array, pending: dict[Node, Any], owned: set[Node]) -> None:
@@ -313,7 +318,8 @@ def _add(target: Node, d: Array, pending: dict[Node, Any], owned: set[Node]) -> 
         pending[target] += d
     else:
         with on_device_of(d):
-            pending[target] += d
+            if not into("add")(pending[target], d):
+                pending[target] += d
 
 
 def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:
@@ -441,7 +447,8 @@ def unbroadcast(d: Any, have: tuple[int, ...], want: tuple[int, ...], source: No
             f"{list(want)}, the shape of the input"
         )
     half = not isinstance(d, Tensor) and d.dtype.itemsize == 2  # which would stop counting at 2048
-    d = d.sum(grown, float32) if half else d.sum(grown)
+    summed_up = summed(d, grown, False) if type(d) is device_array() else None
+    d = summed_up if summed_up is not None else d.sum(grown, float32) if half else d.sum(grown)
     if isinstance(d, Tensor):
         return d if d._array.shape == want else d.reshape(want)
     return d if want and d.shape == want else d.reshape(want)  # which turns NumPy's scalar into an array

@@ -209,6 +209,10 @@ class Node:
     run: Callable[[Any], Any]
     run_recorded: Callable[[Any], Any]
 
+    def run_on_device(self, g: Any) -> Any:
+        """``run`` on CuPy arrays of the current device."""
+        return self.run(g)
+
     def name(self) -> str:
         """The node's name as it stands in labels and errors, such as "MulBackward0"."""
         return type(self).__name__

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradlib.backend.array import Array, assign, on_device_of
+from gradlib.backend.pointwise import into
 from gradlib.core.modes import global_state, thread_state, writing
 from gradlib.core.node import Node, Version
 
@@ -136,7 +137,8 @@ def add(target: Target, values: Array, name: str) -> None:
             array += values
         else:
             with on_device_of(values):
-                array += values
+                if isinstance(array, np.ndarray) or not into("add")(array, values):
+                    array += values
     except BaseException as error:
         if has_begun(error):
             target.version.bump()

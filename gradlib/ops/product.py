@@ -108,7 +108,7 @@ def matmul(xp: Any, input: Any, other: Any) -> Any:
 
 def multiplied(xp: Any, input: Any, other: Any) -> Any:
     """``xp.matmul``; of stacks of bfloat16, which CuPy does not multiply, in float32, to be rounded by the caller."""
-    if xp is not np and capturing.capture is not None and input.dtype.kind in "fV":
+    if xp is not np and capturing.capture is not None and input.dtype.kind in "fcV":
         return kernels.product(input, other)  # CuPy refuses cuBLAS within a capture
     if xp is not np and max(input.ndim, other.ndim) > 2 and is_bfloat16(input.dtype):
         input, other = input.astype(np.float32), other.astype(np.float32)

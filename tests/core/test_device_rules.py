@@ -1,0 +1,69 @@
+"""Derivative rules on a GPU: the declared ones, run by gradlib's own kernels."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.core import device_rules
+from gradlib.core.device_rules import on_device
+from gradlib.core.op import REGISTRY
+from tests.device import cupy, skip_module_without_cuda
+
+skip_module_without_cuda()
+pytestmark = [pytest.mark.cuda, pytest.mark.host]
+
+CHAINS = {
+    "mul": lambda x, y: x * y, "div": lambda x, y: x / y, "sub": lambda x, y: x - y, "square": lambda x, y: x**2 + y,
+    "sin": lambda x, y: gradlib.sin(x) * y, "tanh": lambda x, y: gradlib.tanh(x + y), "exp": lambda x, y: gradlib.exp(-x) * y,
+    "sigmoid": lambda x, y: gradlib.sigmoid(x) + y, "row": lambda x, y: x * y[0], "sum": lambda x, y: (x * x).sum(-1) * y[:, 0],
+}  # fmt: skip
+
+
+def gradients(case: Any, device: str) -> list[Any]:
+    x, y = (gradlib.tensor(np.linspace(a, 2, 12).reshape(3, 4), device=device, requires_grad=True) for a in (-1, 0.5))
+    case(x, y).sum().backward()
+    return [x.grad.cpu().numpy(), y.grad.cpu().numpy()]
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_gradients_are_those_of_the_host(name):
+    for found, expected in zip(gradients(CHAINS[name], "cuda"), gradients(CHAINS[name], "cpu"), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_operators_of_rules_launch_own_kernels(monkeypatch):
+    """The operators that CuPy's arrays have are asked for nothing."""
+    asked = []
+    theirs = {name: (name, lambda *args, name=name: asked.append(name)) for name, _ in device_rules._BINARY.values()}
+    monkeypatch.setattr(device_rules, "_BINARY", {kind: theirs[name] for kind, (name, _) in device_rules._BINARY.items()})
+    device_rules.operators.cache_clear()
+    try:
+        x = cupy.linspace(0.5, 2, 6).reshape(2, 3)
+        rules = on_device(REGISTRY["div"].rules, REGISTRY["div"].value)
+        assert cupy.allclose(rules["other"](x, x + 1, x[:1]), -(x * (((x + 1) / x[:1]) / x[:1])))
+        assert cupy.allclose(on_device(REGISTRY["tanh"].rules, REGISTRY["tanh"].value)["input"](x, x), x * (1 - x * x))
+        assert not asked
+    finally:
+        device_rules.operators.cache_clear()
+
+
+def test_rules_that_cannot_be_read_stay_as_they_are(monkeypatch):
+    rules, value = REGISTRY["mul"].rules, REGISTRY["mul"].value
+    assert on_device(rules, value)["input"].__code__ is not rules["input"].__code__
+    monkeypatch.setattr(inspect, "getsource", lambda function: (_ for _ in ()).throw(OSError("no source")))
+    assert on_device(rules, value) == rules
+
+
+def test_every_lambda_in_a_declaration_is_found():
+    """Under the parameter whose rule it is, with that rule's parameters."""
+    for op in (each for each in REGISTRY.values() if each.value.__module__.startswith("gradlib.")):
+        for name, rule in on_device(op.rules, op.value).items():
+            declared = op.rules[name]
+            if getattr(declared, "__name__", "") == "<lambda>" and declared.__closure__ is None:
+                assert rule.__code__.co_filename.endswith(", on a device"), (op, name)
+                assert inspect.signature(rule) == inspect.signature(declared)
