@@ -42,8 +42,11 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     a, b, row = (cp.ones(shape, cp.float32) for shape in ((4, 8), (4, 8), (8,)))
     mask, index = a > 0, cp.asarray([2, 1])
     place = cp.zeros((2, 8), cp.int64)
+    grad = gradlib.autograd.grad
     x, y, m, i, p, v = (gradlib.as_tensor(each) for each in (a, b, mask, index, place, row))
-    x = x.clone().requires_grad_()
+    x, w = x.clone().requires_grad_(), y.clone().requires_grad_()
+    turned, halves = y.T, y.half()
+    products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
     control = cp.ones((4, 32, 7), cp.float32)
     u = gradlib.as_tensor(control).clone().requires_grad_()
     start = [gradlib.zeros(4, 7, device="cuda") for _ in range(3)]
@@ -75,15 +78,19 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "transpose": (lambda: x.T, lambda: a.T),
         "sum": (lambda: x.sum(), lambda: a.sum()),
         "sum(-1)": (lambda: x.sum(-1), lambda: a.sum(-1)),
-        "matmul": (lambda: x @ y.T, lambda: a @ b.T),
+        "matmul": (lambda: x @ turned, lambda: a @ b.T),
         "max(-1)": (lambda: x.max(-1), lambda: (a.max(-1), a.argmax(-1))),
-        "sort": (lambda: x.sort(), lambda: a.argsort(-1)),
+        "sort": (lambda: x.sort(), lambda: (cp.sort(a), a.argsort(-1))),
         "split": (lambda: gradlib.split(x, 2), lambda: cp.split(a, 2)),
         "unbind": (lambda: x.unbind(), lambda: list(a)),
         "clone": (lambda: x.clone(), lambda: a.copy()),
         "y.add_(1)": (lambda: y.add_(1.0), lambda: cp.add(b, 1.0, b)),
         "y[0] = 1": (lambda: y.__setitem__(0, 1.0), lambda: b.__setitem__(0, 1.0)),
         "zeros": (lambda: gradlib.zeros(8, device="cuda"), lambda: cp.zeros(8, cp.float32)),
+        "backward of x * y": (lambda: grad(products, [x], [y], retain_graph=True), lambda: b * b),
+        "backward of sin(x)": (lambda: grad(sines, [x], [y], retain_graph=True), lambda: b * cp.cos(a)),
+        "backward of x / y": (lambda: grad(ratios, [x, w], [y], retain_graph=True), lambda: (b / b, -(b * (a / b / b)))),
+        "x16 + y16": (lambda: halves + halves, lambda: halves._array + halves._array),
         "a launch": (lambda: launch(call), None),
         "elementwise": (lambda: doubled(x), lambda: kernel(a)),
         "step_acceleration": (lambda: step_acceleration(u, start, 0.02), None),

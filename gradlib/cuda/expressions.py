@@ -295,8 +295,10 @@ def _filled(value: Any, like: Any) -> Any:
 def _is_on_host(values: Sequence[Any]) -> bool:
     for x in values:
         array = x._array if isinstance(x, Tensor) else x
-        if is_array(array):
-            return isinstance(array, np.ndarray)
+        if isinstance(array, np.ndarray):
+            return True
+        if is_cupy(array):
+            return False
     return False
 
 
@@ -313,7 +315,8 @@ class Elementwise(ExpressionOp):
             return cupy().ElementwiseKernel(*written, self.name, preamble=self.preamble)
 
         def run(xp: Any, *values: Any) -> Any:
-            self.refuse(values)
+            if self.typed:
+                self.refuse(values)
             return np.asarray(self.on_host(*values)) if xp is np else _run(self.name, text.source, kernel, values)
 
         def same(value: Any, shape: Any) -> Any:

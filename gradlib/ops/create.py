@@ -40,7 +40,7 @@ def at(device: Any) -> tuple[Namespace, Any]:
     if index is None:
         return np, contextlib.nullcontext()
     library = cupy()
-    return library, library.cuda.Device(index)
+    return library, contextlib.nullcontext() if index == library.cuda.runtime.getDevice() else library.cuda.Device(index)
 
 
 def finished(array: Array, requires_grad: bool, pin_memory: Any = False) -> Tensor:

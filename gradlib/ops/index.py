@@ -41,8 +41,9 @@ _WRITE = "x[...] = value"
 
 def _sliced(input: Any, index: tuple[Any, ...]) -> Any:
     """``slice_op`` of CuPy arrays, whose single elements are views without an Ellipsis, which takes CuPy a while."""
-    *before, last = index
-    return input[tuple(before) if last is ... and before and ... not in before else index]
+    if len(index) == 2 and index[1] is ... and index[0] is not ...:
+        return input[index[0]]
+    return input[index]
 
 
 @op(

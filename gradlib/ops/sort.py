@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, Namespace, has_nan, is_array, row_major
+from gradlib.backend.array import Array, Namespace, cupy, has_nan, is_array, row_major
+from gradlib.backend.copying import taken_along
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -57,7 +58,17 @@ def _unsorted(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> A
 # ---- whole lines --------------------------------------------------------------------------------------------------------------
 
 
-@op("other", outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
+def _sorted_on_device(input: Any, dim: int = -1, descending: bool = False) -> Any:
+    """``sort`` of CuPy arrays."""
+    if input.ndim and not descending and input.dtype.kind == "f":
+        indices = input.argsort(axis=dim, kind="stable")
+        values = taken_along(input, indices, dim % input.ndim)
+        if values is not None:
+            return values, indices
+    return sort_op.op.value(cupy(), input, dim, descending)  # type: ignore[attr-defined]
+
+
+@op("other", device=_sorted_on_device, outputs=("values", "indices"), differentiable=(0,), input=_unsorted)
 def sort_op(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) -> Any:
     """``sort`` as a plain pair."""
     _ordered("sort", input)
