@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import cupy, is_array, namespace, on_device_of
+from gradlib.backend.array import cupy, is_array, is_cupy, namespace, on_device_of
 from gradlib.backend.dtype import is_differentiable, is_floating_point
 from gradlib.core.backward import grad as gradient
 from gradlib.core.compile import named

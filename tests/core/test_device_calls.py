@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.cuda, pytest.mark.host]
 POINTWISE: dict[str, Callable[..., Any]] = {
     "x + y": lambda x, y, **_: x + y, "y + y": lambda y, **_: y + y, "x * 2.5": lambda x, **_: x * 2.5, "1 - x": lambda x, **_: 1 - x,
     "x > y": lambda x, y, **_: x > y, "-x": lambda x, **_: -x, "sin": lambda x, **_: gradlib.sin(x), "relu": lambda x, **_: gradlib.relu(x),
+    "x + row": lambda x, r, **_: x + r, "x ** 2": lambda x, **_: x**2, "half": lambda h, **_: h * h,
+    "maximum": lambda x, y, **_: x.maximum(y),
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),
@@ -25,14 +27,21 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "stack": lambda x, y, **_: gradlib.stack([x, y]), "x[places]": lambda x, i, **_: x[i], "x[:, places]": lambda x, i, **_: x[:, i],
     "x[1:]": lambda x, **_: x[1:], "x[0]": lambda x, **_: x[0], "reshape": lambda x, **_: x.reshape(8, 4), "x.T": lambda x, **_: x.T,
     "sum": lambda x, **_: x.sum(), "sum(-1)": lambda x, **_: x.sum(-1), "matmul": lambda x, y, **_: x @ y.T,
-    "clone": lambda x, **_: x.clone(), "add_": lambda y, **_: y.add_(1.0),
+    "clone": lambda x, **_: x.clone(), "add_": lambda z, **_: z.add_(1.0), "iadd": lambda z, y, **_: z.__iadd__(y),
+    "gather": lambda x, p, **_: gradlib.gather(x, 1, p), "max": lambda x, **_: x.max(-1).values, "amin": lambda x, **_: x.amin(),
+    "sort": lambda x, **_: x.sort(), "mean": lambda x, **_: x.mean(0), "z[0] = 1": lambda z, **_: z.__setitem__(0, 1.0),
+    "split": lambda x, **_: gradlib.split(x, 2), "unbind": lambda x, **_: x.unbind(), "zeros": lambda **_: gradlib.zeros(8, device="cuda"),
 }  # fmt: skip
-THEIRS = ("add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack")
+THEIRS = (
+    "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "square", "take_along_axis",
+)  # fmt: skip
 
 
 def operands() -> dict[str, Any]:
     x, y = (gradlib.as_tensor(cupy.arange(32, dtype=cupy.float32).reshape(4, 8) - k) for k in (1, 9))
-    return {"x": x.requires_grad_(), "y": y, "m": x.detach() > 3, "i": gradlib.as_tensor(cupy.asarray([2, 1]))}
+    places = gradlib.as_tensor(cupy.asarray([[2, 1], [0, 1], [1, 1], [7, 0]]))
+    given = {"x": x.requires_grad_(), "y": y, "m": x.detach() > 3, "i": gradlib.as_tensor(cupy.asarray([2, 1])), "p": places}
+    return given | {"h": y.half(), "z": y.clone(), "r": y[0]}
 
 
 @pytest.mark.parametrize("name", [*POINTWISE, *OTHERS])
@@ -53,7 +62,7 @@ def test_a_recorded_step_on_a_device_is_few_calls():
 def test_small_operations_ask_cupy_for_memory_alone(monkeypatch):
     """Every function of CuPy's that would compute the same raises."""
     given = operands()
-    small = {"x + y", "y + y", "x * 2.5", "x > y", "-x", "sin", "where", "cat", "stack"}
+    small = {"x + y", "y + y", "x * 2.5", "x > y", "-x", "sin", "where", "cat", "stack", "relu", "x ** 2", "half", "gather", "max", "iadd"}
     cases = [case for name, case in (POINTWISE | OTHERS).items() if name in small]
     before = [case(**given).tolist() for case in cases]
     for name in THEIRS:
