@@ -62,7 +62,7 @@ def test_a_recorded_step_on_a_device_is_few_calls():
 def test_small_operations_ask_cupy_for_memory_alone(monkeypatch):
     """Every function of CuPy's that would compute the same raises."""
     given = operands()
-    small = {"x + y", "y + y", "x * 2.5", "x > y", "-x", "sin", "where", "cat", "stack", "relu", "x ** 2", "half", "gather", "max", "iadd"}
+    small = {"x + y", "y + y", "x * 2.5", "x > y", "-x", "sin", "where", "cat", "stack", "relu", "x ** 2", "half", "gather", "max"}
     cases = [case for name, case in (POINTWISE | OTHERS).items() if name in small]
     before = [case(**given).tolist() for case in cases]
     for name in THEIRS:
