@@ -129,6 +129,21 @@ def test_a_captured_product_and_its_gradients(left: tuple[int, ...], right: tupl
         np.testing.assert_allclose(x.detach().cpu().numpy(), y.detach().cpu().numpy(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_a_captured_product_of_complex_matrices(dtype: str) -> None:
+    a, b = (gradlib.randn(*shape, device="cuda", dtype=getattr(gradlib, dtype)).requires_grad_() for shape in ((2, 3, 4), (4, 5)))
+    outside = a @ b
+    expected = (outside, *gradlib.autograd.grad(outside.abs().sum(), (a, b)))
+    g = cuda.CUDAGraph()
+    with cuda.graph(g):
+        within = a @ b
+        made = (within, *gradlib.autograd.grad(within.abs().sum(), (a, b)))
+    g.replay()
+    for x, y in zip(made, expected, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x.detach().cpu().numpy(), y.detach().cpu().numpy(), rtol=1e-5 if dtype == "complex64" else 1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_products_of_each_dtype_sum_in_order_and_transposes_are_read(dtype: str) -> None:
     kind = getattr(gradlib, dtype)
