@@ -15,6 +15,8 @@ from gradlib.backend.dtype import bfloat16, is_bfloat16
 
 HOST, CUDA = (1, 3), (2, 13)  # kinds of devices whose memory NumPy, and CuPy, can read
 _UNSIGNED, _BFLOAT = 1, 4  # codes of dtypes
+_HELD = {0: (8, 16, 32, 64), 1: (8, 16, 32, 64), 2: (16, 32, 64), 4: (16,), 5: (64, 128), 6: (8,)}
+"""By the code of a dtype the bits of those that gradlib holds."""
 _NAMES = (b"dltensor", b"dltensor_versioned")
 _is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _address_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
@@ -60,11 +62,11 @@ def exported(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: 
     if not is_cupy(array):
         if stream not in (None, -1):
             raise BufferError(f"stream should be None on cpu; got {stream}")
+        if dl_device is not None and next(iter(dl_device)) not in HOST:
+            raise BufferError(f"memory of the host cannot be exported to the device {tuple(dl_device)}; move it with .to() first")
         stream = None
     options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
     if isinstance(array, np.ndarray) and np.lib.NumpyVersion(np.__version__) < "2.1.0":  # knows the old form of the protocol only
-        if dl_device is not None and next(iter(dl_device)) not in HOST:
-            raise BufferError(f"memory of the host cannot be exported to the device {tuple(dl_device)}")
         array, options = array.copy() if copy else array, {"stream": stream}
     if not is_bfloat16(array.dtype):
         return array.__dlpack__(**options)
@@ -96,7 +98,12 @@ class _Source:
                 stream = options.get("stream")
                 capsule = self.external.__dlpack__() if stream is None else self.external.__dlpack__(stream=stream)
         described = _described(capsule)
-        if (described.code, described.bits) == (_BFLOAT, 16):
+        if described.bits not in _HELD.get(described.code, ()):
+            raise BufferError(
+                "gradlib holds bool, integers, float16 to float64, bfloat16 and complex64 and complex128; got memory of DLPack's dtype "
+                f"code {described.code} with {described.bits} bits: convert it where it comes from"
+            )
+        if described.code == _BFLOAT:
             described.code, self.is_bfloat16 = _UNSIGNED, True
         return capsule
 

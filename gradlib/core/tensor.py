@@ -594,7 +594,10 @@ class Tensor(Methods):
         if not self.is_cuda:
             raise AttributeError(f"Can't get __cuda_array_interface__ of a tensor on {self.device}. Use Tensor.cuda() to move it first.")
         if self._node is not None:
-            raise RuntimeError("Can't get __cuda_array_interface__ of a Tensor that requires grad. Use tensor.detach() first.")
+            raise RuntimeError(
+                "Can't get __cuda_array_interface__ of a Tensor that requires grad. Use tensor.detach() first; or, where a function of "
+                "CuPy's asked, NumPy's of the same name, which stays on the device and differentiates."
+            )
         return self._array.__cuda_array_interface__
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:

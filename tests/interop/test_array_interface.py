@@ -53,6 +53,14 @@ def test_on_a_device_there_is_cudas_interface_with_the_current_stream():
 
 
 @pytest.mark.cuda
+def test_a_function_of_cupys_on_what_requires_a_gradient_names_the_door_that_differentiates():
+    value = gradlib.ones(2, device="cuda", requires_grad=True)
+    with pytest.raises(RuntimeError, match="where a function of CuPy's asked, NumPy's of the same name"):
+        cupy.sin(value)
+    assert np.sin(value).requires_grad
+
+
+@pytest.mark.cuda
 def test_what_has_cudas_interface_is_taken_as_it_is():
     array = cupy.arange(3.0)
     other = Has(__cuda_array_interface__=array.__cuda_array_interface__)

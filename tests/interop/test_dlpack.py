@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gradlib
+from gradlib.backend import dlpack
 from gradlib.utils.dlpack import from_dlpack, to_dlpack
 from tests.values import host
 
@@ -117,6 +118,20 @@ def test_memory_of_other_kinds_of_devices_is_refused():
         gradlib.from_dlpack(Vulkan(gradlib.ones(1)))
     with pytest.raises(BufferError, match="None on cpu"):
         gradlib.ones(1).__dlpack__(stream=1)
+    with pytest.raises(BufferError, match=r"to the device \(2, 0\); move it with"):
+        gradlib.ones(1).__dlpack__(max_version=(1, 0), dl_device=(2, 0))
+
+
+@pytest.mark.host
+def test_dtypes_that_gradlib_does_not_hold_are_refused_by_their_code():
+    class Quarter(Exporter):
+        def __dlpack__(self, **options):
+            capsule = super().__dlpack__(**options)
+            dlpack._described(capsule).code = 10  # float8_e4m3fn
+            return capsule
+
+    with pytest.raises(BufferError, match=r"gradlib holds .* code 10 with 8 bits"):
+        gradlib.from_dlpack(Quarter(gradlib.ones(4, dtype=gradlib.uint8)))
 
 
 @pytest.mark.host
