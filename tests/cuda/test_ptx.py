@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradlib.cuda import nvrtc
-from gradlib.trajectory import chain_device, tiles
+from gradlib.trajectory import bspline_device, chain_device, smoothness_device, tiles
 from gradlib.trajectory.kernel_options import VARIANTS
 from tests.cuda import ptx
 from tests.trajectory import oracle
@@ -101,6 +101,40 @@ def test_instructions_of_an_element(rng, monkeypatch, storage, shape, timed, mos
     runner.run(chain_device.forward_call(np, u, (None, None, None), dt, 2, False, None, [np.empty_like(u) for _ in range(4)], 1))
     found = runner.counted.total(), runner.counted["div"], runner.counted["rcp"]
     assert all(n / u.size <= limit for n, limit in zip(found, most, strict=True)), [n / u.size for n in found]
+
+
+BUSIEST = {
+    ("velocity", 32): (680, 860), ("velocity", 128): (830, 1030), ("acceleration", 32): (770, 930), ("acceleration", 128): (990, 1210),
+    ("jerk", 32): (850, 970), ("jerk", 128): (1160, 1360), ("spline", 29): (990, 990), ("spline", 125): (1110, 1800),
+    ("smoothness", 32): (1490,), ("smoothness", 128): (1870,),
+}  # fmt: skip
+"""By map and horizon: the most instructions that the busiest thread runs forward, and in the adjoint, for a trajectory of seven joints."""
+
+
+def calls(name: str, horizon: int) -> list[Any]:
+    """Forward and adjoint of one trajectory of seven joints on an H100; a spline of degree 5 with 4 samples a segment."""
+    u, rows = np.zeros((1, horizon, 7), np.float32), [np.zeros((1, 7), np.float32) for _ in range(8)]
+    four = [np.zeros_like(u) for _ in range(4)]
+    if name == "smoothness":
+        made = (np.zeros((1, 1), np.float32), [four[0], *rows[:3], None])
+        return [smoothness_device.cost_and_gradient_call(np, u, [None] * 3, 0.1, (1.0,) * 3, None, 0.0, *made, 1)]
+    if name == "spline":
+        knots = np.zeros((1, (horizon - 1) // 4, 7), np.float32)
+        forward = bspline_device.forward_call(np, knots, [None] * 8, False, 0.1, four, 5, 4, 1)
+        return [forward, bspline_device.adjoint_call(np, four, 0.1, [knots, *rows[:4], *[None] * 4], False, 5, 4, 1)]
+    order = ("position", "velocity", "acceleration", "jerk").index(name)
+    adjoint = chain_device.adjoint_call(np, four, 0.1, order, False, [u, *rows[:3], *[None] * 3], 1)
+    return [chain_device.forward_call(np, u, [None] * 3, 0.1, order, False, None, four, 1), adjoint]
+
+
+@pytest.mark.parametrize(("name", "horizon"), BUSIEST)
+def test_what_a_small_batch_waits_for(monkeypatch, name, horizon):
+    """The busiest thread, whose instructions are the time of a small batch in the model of kernels/README.md."""
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.H100)
+    found: list[int] = []
+    for call in calls(name, horizon):
+        ptx.execute(call, found)
+    assert all(n <= most for n, most in zip(found, BUSIEST[name, horizon], strict=True)), found
 
 
 @pytest.mark.parametrize(
