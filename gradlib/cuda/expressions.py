@@ -21,7 +21,7 @@ from gradlib.core.modes import observing
 from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import raising
+from gradlib.cuda.kernel_op import bound, raising
 from gradlib.cuda.kernel_source import place_of
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
@@ -329,7 +329,7 @@ class Elementwise(ExpressionOp):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result for tensors that broadcast with one another, or numbers in their place."""
         if kwargs or len(args) != len(self.names):
-            args = self.__signature__.bind(*args, **kwargs).args
+            args = bound(self.name, self.__signature__, args, kwargs)
         return self._forms[_is_on_host(args)](*args)
 
 
@@ -367,7 +367,7 @@ class Reduction(ExpressionOp):
     def __call__(self, *args: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
         """The reduction of tensors of one shape over a dimension, several or (None) all; ``keepdim`` leaves them with size 1."""
         if kwargs or len(args) != len(self.names):
-            args = self.__signature__.bind(*args, **kwargs).args
+            args = bound(self.name, self.__signature__, args, kwargs)
         return self._forms[_is_on_host(args)](*args, dim, keepdim)
 
 

@@ -7,6 +7,7 @@ gradients of all of them. Rules get tensors by the names of the kernel's paramet
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -102,6 +103,15 @@ def raising(message: str) -> Callable[..., Any]:
         raise RuntimeError(message)
 
     return rule
+
+
+def bound(name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments of an operation's call in order. Raises: TypeError that says what it takes."""
+    try:
+        return signature.bind(*args, **kwargs).args
+    except TypeError as error:
+        given = ", ".join([f"{len(args)} by position", *(f"{each}=" for each in kwargs)])
+        raise TypeError(f"{name} takes {', '.join(signature.parameters)}, got {given}: {error}") from None
 
 
 class Implementation:

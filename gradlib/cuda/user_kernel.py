@@ -16,7 +16,7 @@ from gradlib.core.tensor import Tensor
 from gradlib.cuda import kernel_adjoint as derivatives
 from gradlib.cuda.kernel_adjoint import Derivative
 from gradlib.cuda.kernel_check import check
-from gradlib.cuda.kernel_op import Implementation, Values, recorded, refuse_constants
+from gradlib.cuda.kernel_op import Implementation, Values, bound, recorded, refuse_constants
 from gradlib.cuda.kernel_plan import Amount, CallInfo, KernelSpec
 from gradlib.cuda.kernel_source import source_of
 from gradlib.cuda.shapes import Shape
@@ -65,7 +65,7 @@ class Kernel:
         Raises: TypeError and ValueError, before the launch, for what the declaration does not allow.
         """
         if kwargs or len(args) != len(self.names):
-            args = self.__signature__.bind(*args, **kwargs).args
+            args = bound(self.name, self.__signature__, args, kwargs)
         values = dict(zip(self.names, args, strict=True))
         numbers = {name: values.pop(name) for name in self.spec.numbers}
         for name, number in numbers.items():
