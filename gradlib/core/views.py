@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from weakref import ref
 
-import numpy as np
+from numpy import ndarray
 
 from gradlib.backend.array import Array, is_view_of
 from gradlib.core.declaration import Op
@@ -64,7 +64,7 @@ class View:
         return tuple(reversed(steps))
 
 
-_new_view = partial(object.__new__, View)
+_new_view, _new_meta = partial(object.__new__, View), partial(object.__new__, TensorMeta)
 
 
 def replay(path: tuple[Step, ...], base: Any) -> Any:
@@ -78,10 +78,10 @@ def replay(path: tuple[Step, ...], base: Any) -> Any:
 
 def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> None:
     """Let a result that shares its source's memory share its version counter too, and know its base."""
-    if not isinstance(source, Tensor):
+    if type(source) is not Tensor and not isinstance(source, Tensor):
         return
     array, made, meta = source._array, result._array, source._meta
-    if type(made) is np.ndarray and made is not array:  # as `is_view_of` has it, without a call
+    if type(made) is ndarray and made is not array:  # as `is_view_of` has it, without a call
         owner = made.base
         if owner is None or (owner is not array and owner is not array.base):
             return
@@ -95,13 +95,13 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
     else:
         view = View(source, (op, rest, None))
     if result._meta is None:  # nobody else has seen the result yet, so there is nothing to lock
-        result._meta = own = TensorMeta()
+        result._meta = own = _new_meta()
         own.view = view
     else:
         result.meta.view = view
     counter = result._version_slot = source._version_slot or source.version
     if type(counter) is Version and len(counter.views) < counter.limit:  # as `add_view` has it, without a call
-        counter.views.append(weakref.ref(result))
+        counter.views.append(ref(result))
     else:
         counter.add_view(result)
 
@@ -110,7 +110,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
     """Tensors around several results that may share their source's memory, outside any graph; each that does is known as a view of it."""
     array, counter = source._array, source.version
     owner = getattr(array, "base", None)
-    memory = None if isinstance(array, np.ndarray) else array.data.mem
+    memory = None if isinstance(array, ndarray) else array.data.mem
     since = born(source) if global_state.born is not None else 0
     cls = InferenceTensor if isinstance(source, InferenceTensor) else Tensor
     parent = None if source._meta is None else source._meta.view
@@ -121,7 +121,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
             if each.data.mem is not memory:
                 results.append(wrap(each))
                 continue
-        elif type(each) is not np.ndarray or (each.base is not array and (owner is None or each.base is not owner)):
+        elif type(each) is not ndarray or (each.base is not array and (owner is None or each.base is not owner)):
             each = as_array(each)
             if not is_view_of(each, array):
                 results.append(wrap(each))
@@ -129,7 +129,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         result = object.__new__(cls)
         result._array = each
         result._float = result._node = None
-        result._meta = meta = TensorMeta()
+        result._meta = meta = _new_meta()
         if parent is None:  # as `View` has it, without a call
             meta.view = view = _new_view()
             view.step = (op, rest, index)
@@ -143,7 +143,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         result._version_slot = counter
         results.append(result)
     if len(counter.views) + len(results) <= counter.limit:  # as `add_view` has it, without a call for each
-        counter.views += map(weakref.ref, results)
+        counter.views += map(ref, results)
     else:
         for each in results:
             counter.add_view(each)

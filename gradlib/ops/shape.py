@@ -67,7 +67,7 @@ def reshape(xp: Namespace, input: Any, shape: Any) -> Any:
         result = input.reshape(shape)
     except ValueError:
         raise RuntimeError(_misshaped(tuple(shape), input.size)) from None
-    if result.shape != shape and min(shape) < -1:  # NumPy takes any negative size for the one to be inferred
+    if result.shape != shape and -1 not in shape and min(shape) < -1:  # NumPy takes any negative size for the one to be inferred
         raise RuntimeError(_misshaped(tuple(shape), input.size))
     return result
 
@@ -79,7 +79,7 @@ def view(xp: Namespace, input: Any, shape: Any) -> Any:
         result = input.reshape(shape)
     except ValueError:
         raise RuntimeError(_misshaped(tuple(shape), input.size)) from None
-    if result.shape != shape and min(shape) < -1:
+    if result.shape != shape and -1 not in shape and min(shape) < -1:
         raise RuntimeError(_misshaped(tuple(shape), input.size))
     if result.base is not input and not is_view_of(result, input):
         raise RuntimeError(
@@ -491,7 +491,7 @@ def _view_method(self: Tensor, *shape: Any, **named: Any) -> Tensor:
         return _sized_view(self, *shape, **named)
     if len(shape) == 1 and type(shape[0]) is not int and isinstance(shape[0], (np.dtype, type)):
         return view_dtype(self, shape[0])
-    return view(self, sizes_of(shape))
+    return view(self, shape if len(shape) == 1 and type(shape[0]) is int else sizes_of(shape))
 
 
 _sized_view = sized_method(view, "size")

@@ -16,8 +16,8 @@ from gradlib.core.inplace import check_inplace
 from gradlib.core.modes import thread_state
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.convert import to
 from gradlib.ops.dims import part_at, sizes_of, wrap_dim
+from gradlib.ops.elementwise import clone
 from gradlib.ops.index import slice_op
 
 __all__ = ["as_strided", "diag", "diag_embed", "diagonal", "narrow", "select"]
@@ -185,7 +185,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    return to(_diagonal(input, diagonal), copy=True)
+    return clone(_diagonal(input, diagonal))
 
 
 _diagonal = diagonal

@@ -280,7 +280,7 @@ def median_all(xp: Namespace, input: Any) -> Any:
     _ordered("median", input, bool_too=False)
     if not input.size:
         return xp.full((), xp.nan, input.dtype)
-    if xp is np and input.dtype.kind == "f" and input.size and not np.isnan(input).any():
+    if xp is np and input.dtype.kind == "f" and not has_nan(input):
         return np.asarray(np.partition(input.reshape(-1), (input.size - 1) // 2)[(input.size - 1) // 2])
     line = xp.sort(_comparable(input).reshape(-1))
     middle = line[(line.size - 1) // 2]

@@ -37,14 +37,18 @@ _SMALLEST = 1e-30  # of the variances in float32 beside which squares that vanis
 def _of_few(away: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """The same, of real numbers in an array that may be written, which is too small for more than plain sums."""
     axis = axes(away.ndim, dim)
-    if away.size and (axis is None or axis == away.ndim - 1) and away.flags.c_contiguous:
-        rows = away if axis is not None else away.reshape(-1)
-        number = rows.shape[-1]
-        rows -= (row_sums(rows) / zero_d(float(number), away.dtype))[..., None]
-        rows *= rows
+    if away.size and axis is None:
+        line = away.reshape(-1)
+        line -= row_sums(line) / line.size
+        made = line.dot(line) / max(line.size - correction, 0)
+        return np.reshape(made, (1,) * away.ndim) if keepdim else made
+    if away.size and axis == away.ndim - 1 and away.flags.c_contiguous:
+        number = away.shape[-1]
+        away -= (row_sums(away) / zero_d(float(number), away.dtype))[..., None]
+        away *= away
         freedom = number - correction
-        made = row_sums(rows) / (zero_d(float(freedom), away.dtype) if freedom > 0 else 0)
-        return made if not keepdim else made[..., None] if axis is not None else np.reshape(made, (1,) * away.ndim)
+        made = row_sums(away) / (zero_d(float(freedom), away.dtype) if freedom > 0 else 0)
+        return made[..., None] if keepdim else made
     reduce: Any = np.add.reduce  # of which the overloads ask for a literal
     middle = reduce(away, axis=axis, keepdims=True)
     number = away.size // middle.size if away.size else count(away.shape, dim)

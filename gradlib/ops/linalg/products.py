@@ -78,7 +78,7 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     row, column = parts[0].ndim == 1, parts[-1].ndim == 1
     parts[0] = parts[0][None] if row else parts[0]
     parts[-1] = parts[-1][:, None] if column else parts[-1]
-    shapes = list(map(_SHAPE, parts))
+    shapes = [raw(x).shape for x in parts]
     sizes = [shapes[0][0]]
     for i, shape in enumerate(shapes):
         if shape[0] != sizes[-1]:
@@ -89,9 +89,6 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
         parts[i : i + 2] = [matmul(parts[i], parts[i + 1])]
     result = parts[0][0] if row else parts[0]
     return result[..., 0] if column else result
-
-
-_SHAPE = operator.attrgetter("shape")
 
 
 @functools.lru_cache(maxsize=512)
