@@ -80,9 +80,11 @@ def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Arra
         return xp.take_along_axis(array, index, axis=dim) if made is None else made
     if array.ndim == 1:
         return array[index]
-    last = array.ndim - 1
-    dim = dim + last + 1 if dim < 0 else dim
-    grid = tuple([index if d == dim else positions(n, last - d) for d, n in enumerate(index.shape)])
+    grid: tuple[Array, ...] = ()
+    dim, behind = dim % array.ndim, array.ndim
+    for d, n in enumerate(index.shape):
+        behind -= 1
+        grid += (index if d == dim else positions(n, behind),)
     places = None if array.size < FEW else flat_index(array, grid)
     return array[grid] if places is None else array.reshape(-1).take(places)
 

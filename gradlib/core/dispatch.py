@@ -304,18 +304,19 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
     """Tensors for several results; each that carries a gradient gets a place of its own at the node."""
     source = args[0]
     results = views_of(op, source, made, args[1:]) if op.view and isinstance(source, Tensor) else wrap_all(made)
+    if node is None:
+        return tuple(results), []
     outputs = list(map(_ARRAY, results))
-    if node is not None:
-        node.shape = tuple(map(_SHAPE, outputs))
-        node.dtype = tuple(map(_DTYPE, outputs))
-        declared = len(op.outputs) == len(outputs)
-        versions = None
-        for i, result in enumerate(results):
-            if not declared or i in op.differentiable:
-                result._node = Output(node, i, outputs[i])
-            elif op.outputs[i] in op.needs:
-                versions = node.meta.output_versions if versions is None else versions
-                result._version_slot = versions[i] = Version()
+    node.shape = tuple(map(_SHAPE, outputs))
+    node.dtype = tuple(map(_DTYPE, outputs))
+    declared = len(op.outputs) == len(outputs)
+    versions = None
+    for i, result in enumerate(results):
+        if not declared or i in op.differentiable:
+            result._node = Output(node, i, outputs[i])
+        elif op.outputs[i] in op.needs:
+            versions = node.meta.output_versions if versions is None else versions
+            result._version_slot = versions[i] = Version()
     return tuple(results), outputs
 
 

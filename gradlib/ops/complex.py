@@ -187,6 +187,8 @@ def view_as_real(xp: Namespace, input: Any) -> Any:
     if input.dtype.kind != "c":
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
     real = dtypes.to_real(input.dtype)
+    if input.ndim and input.flags.c_contiguous:
+        return input.view(real).reshape(*input.shape, 2)
     return strided(input, (*input.shape, 2), (*input.strides, real.itemsize), dtype=real)
 
 
@@ -215,4 +217,6 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
         raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
     if is_cupy(input) and address(input) % pair:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2; call clone() first")
+    if input.flags.c_contiguous:
+        return input.view(dtypes.to_complex(input.dtype)).reshape(input.shape[:-1])
     return strided(input, input.shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(input.dtype))

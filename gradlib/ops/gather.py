@@ -38,7 +38,7 @@ __all__ = ["gather", "index_add", "index_copy", "index_put", "index_select", "ta
 
 def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> Any:
     """Check that indices are integers, and return them."""
-    if not isinstance(places, Tensor) and not is_array(places):
+    if type(places) is not Tensor and not isinstance(places, Tensor) and not is_array(places):
         raise TypeError(f"{name}: index must be a Tensor of integers, got {type(places).__name__}")
     if places.dtype.kind not in "iu":
         raise error(f"{name}: expected an index of dtype int64, got {places.dtype} of shape {list(places.shape)}")
@@ -254,7 +254,7 @@ def _with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def values_for(name: str, values: Any, input: Any) -> Any:
     """What is to be written: a Tensor or array of input's dtype as it is, a number as a 0-d array of that dtype."""
-    if isinstance(values, Tensor) or is_array(values):
+    if type(values) is Tensor or isinstance(values, Tensor) or is_array(values):
         if values.dtype != input.dtype:
             raise RuntimeError(f"{name}: expected values of input's dtype {input.dtype}, got {values.dtype}; convert them with .to()")
         return values
@@ -315,7 +315,7 @@ def index_add(put: Any, input: Any, dim: int, index: Any, source: Any, *, alpha:
     dim = wrap_dim(dim, input.ndim)
     places = vector("index_add", dim, index, RuntimeError)
     shape = raw(input).shape
-    _slices_fit("index_add", shape, dim, places[-1].shape[0], source, RuntimeError)
+    _slices_fit("index_add", shape, dim, raw(places[-1]).shape[0], source, RuntimeError)
     inside("index_add", index, shape[dim] if shape else 1)
     values = values_for("index_add", source, input)
     if type(alpha) is not int or alpha != 1:
@@ -339,7 +339,7 @@ def index_copy(put: Any, input: Any, dim: int, index: Any, source: Any) -> Any:
     dim = wrap_dim(dim, input.ndim)
     places = vector("index_copy", dim, index, IndexError)
     shape = raw(input).shape
-    _slices_fit("index_copy", shape, dim, places[-1].shape[0], source, IndexError)
+    _slices_fit("index_copy", shape, dim, raw(places[-1]).shape[0], source, IndexError)
     inside("index_copy", index, shape[dim] if shape else 1, IndexError)
     return put_shaped(put, input, values_for("index_copy", source, input), places, False)
 

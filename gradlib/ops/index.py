@@ -68,16 +68,19 @@ def slice_backward(xp: Any, input: Any, shape: tuple[int, ...], index: tuple[Any
 
 def key_of(indices: Sequence[Any]) -> tuple[Any, ...]:
     """The arrays (and None for whole dimensions) as NumPy takes them between brackets."""
-    return tuple([_EVERYTHING if i is None else i for i in indices])
+    return _read(indices)[0]
 
 
-def _given(indices: Sequence[Any]) -> tuple[int, Any]:
-    """How many of the indices are arrays, and the last of these."""
-    count, last = 0, None
+def _read(indices: Sequence[Any]) -> tuple[tuple[Any, ...], int, Any]:
+    """What ``key_of`` gives, how many of the indices are arrays, and the last of these."""
+    key, count, last = [], 0, None
     for i in indices:
-        if i is not None:
+        if i is None:
+            key.append(_EVERYTHING)
+        else:
+            key.append(i)
             count, last = count + 1, i
-    return count, last
+    return tuple(key), count, last
 
 
 @op(
@@ -86,11 +89,10 @@ def _given(indices: Sequence[Any]) -> tuple[int, Any]:
 )  # fmt: skip
 def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     """The elements that integer arrays and masks pick from the leading dimensions; None stands for a whole dimension."""
-    count, last = _given(indices)
+    key, count, last = _read(indices)
     if count == 1 and last.dtype.kind != "b" and input.flags.c_contiguous:
         return taken(input, last, len(indices) - 1)  # the same, twice as fast
     try:
-        key = key_of(indices)
         places = flat_index(input, key) if count > 1 and input.size >= FEW and xp is np else None
         if places is not None:
             return input.reshape(-1).take(places)
@@ -111,8 +113,7 @@ def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequenc
 
 def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
     """``target[indices] += values`` on raw arrays, where repeats count; a lone mask has none and is quicker."""
-    key = key_of(indices)
-    count, last = _given(indices)
+    key, count, last = _read(indices)
     if count == 1 and last.dtype.kind == "b":
         target[key] += values
     else:

@@ -70,10 +70,10 @@ def masked_fill(xp: Any, input: Any, mask: Any, value: Any) -> Any:
 
 def _together(input: Any, mask: Any) -> tuple[Any, Any]:
     """Input and mask, broadcast to their common shape."""
-    if tuple(input.shape) == tuple(mask.shape):
+    if raw(input).shape == raw(mask).shape:
         return input, mask
     try:
-        shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+        shape = np.broadcast_shapes(raw(input).shape, raw(mask).shape)
     except ValueError:
         raise RuntimeError(f"a mask of shape {list(mask.shape)} does not broadcast with a tensor of shape {list(input.shape)}") from None
     return (x if tuple(x.shape) == shape else expand(x, shape) for x in (input, mask))  # type: ignore[return-value]

@@ -20,7 +20,7 @@ from gradlib.core.grad_mode import enable_grad, inference_mode, is_grad_enabled
 from gradlib.core.inplace import refuse_captured, refuse_leaf
 from gradlib.core.modes import global_state, lower
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import AccumulateGrad, Tensor, wrap
+from gradlib.core.tensor import AccumulateGrad, Tensor, raw, wrap
 from gradlib.core.writes import refuse_inference
 from gradlib.ops.dims import sized_method, sizes_of, wrap_dim, wrap_dims
 
@@ -187,7 +187,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
         tensor([[0, 1],
                 [2, 3]])
     """
-    shape = tuple(input.shape)
+    shape = raw(input).shape
     at, inner = wrap_dim(dim, len(shape)), sizes_of((sizes,))
     if not inner or not shape:
         raise RuntimeError(f"unflatten: needs a dimension and sizes to split it into, got shape {list(shape)} and sizes {list(inner)}")

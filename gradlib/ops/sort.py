@@ -43,7 +43,8 @@ def _comparable(input: Array) -> Array:
 
 def _order(xp: Namespace, input: Array, dim: int, descending: bool) -> Array:
     """The indices that sort along ``dim``; equal elements keep their order, also descending."""
-    input = _comparable(input)
+    if input.dtype.kind == "V":
+        input = _comparable(input)
     if not descending:
         return input.argsort(axis=dim, kind="stable")
     backwards = (slice(None),) * (dim % input.ndim) + (slice(None, None, -1),)
@@ -174,7 +175,7 @@ def _replaced(g: Any, indices: Any, dim: int, keepdim: bool, input_shape: tuple[
 def _kth(xp: Namespace, input: Array, place: Any, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The element at ``place`` of each sorted line (a number, or for each line one), with its index."""
     single = isinstance(place, int)
-    indices = _kth_alone(xp, input, place, dim) if single else None
+    indices = _kth_alone(input, place, dim) if single and xp is np and input.size >= _LARGE else None
     if indices is None:
         order = _order(xp, input, dim, False)
         indices = order[(slice(None),) * dim + (slice(place, place + 1),)].copy() if single else take_along_axis(xp, order, place, dim)
@@ -183,9 +184,9 @@ def _kth(xp: Namespace, input: Array, place: Any, dim: int, keepdim: bool) -> tu
     return row_major(found[0]), row_major(found[1])
 
 
-def _kth_alone(xp: Namespace, input: Array, place: int, dim: int) -> Array | None:
+def _kth_alone(input: Array, place: int, dim: int) -> Array | None:
     """The index of the element at a place of each sorted line, without sorting; None where it is NaN or has an equal."""
-    if xp is not np or input.size < _LARGE or input.dtype.char not in "fd":
+    if input.dtype.char not in "fd":
         return None
     part = (slice(None),) * dim + (slice(place, place + 1),)
     same = input == np.partition(input, place, axis=dim)[part]
