@@ -242,7 +242,12 @@ def _lower(method: Any) -> str:
 
 
 def _is_function(value: Any) -> bool:
-    """Whether a user's jac, hess or hessp is a function, and not one of SciPy's own ways to find it."""
+    """Whether a user's jac, hess or hessp is a function, and not one of SciPy's own ways to find it.
+
+    Raises: ValueError for True, by which SciPy knows functions that return their derivative too.
+    """
+    if value is True:
+        raise ValueError("jac=True is not taken: leave it out for the tape's, or give the derivative as a function of its own")
     from scipy.optimize import HessianUpdateStrategy
 
     return callable(value) and not isinstance(value, HessianUpdateStrategy)

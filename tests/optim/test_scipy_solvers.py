@@ -155,6 +155,9 @@ def test_what_cannot_be_is_refused_and_errors_come_through():
         minimize(lambda x: (x * 1j).sum(), gradlib.ones(2))
     with pytest.raises(TypeError, match="nest of tensors"):
         minimize(lambda x: x, {"a": "text"})
+    for solve in (minimize, least_squares, root):
+        with pytest.raises(ValueError, match="jac=True is not taken"):
+            solve(lambda x: (x.sum(), x), [1.0], jac=True)
     with pytest.raises(TypeError, match="returns one number, got 2"):
         minimize(lambda x: x, gradlib.ones(2))
     with pytest.raises(RuntimeError, match="jac='2-point'"):
