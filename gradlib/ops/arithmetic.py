@@ -363,6 +363,10 @@ def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
         tensor([ 0.5000, 15.0000])
     """
     way = end - input
+    if type(weight) is float and weight < 0.5 and weight > -0.5 and way.ndim and way.dtype.char in "fd":
+        way *= weight
+        way += input
+        return way
     if not is_array(weight):
         return input + way * weight if np.abs(weight) < 0.5 else end - way * (1 - weight)
     return xp.where(xp.absolute(weight) < 0.5, input + way * weight, end - way * (1 - weight))

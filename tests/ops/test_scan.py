@@ -204,3 +204,18 @@ def test_a_single_complex_number_is_its_own_extreme(device: str) -> None:
         assert function(gradlib.zeros(2, 0, dtype=gradlib.complex64, device=device), 0)[1].shape == (2, 0)
         with pytest.raises(NotImplementedError, match="no order"):
             function(gradlib.zeros(1, dtype=gradlib.complex64, device=device), 0)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("shape", [(3, 30000), (130, 701), (1, 70000)])
+def test_scans_of_large_arrays_are_those_of_their_lines(shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).uniform(0.9, 1.1, shape).astype(np.float32)
+    x[0, 5], x[-1, -7], x[-1, -5] = np.inf, np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        for name in ("cumsum", "cumprod", "cummax", "cummin"):
+            function = getattr(gradlib, name)
+            whole, lines = function(gradlib.tensor(x), 1), [function(gradlib.tensor(line), 0) for line in x]
+            if name.startswith("cumm"):
+                assert np.array_equal(host(whole.indices), np.stack([host(line.indices) for line in lines]))
+                whole, lines = whole.values, [line.values for line in lines]
+            assert np.array_equal(host(whole), np.stack([host(line) for line in lines]), equal_nan=True)

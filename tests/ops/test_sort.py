@@ -139,3 +139,15 @@ def test_distinct_columns() -> None:
     values, inverse, counts = x.unique(return_inverse=True, return_counts=True, dim=-1)
     assert (values.tolist(), inverse.tolist(), counts.tolist()) == ([[1, 2, 3]] * 2, [2, 0, 1, 0], [2, 1, 1])
     np.testing.assert_array_equal(host(values[:, inverse]), host(x))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_few_best_of_many_are_the_first_in_order(largest: bool) -> None:
+    x = np.random.default_rng(0).permutation(6000).reshape(20, 300).astype(np.float32)
+    for odd in (0.5, math.inf, -math.inf, math.nan):
+        x[3, 7:10] = odd
+        values, indices = gradlib.topk(gradlib.tensor(x), 3, 1, largest)
+        order = np.sort(x, 1)[:, ::-1] if largest else np.sort(x, 1)
+        assert np.array_equal(host(values), order[:, :3], equal_nan=True)
+        assert np.array_equal(np.take_along_axis(x, host(indices), 1), order[:, :3], equal_nan=True)
+        assert all(len(set(line)) == 3 for line in host(indices).tolist())
