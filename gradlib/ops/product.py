@@ -346,6 +346,7 @@ def cross_op(xp: Any, input: Any, other: Any, dim: int) -> Any:
     """The cross product along ``dim``, which has size 3."""
     if xp is not np or input.shape != other.shape:
         return xp.cross(input, other, axis=dim)
+    made: Any
     if input.size <= SMALL:  # fewer calls, more passes
         made = input.take(_AFTER, dim) * other.take(_LAST, dim)
         made -= input.take(_LAST, dim) * other.take(_AFTER, dim)

@@ -97,7 +97,7 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
     """
     result = input.diagonal(offset, *_two(dim1, dim2, input.ndim))
     if type(result) is np.ndarray and input.flags.writeable:
-        result.setflags(True)
+        result.setflags(write=True)
     return result
 
 
