@@ -171,7 +171,7 @@ class _Pulled(Function):
 
     @staticmethod
     def forward(function: Callable[..., list[Any]], *inputs: Tensor) -> tuple[Tensor, ...]:
-        return tuple([from_dlpack(each) for each in function(*map(_to_jax, inputs))])
+        return tuple([_from_jax(each) for each in function(*map(_to_jax, inputs))])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -243,7 +243,7 @@ def from_jax(function: Callable[..., Any]) -> Callable[..., Any]:
         function: takes JAX arrays, also within tuples, lists and dicts, and whatever else; returns arrays likewise. ``jax.jit`` it first,
             where it is called often.
     Returns: the same function on tensors. A float64 tensor becomes float32 in JAX, unless its ``jax_enable_x64`` is on.
-    Raises: ModuleNotFoundError without JAX, when it is called; what ``function`` raises.
+    Raises: ModuleNotFoundError without JAX, when it is called; TypeError for results that are no arrays; what ``function`` raises.
     Source: jax.vjp, jax.jvp, jax.vmap.
     Example:
         >>> import jax
@@ -271,3 +271,10 @@ def _to_jax(tensor: Tensor) -> Any:
     if not is_dense(array) or not is_writeable(array):
         array = copy(array)
     return jax.numpy.from_dlpack(wrap(array))
+
+
+def _from_jax(value: Any) -> Tensor:
+    """A tensor around the memory of what a function of JAX returned."""
+    if not hasattr(value, "__dlpack__"):
+        raise TypeError(f"a function from JAX returns arrays, got {type(value).__name__}; jax.numpy.asarray makes one of a number")
+    return from_dlpack(value)

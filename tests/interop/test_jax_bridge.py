@@ -67,6 +67,8 @@ def test_errors_of_the_function_come_through(x: jax.Array) -> None:
         jax_function(function)(x)
     with pytest.raises(TypeError, match="returns tensors, got float"):
         jax_function(lambda x: 1.0)(x)
+    with pytest.raises(TypeError, match="returns arrays, got float"):
+        from_jax(lambda x: 1.0)(gradlib.ones(2))
 
 
 def test_derivatives_of_both_orders_in_gradlib() -> None:
