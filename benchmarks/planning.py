@@ -1,4 +1,4 @@
-"""What planning by a Dask cluster on this machine takes: `python -m benchmarks.planning [--problems N ...] [--workers N ...] [--chunk N]`.
+"""What planning by a Dask cluster on this machine takes: `python -m benchmarks.planning`, whose `--help` says what can be chosen.
 
 A row for each number of problems and of workers:
 
@@ -40,15 +40,15 @@ class Row(NamedTuple):
     peak: float
 
 
-def measured(problems: int, workers: int, chunk: int) -> Row:
+def measured(problems: int, workers: int, chunk: int, device: str) -> Row:
     """Plan sampled motions of the Panda into a folder that is removed."""
     from distributed import Client
 
     machine = assemble(*panda())
-    with tempfile.TemporaryDirectory() as place, many.cluster(workers, "cpu") as cluster, Client(cluster, set_as_default=False) as client:
+    with tempfile.TemporaryDirectory() as place, many.cluster(workers, device) as cluster, Client(cluster, set_as_default=False) as client:
 
         def planned(count: int, size: int, name: str) -> float:
-            work = job.Work(machine, HORIZON, "float64", "cpu", str(Path(place) / name), "parquet")
+            work = job.Work(machine, HORIZON, "float64", device, str(Path(place) / name), "parquet")
             return job.run(many.sampled(count, 0, machine), work, size, client)[1]
 
         planned(4 * workers, 1, "first")
@@ -71,12 +71,13 @@ def main() -> None:
     parser.add_argument("--problems", type=int, nargs="+", default=[2000, 20_000], help="how many (default: 2000 20000)")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="how many processes (default: 1 2)")
     parser.add_argument("--chunk", type=int, default=job.CHUNK, help=f"problems of a chunk (default: {job.CHUNK})")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda, where dask-cuda gives each of several workers a GPU (default: cpu)")
     asked = parser.parse_args()
     print(f"{'problems':>10} {'workers':>8} {'seconds':>9} {'problems/s':>11} {'times one worker':>17} {'overhead':>9} {'client MB':>10}")
     for problems in asked.problems:
         alone = None
         for workers in asked.workers:
-            row = measured(problems, workers, asked.chunk)
+            row = measured(problems, workers, asked.chunk, asked.device)
             alone = row.seconds if workers == 1 else alone
             times = "" if alone is None else f"{alone / row.seconds:.2f}"
             share = f"{100 * row.outside / row.inside:.1f} %"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: the whole suite with CuPy on that in place of hostcuda, compute-sanitizer over the kernel tests where it is
-# there, and every benchmark; writes benchmarks/results/<gpu>-<date>.json and fails when anything failed. Uses the python of the active
-# environment, with CuPy for its CUDA installed: pip install -e '.[cuda12,test]' or '.[cuda13,test]'; with two GPUs and NCCL (pip install
-# nvidia-nccl-cu12) the collectives between them are tested too.
+# On a machine with a GPU: the whole suite with CuPy on that in place of hostcuda, captured graphs among it; compute-sanitizer over every
+# kernel where it is there; every benchmark of kernels and steps against the copy bandwidth and the peak that are measured there; all_reduce
+# beside NCCL alone where there are two GPUs; planning by Dask, with dask-cuda a GPU for each worker. Writes
+# benchmarks/results/<gpu>-<date>.json and fails when anything failed. Uses the python of the active environment, with CuPy for its CUDA
+# installed: pip install -e '.[cuda12,test]' or '.[cuda13,test]'; for several GPUs also nvidia-nccl-cu12, mpich and dask-cuda.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,15 +25,26 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 
 python -m pytest -q --numprocesses "$workers" --junitxml="$work/tests.xml" || failed=1
+# without CuPy's pools, within whose large blocks it would see no array's end
+kernels=(tests/trajectory/test_kernels.py tests/trajectory/test_start_rows.py tests/cuda/test_kernel.py tests/cuda/test_expressions.py
+    tests/cuda/test_graphs.py tests/cuda/test_graphs_of_functions.py tests/cuda/test_graphs_of_kernels.py
+    tests/cuda/test_graphs_of_optimisers.py tests/optim/test_foreach.py tests/ops/test_random.py)
 sanitizer="not installed"
 if command -v compute-sanitizer > /dev/null; then
     sanitizer=passed
-    for tool in memcheck racecheck; do
-        compute-sanitizer --tool "$tool" --error-exitcode 9 \
-            python -m pytest -q -m cuda tests/trajectory/test_kernels.py tests/cuda/test_kernel.py tests/cuda/test_graphs_of_kernels.py \
+    for tool in memcheck racecheck synccheck; do
+        GRADLIB_TEST_POOL=0 compute-sanitizer --tool "$tool" --error-exitcode 9 python -m pytest -q -m cuda "${kernels[@]}" \
             || { sanitizer="$tool failed"; failed=1; }
     done
 fi
 python -m benchmarks --device cuda --json "$work/figures.json" || failed=1
+gpus=$(python -c 'import gradlib.cuda; print(gradlib.cuda.device_count())')
+if (( gpus > 1 )) && python -c 'import sys, gradlib.distributed as d; sys.exit(not d.is_nccl_available())'; then
+    python -m gradlib.distributed.launch -n "$gpus" benchmarks/collectives.py "$work/collectives.json" || failed=1
+fi
+planners=1
+if (( gpus > 1 )) && python -c 'import dask_cuda' 2> /dev/null; then planners="1 $gpus"; fi
+# shellcheck disable=SC2086  # one word for each number of workers
+python -m benchmarks.planning --device cuda --problems 20000 --workers $planners | tee "$work/planning.txt" || failed=1
 python ci/gpu_record.py "$work" "$sanitizer" || failed=1
 exit "$failed"

@@ -1,6 +1,6 @@
 """Writes benchmarks/results/<gpu>-<date>.json: what a run of ci/gpu.sh proved, on what. `python ci/gpu_record.py FOLDER SANITIZER`.
 
-FOLDER holds pytest's tests.xml and, where the benchmarks ran, their figures.json.
+FOLDER holds pytest's tests.xml and, where the benchmarks ran, their figures.json, collectives.json and planning.txt.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ def counts(report: Path) -> dict[str, int]:
 
 def record(facts: dict[str, Any], work: Path, sanitizer: str) -> dict[str, Any]:
     """What is written: the machine, how many tests ran, what the sanitizer said, and the figures of every benchmark."""
-    figures = work / "figures.json"
+    figures, collectives, planning = work / "figures.json", work / "collectives.json", work / "planning.txt"
     return {
         **facts,
         "date": date.today().isoformat(),
         "tests": counts(work / "tests.xml"),
         "compute_sanitizer": sanitizer,
         **(json.loads(figures.read_text(encoding="utf-8")) if figures.exists() else {}),
+        **({"collectives": json.loads(collectives.read_text(encoding="utf-8"))} if collectives.exists() else {}),
+        **({"planning": planning.read_text(encoding="utf-8").splitlines()} if planning.exists() else {}),
     }
 
 

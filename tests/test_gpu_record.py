@@ -34,7 +34,10 @@ def test_counts_and_figures(recorder: ModuleType, tmp_path: Path) -> None:
     assert made["compute_sanitizer"] == "passed"
     assert "core" not in made
     (tmp_path / "figures.json").write_text(json.dumps({"machine": {"cpu": "x"}, "core": [{"ratio": 0.5}]}))
+    (tmp_path / "collectives.json").write_text("[]")
+    (tmp_path / "planning.txt").write_text("problems\n20")
     made = recorder.record({"gpu": "NVIDIA H100 80GB HBM3"}, tmp_path, "passed")
+    assert (made["collectives"], made["planning"]) == ([], ["problems", "20"])
     assert made["core"] == [{"ratio": 0.5}]
     assert recorder.file_name(made) == f"nvidia-h100-80gb-hbm3-{made['date']}.json"
 
