@@ -14,13 +14,13 @@ from gradlib.optim.fused import Rule
 from gradlib.optim.optimizer import (
     Group,
     Optimizer,
+    change,
     check_betas,
     check_options,
-    descend,
-    descent,
-    running_mean,
-    running_square,
-    write,
+    direction,
+    move_mean,
+    move_square,
+    real,
     zeros_like,
 )
 
@@ -82,27 +82,32 @@ class Adam(Optimizer):
         super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
-        xp = namespace(gradient)
-        p, g = descent(value, gradient, group)
         b1, b2 = group["betas"]
         state = self.state[value]
+        p = real(value._array)
         if not state:
             state.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
             if group["amsgrad"]:
                 state["max_exp_avg_sq"] = zeros_like(p)
         k = counted(state, group, p)
-        mean = running_mean(state["exp_avg"], g, b1)
-        square = running_square(state["exp_avg_sq"], g, b2)
-        if group["amsgrad"]:
-            largest = state["max_exp_avg_sq"]
-            write(largest, xp.maximum(largest._array, square))
-            square = largest._array
-        denominator = xp.sqrt(square)
-        denominator /= factor(root(1 - b2**k), p)
-        denominator += group["eps"]
-        step = factor(rate(group) / (1 - b1**k), p) * mean
-        step /= denominator
-        descend(value, p, step)
+        scale, size = factor(root(1 - b2**k), p), factor(rate(group) / (1 - b1**k), p)
+
+        def rule(old: Array, g: Array, mean: Array, square: Array, largest: Array | None = None) -> None:
+            xp = namespace(old)
+            p, g = direction(old, g, group)
+            move_mean(mean, g, b1)
+            move_square(square, g, b2)
+            if largest is not None:
+                square = xp.maximum(largest, square, out=largest)
+            denominator = xp.sqrt(square)
+            denominator /= scale
+            denominator += group["eps"]
+            step = size * mean
+            step /= denominator
+            xp.subtract(p, step, out=old)
+
+        largest = [state["max_exp_avg_sq"]] if group["amsgrad"] else []
+        change(rule, value, p, real(gradient), state["exp_avg"], state["exp_avg_sq"], *largest)
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
         if type(self)._update is not Adam._update or group["amsgrad"] or not fused.is_plain(state, group, 3) or "exp_avg" not in state:

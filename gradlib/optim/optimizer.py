@@ -10,9 +10,12 @@ import copy
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
-from gradlib.backend.array import Array, namespace, on_device_of
+import numpy as np
+
+from gradlib.backend.array import Array, assign, namespace, on_device_of
 from gradlib.backend.capture import capturing
 from gradlib.core.grad_mode import enable_grad, no_grad
 from gradlib.core.node import RemovableHandle, add_hook
@@ -295,22 +298,58 @@ def direction(p: Array, g: Array, group: Group) -> tuple[Array, Array]:
     return p, g
 
 
-def running_mean(mean: Tensor, g: Array, kept: float) -> Array:
-    """Take a gradient into its running mean, of which the share ``kept`` stays; returns the new mean."""
-    step = g - mean._array
+def change(rule: Callable[..., None], value: Tensor, p: Array, g: Array, *states: Tensor) -> None:
+    """One step of a parameter by a rule that works element by element.
+
+    Of a large parameter on the host the rule is given one block of all arrays after the other, which stays in the cache meanwhile.
+
+    Args:
+        rule: writes, in place, the arrays of the parameter and of its states; it is given p, g and the latter.
+        p, g: the parameter's array and its gradient, or what `real` makes of them.
+    """
+    with ExitStack() as writes:
+        arrays = [writes.enter_context(written(each, _STEP)) for each in (value, *states)]
+        given = (p, g, *arrays[1:])
+        if p.size < 2 * _BLOCK or not all(type(each) is np.ndarray and each.flags.c_contiguous for each in given):
+            rule(*given)
+        else:
+            flat = [each.reshape(-1) for each in given]
+            for start in range(0, p.size, _BLOCK):
+                rule(*[each[start : start + _BLOCK] for each in flat])
+        if p is not value._array:
+            assign(value._array, ..., p.view(value._array.dtype))
+
+
+_BLOCK = 1 << 16
+"""How many elements a block has: the fewer, the more calls of NumPy there are."""
+
+
+def move_mean(mean: Array, g: Array, kept: float) -> None:
+    """Take a gradient into its running mean, of which the share ``kept`` stays, in place."""
+    step = g - mean
     step *= 1 - kept
+    mean += step
+
+
+def move_square(square: Array, g: Array, kept: float) -> None:
+    """Take a gradient's square into its running mean, of which the share ``kept`` stays, in place."""
+    step = g * g
+    step *= 1 - kept
+    square *= kept
+    square += step
+
+
+def running_mean(mean: Tensor, g: Array, kept: float) -> Array:
+    """`move_mean` as a change of its own; returns the new mean."""
     with written(mean, _STEP) as array:
-        array += step
+        move_mean(array, g, kept)
     return array
 
 
 def running_square(square: Tensor, g: Array, kept: float) -> Array:
-    """Take a gradient's square into its running mean, of which the share ``kept`` stays; returns the new mean."""
-    step = g * g
-    step *= 1 - kept
+    """`move_square` as a change of its own; returns the new mean."""
     with written(square, _STEP) as array:
-        array *= kept
-        array += step
+        move_square(array, g, kept)
     return array
 
 

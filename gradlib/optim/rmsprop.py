@@ -8,7 +8,7 @@ from typing import Any
 from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor
 from gradlib.optim.capturable import counted, factor, rate
-from gradlib.optim.optimizer import Group, Optimizer, check_options, descend, descent, running_mean, running_square, write, zeros_like
+from gradlib.optim.optimizer import Group, Optimizer, change, check_options, direction, move_mean, move_square, real, zeros_like
 
 
 class RMSprop(Optimizer):
@@ -62,21 +62,32 @@ class RMSprop(Optimizer):
         super().__init__(params, {**defaults, **options})
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
-        xp = namespace(gradient)
-        p, g = descent(value, gradient, group)
-        alpha = group["alpha"]
+        alpha, momentum, eps = group["alpha"], group["momentum"], group["eps"]
         state = self.state[value]
+        p = real(value._array)
+        used = [name for name, wanted in (("square_avg", True), ("momentum_buffer", momentum), ("grad_avg", group["centered"])) if wanted]
         if not state:
-            state.update(step=0, square_avg=zeros_like(p))
-            state.update({name: zeros_like(p) for name, used in (("momentum_buffer", "momentum"), ("grad_avg", "centered")) if group[used]})
+            state.update(step=0, **{name: zeros_like(p) for name in used})
         counted(state, group, p)
-        spread = running_square(state["square_avg"], g, alpha)
-        if group["centered"]:
-            mean = running_mean(state["grad_avg"], g, alpha)
-            spread = spread - mean * mean
-        direction = g / (xp.sqrt(spread) + group["eps"])
-        if group["momentum"]:
-            buffer = state["momentum_buffer"]
-            write(buffer, group["momentum"] * buffer._array + direction)
-            direction = buffer._array
-        descend(value, p, factor(rate(group), p) * direction)
+        size = factor(rate(group), p)
+
+        def rule(old: Array, g: Array, square: Array, *more: Array) -> None:
+            p, g = direction(old, g, group)
+            move_square(square, g, alpha)
+            spread = square
+            if group["centered"]:
+                mean = more[-1]
+                move_mean(mean, g, alpha)
+                spread = square - mean * mean
+            xp = namespace(old)
+            divisor = xp.sqrt(spread)
+            divisor += eps
+            step = g / divisor
+            if momentum:
+                buffer = more[0]
+                buffer *= momentum
+                buffer += step
+                step = buffer
+            xp.subtract(p, size * step, out=old)
+
+        change(rule, value, p, real(gradient), *[state[name] for name in used])

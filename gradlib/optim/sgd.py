@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gradlib.backend.array import Array, copy
+from gradlib.backend.array import Array, namespace
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.optim import fused
 from gradlib.optim.capturable import factor, rate
 from gradlib.optim.fused import Rule
-from gradlib.optim.optimizer import Group, Optimizer, check_options, direction, write
+from gradlib.optim.optimizer import Group, Optimizer, change, check_options, direction
 
 
 class SGD(Optimizer):
@@ -70,17 +70,27 @@ class SGD(Optimizer):
         return not group["momentum"] or self.state[value].get("momentum_buffer") is not None
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:
-        momentum = group["momentum"]
-        p, g = direction(value._array, gradient, group)
-        if momentum:
-            state = self.state[value]
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                buffer = state["momentum_buffer"] = wrap(copy(g))
-            else:
-                write(buffer, momentum * buffer._array + (1 - group["dampening"]) * g)
-            g = g + momentum * buffer._array if group["nesterov"] else buffer._array
-        write(value, p - factor(rate(group), p) * g)
+        momentum, taken, nesterov = group["momentum"], 1 - group["dampening"], group["nesterov"]
+        size = factor(rate(group), value._array)
+        held = self.state[value].get("momentum_buffer") if momentum else None
+        is_first = bool(momentum) and held is None
+        if is_first:
+            held = wrap(namespace(gradient).empty_like(gradient))
+
+        def rule(old: Array, g: Array, buffer: Array | None = None) -> None:
+            p, g = direction(old, g, group)
+            if buffer is not None:
+                if is_first:
+                    buffer[...] = g
+                else:
+                    buffer *= momentum
+                    buffer += g if taken == 1 else taken * g
+                g = g + momentum * buffer if nesterov else buffer
+            namespace(old).subtract(p, size * g, out=old)
+
+        change(rule, value, value._array, gradient, *([] if held is None else [held]))
+        if is_first:
+            self.state[value]["momentum_buffer"] = held
 
     def _rule(self, state: dict[str, Any], group: Group) -> Rule | None:
         momentum = float(group["momentum"])

@@ -10,7 +10,7 @@ import pytest
 
 import gradlib
 from gradlib import optim
-from gradlib.optim import foreach, fused
+from gradlib.optim import foreach, fused, optimizer
 from tests.values import host
 
 OPTIONS = [
@@ -66,6 +66,29 @@ def test_all_as_one_gives_the_bits_of_one_after_the_other(name, options):
     assert found[1]._joined
     assert not want[1]._joined
     same(found, want)
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS[:5])
+def test_a_large_parameter_stepped_by_blocks_has_the_bits_of_one_stepped_whole(name, options, monkeypatch):
+    want = stepped(name, options, 4, foreach=False)
+    monkeypatch.setattr(optimizer, "_BLOCK", 2)
+    given = []
+    direction = optimizer.direction
+    for module in (gradlib.optim.sgd, gradlib.optim.adam, gradlib.optim.rmsprop):
+        monkeypatch.setattr(module, "direction", lambda p, g, group: given.append(p.size) or direction(p, g, group))
+    found = stepped(name, options, 4, foreach=False)
+    same(found, want)
+    assert [value._version for value in found[0]] == [value._version for value in want[0]]
+    assert (given.count(2) > 4 * 2) is isinstance(found[0][0]._array, np.ndarray)  # on a device each is stepped whole
+
+
+def test_a_step_that_is_refused_leaves_no_momentum() -> None:
+    x = gradlib.ones(1).expand(3).requires_grad_()
+    x.grad = gradlib.ones(3)
+    sgd = optim.SGD([x], lr=0.1, momentum=0.9)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        sgd.step()
+    assert not sgd.state[x]
 
 
 def put_into_a_state(optimizer, step):
