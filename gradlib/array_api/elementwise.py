@@ -142,7 +142,6 @@ sinh = _unary(elementwise.sinh, "sinh")
 square = _unary(elementwise.square, "square")
 sqrt = _unary(elementwise.sqrt, "sqrt")
 tan = _unary(elementwise.tan, "tan")
-tanh = _unary(elementwise.tanh, "tanh")
 trunc = _unary(elementwise.trunc, "trunc")
 
 add = _binary(arithmetic.add, "add")
@@ -180,6 +179,17 @@ def expm1(x: Any, /) -> Any:
     """exp(x) - 1, accurate near zero; of complex numbers that are not finite as ``exp`` has it."""
     found = elementwise.expm1(x)
     return select.where(elementwise.isfinite(x) & (x != 0), found, elementwise.exp(x) - 1) if x.dtype.kind == "c" else found
+
+
+@standard
+def tanh(x: Any, /) -> Any:
+    """The hyperbolic tangent; far out along the real axis 1 or -1 and a zero of the imaginary part's sign."""
+    found = elementwise.tanh(x)
+    if x.dtype.kind != "c":
+        return found
+    along, across = complexes.real(x), complexes.imag(x)
+    limit = complexes.complex(elementwise.sign(along), signs.copysign(zeros_like(across), across))
+    return select.where(elementwise.isinf(along) & elementwise.isfinite(across), limit, found)
 
 
 @standard

@@ -388,3 +388,10 @@ def test_complex_elements_are_unique_as_pairs_and_repeats_may_be_small_integers(
     values, first, inverse, counts = xp.unique_all(xp.asarray([2j, 1 + 0j, 2j]))
     assert [each.tolist() for each in (values, first, inverse, counts)] == [[2j, 1], [0, 1], [0, 1, 0], [2, 1]]
     assert xp.repeat(xp.asarray([3, 4]), xp.asarray([2, 1], dtype=xp.int8)).tolist() == [3, 3, 4]
+
+
+def test_tanh_far_out_along_the_real_axis_keeps_the_sign_of_the_imaginary_part() -> None:
+    """The standard's special case; C's, which NumPy follows, takes the sign of sin(2 y)."""
+    found = xp.tanh(xp.asarray([complex(math.inf, 2), complex(math.inf, -2), complex(-math.inf, 2)]))
+    assert found.tolist() == [1, 1, -1]
+    assert xp.signbit(xp.imag(found)).tolist() == [False, True, False]
