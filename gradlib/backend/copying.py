@@ -175,7 +175,7 @@ def put_along(target: Array, places: Array, values: Array, axis: int) -> bool:
     """
     shape, given = target.shape, values.shape
     char = _served(values, places)
-    if char is None or places.shape != given or target.dtype is not values.dtype or not target._c_contiguous:
+    if char is None or places.shape != given or target.dtype is not values.dtype or not target._c_contiguous or target.size >= 1 << 31:
         return False
     n, inner = values.size, math.prod(shape[axis + 1 :])
     given_values = (values.data.ptr, places.data.ptr, target.data.ptr, shape[axis], given[axis], inner, n)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gradlib.backend import copying, pointwise, reducing
 from gradlib.cuda import nvrtc
 from gradlib.cuda.source import CompileError, kernel_files, kernel_folder, read_source
 from gradlib.trajectory.kernel_options import VARIANTS
@@ -153,3 +154,17 @@ def nvcc_report(folder: Path, text: str, source: str) -> str:
         made.write_text(done.stderr)
         shutil.move(made, kept)
     return kept.read_text()
+
+
+SMALL = {"pointwise": pointwise.source("f"), "reducing": reducing.source("d"), "copying": copying.source(4)}
+
+
+@pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC")
+@pytest.mark.parametrize("name", SMALL)
+def test_nvrtc_compiles_the_kernels_of_small_operations(name: str) -> None:
+    """Those of half types need CUDA's headers, which NVRTC's wheel has not."""
+    library = nvrtc._bindings()
+    program = library.createProgram(SMALL[name], name, (), ())
+    library.compileProgram(program, ("--std=c++17", f"--gpu-architecture=compute_{ARCHITECTURES[-1]}"))
+    assert "gradlib_" in library.getPTX(program).decode()
+    library.destroyProgram(program)
