@@ -3,13 +3,19 @@
 # kernel where it is there; every benchmark of kernels and steps against the copy bandwidth and the peak that are measured there; all_reduce
 # beside NCCL alone where there are two GPUs; planning by Dask, with dask-cuda a GPU for each worker. Writes
 # benchmarks/results/<gpu>-<date>.json and fails when anything failed. Uses the python of the active environment, with CuPy for its CUDA
-# installed: pip install -e '.[cuda12,test]' or '.[cuda13,test]'; for several GPUs also nvidia-nccl-cu12, mpich and dask-cuda.
+# installed: pip install -e '.[cuda12,test]'; for CUDA 13 after it pip uninstall -y cupy-cuda12x, then pip install -e '.[cuda13]', as two
+# CuPys in one environment overwrite each other. For several GPUs also nvidia-nccl-cu12 (or -cu13) and dask-cuda; '.[bench]' to compare.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 workers=$(python - <<'PY'
 import os
 import sys
+from importlib.metadata import distributions
+
+found = sorted(x.name for x in distributions() if x.name.startswith("cupy"))
+if len(found) != 1:
+    sys.exit(f"ci/gpu.sh needs one CuPy, found {found or 'none'}: pip uninstall those not for this CUDA, then install that one again")
 
 import cupy
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, device_index, is_array, move, on_device_of
+from gradlib.backend.array import Array, constant, device_index, is_array, move, on_device_of
 from gradlib.core.declaration import Joint
 from gradlib.core.op import op
 from gradlib.core.tensor import Tensor, raw
@@ -381,7 +381,12 @@ def _seconds(dt: Any, like: Any) -> Any:
     times = dt.reshape((1,) * (2 - dt.ndim) + tuple(dt.shape))
     if times.shape[1] == 1:
         return times
-    return where(move(np.arange(times.shape[1])[None] == 0, device_index(raw(like))), 1.0, times)
+    return where(constant(_step_0, times.shape[1], dtype=np.bool_, index=device_index(raw(like))), 1.0, times)
+
+
+def _step_0(horizon: int) -> Array:
+    """(1, H): which step is the first."""
+    return np.arange(horizon)[None] == 0
 
 
 def _priced(e: Any, weight: Any, power: int) -> tuple[Any, Any]:

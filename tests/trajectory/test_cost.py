@@ -245,3 +245,22 @@ P = np.zeros((B, H, D))
 def test_errors_say_what_was_received(make_cost, kind, text):
     with pytest.raises(kind, match=text):
         make_cost()
+
+
+@pytest.mark.cuda
+def test_gradients_by_a_reference_and_by_the_time_of_each_step_are_captured(rng):
+    """They come from operations, which copy nothing to the device either."""
+    p, reference, dt = (
+        gradlib.tensor(x, device="cuda", requires_grad=True) for x in (*rng.standard_normal((2, 2, 5, 3)), rng.random((2, 5)))
+    )
+    cost = TrackingCost((reference,)) + EnergyCost(velocity=1.0)
+
+    def run():
+        return grad(cost((p, p), dt).sum(), (p, reference, dt))
+
+    expected, graph = run(), gradlib.cuda.CUDAGraph()
+    with gradlib.cuda.graph(graph):
+        made = run()
+    graph.replay()
+    for found, right in zip(made, expected, strict=True):
+        np.testing.assert_array_equal(host(found), host(right))
