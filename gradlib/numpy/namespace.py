@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from gradlib.backend.names import no_such_name
 from gradlib.core.proxy import plain
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.numpy_array import Array, as_array
@@ -38,6 +40,8 @@ def names_of(module: ModuleType, into: dict[str, Any]) -> tuple[Callable[[str], 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
             return __dir__()
+        if not hasattr(module, name):
+            raise no_such_name(sys.modules[into["__name__"]], name)
         into[name] = found = served(module, name)
         return found
 

@@ -32,6 +32,8 @@ pytestmark = pytest.mark.host
         ("gradlib.trajectory", "step_positon", "step_position"),
         ("gradlib.core.engine", "wlak", "walk"),
         ("gradlib.ops.linalg", "prodcts", "products"),
+        ("gradlib.numpy.linalg", "egivals", "eigvals"),
+        ("gradlib.numpy.random", "uinform", "uniform"),
         ("gradlib.cli", "mian", "main"),
         ("gradlib.cli.info", "add_parsr", "add_parser"),
         ("gradlib.testing.hostcuda", "activat", "activate"),
