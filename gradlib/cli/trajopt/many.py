@@ -16,6 +16,7 @@ import numpy as np
 
 from gradlib.cli.progress import Progress
 from gradlib.cli.trajopt import report
+from gradlib.cuda import device_count
 from gradlib.trajectory.planning import job, parts, problems
 from gradlib.trajectory.planning.errors import InputError
 from gradlib.trajectory.planning.problems import Block, Stream
@@ -115,16 +116,21 @@ _DASK = {
 @contextmanager
 def cluster(workers: int, device: str) -> Iterator[Any]:
     """A cluster of processes on this machine, which nobody reaches from another one."""
-    where = {"n_workers": workers, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    where = {"n_workers": workers, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     if device.startswith("cuda") and workers > 1:
         try:
             from dask_cuda import LocalCUDACluster as Cluster
         except ImportError as error:
-            raise InputError("--workers on several GPUs needs dask-cuda, which gives each its own; install dask-cuda") from error
+            raise InputError(
+                "--workers on several GPUs needs dask-cuda, which gives each its own; install it with: pip install 'dask-cuda[cu12]' "
+                f"(cu13 for CUDA 13). What failed: {error}"
+            ) from error
+        if workers > (there := device_count()):
+            raise InputError(f"--workers {workers}: each takes a GPU of its own, and this machine has {there}; ask for at most that many")
     else:
         from distributed import LocalCluster as Cluster
 
-        where |= {"memory_limit": None, "silence_logs": 50}
+        where |= {"memory_limit": None}
     import dask
 
     _end_quietly()

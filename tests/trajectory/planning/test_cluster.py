@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -237,6 +238,13 @@ def test_a_scheduler_that_is_not_there_and_options_that_do_not_go_together(
         assert main(["trajopt", *arguments, "--out", str(tmp_path / "o")]) == 2
         assert text in capsys.readouterr().err
         assert not (tmp_path / "o").exists()
+
+
+def test_more_workers_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask_cuda", SimpleNamespace(LocalCUDACluster=None))
+    monkeypatch.setattr(many, "device_count", lambda: 2)
+    with pytest.raises(InputError, match=r"^--workers 3: .* this machine has 2; ask for at most that many$"), many.cluster(3, "cuda"):
+        pass
 
 
 def test_several_gpus_are_shared_out_by_dask_cuda() -> None:
