@@ -34,6 +34,8 @@ assert installed == {"gradlib", "numpy", "nvtx"}, f"core dependencies have grown
 print(f"wheel: gradlib {gradlib.__version__}, {len(expected)} kernel files in {kernel_folder()}")
 PY
 "$work/env/bin/gradlib" --version
+"$work/env/bin/python" -m gradlib --version
+"$work/env/bin/gradlib" bench overhead --quick --only "backward of one node"  # it begins anew, with one thread
 "$work/env/bin/gradlib" trajopt --samples 4 --seed 0 --out "$work/out"
 test -s "$work/out/trajectories.npz"
 test -s "$work/out/trajectories.csv"

@@ -2,6 +2,6 @@
 
 import sys
 
-from gradlib.cli.entry import main
+from gradlib.cli.process import run
 
-sys.exit(main())
+sys.exit(run())

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import importlib.util
 import json
+import math
 import os
 import re
 import shlex
@@ -54,6 +55,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write machine, versions and rows here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="also draw them, as PNG and SVG, into this folder")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="say what moved since that file was written, beyond the noise")
+    parser.add_argument("--tolerance", type=_factor, metavar="FACTOR", help="--compare passes over what moved by less (1.1 by default)")
     parser.add_argument("--profile", action="store_true", help="run each row once under an NVTX range, for nsys and ncu; nothing is timed")
     parser.add_argument("--list", action="store_true", help="say what each suite is for")
     parser.set_defaults(run=run)
@@ -93,6 +95,8 @@ class _Job:
             self.only = re.compile(args.only or "")
         except re.error as error:
             raise ValueError(f"--only takes a regular expression: {error}") from error
+        if args.tolerance and not args.compare:
+            raise ValueError("--tolerance is of --compare, which is missing")
         self.old = compare.read(args.compare) if args.compare else None
         if args.plot and importlib.util.find_spec("matplotlib") is None:
             raise ValueError(f"--plot draws with matplotlib, which is not installed; get it with: {install('matplotlib')}")
@@ -189,7 +193,7 @@ class _Job:
         """Say what moved; returns whether something got slower."""
         if self.old is None:
             return False
-        found = sorted(compare.changes(self.old, suites), key=lambda change: -change.factor)
+        found = sorted(compare.changes(self.old, suites, self.args.tolerance or 1 + compare.LEAST), key=lambda change: -change.factor)
         print(f"\nsince {self.args.compare}: " + ("nothing moved beyond the noise" if not found else f"{len(found)} rows moved"))
         for change in found:
             word = "slower" if change.factor > 1 else "faster"
@@ -262,3 +266,13 @@ def _positive(text: str) -> int:
 
 
 _positive.__name__ = "whole number"
+
+
+def _factor(text: str) -> float:
+    value = float(text)
+    if not 1 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return value
+
+
+_factor.__name__ = "number"

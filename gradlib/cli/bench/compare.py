@@ -46,8 +46,8 @@ def read(path: Path) -> dict[str, Any]:
     return suites
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    """The rows of both that differ by more than the noise of both and `LEAST`.
+def changes(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float = 1 + LEAST) -> Iterator[Change]:
+    """The rows of both that differ by more than the noise of both and, in either direction, this factor.
 
     Where both compared with the same library, the ratios are compared, which does not depend on how busy the machine was; else the figures.
     """
@@ -65,7 +65,7 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
             else:
                 figure, was, now = _unit(row), *(x["seconds"]["gradlib"]["median"] for x in (other, row))
                 noise = sum(x["seconds"]["gradlib"]["spread"] for x in (other, row))
-            if was > 0 and now > 0 and abs(now - was) / min(now, was) > max(LEAST, noise):
+            if was > 0 and now > 0 and abs(now - was) / min(now, was) > max(tolerance - 1, noise):
                 yield Change(" ".join((suite, *(part for part in _key(row) if part))), figure, was, now)
 
 

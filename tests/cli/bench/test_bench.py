@@ -103,6 +103,7 @@ def test_program_that_fails_stops_its_row_only(bench):
         (["--peers", "tensorflow"], "--peers: nothing is known of tensorflow"),
         (["--peers", "cupy"], "--peers: nothing is known of cupy"),
         (["--compare", "missing.json"], "missing.json"),
+        (["--tolerance", "2"], "--tolerance is of --compare, which is missing"),
         (["--json", "missing/figures.json"], "missing"),
     ],
 )
@@ -150,6 +151,7 @@ def test_what_got_slower_beyond_the_noise_ends_with_1(bench, tmp_path):
         got, out, _ = bench("--compare", path)
         assert got == status
         assert f"{text}: overhead doubled 3 float32 cpu: ratio to numpy" in out
+        assert bench("--compare", path, "--tolerance", "1e12")[0] == 0
         row["ratio"]["numpy"] /= factor
     row["noise"]["numpy"] = 1e6
     path.write_text(json.dumps(old))
