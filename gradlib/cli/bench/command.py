@@ -187,7 +187,7 @@ class _Job:
                             target = self.args.plot / f"{name}.{ending}"
                             plot.save(figure, results.place(target), ending)
                             names.append(str(target))
-            print(f"written: {', '.join(names)}")
+            print(f"written: {', '.join(names)}" if names else "nothing is drawn: no row was compared with another library, nor over sizes")
 
     def _compared(self, suites: dict[str, Any]) -> bool:
         """Say what moved; returns whether something got slower."""
