@@ -90,7 +90,7 @@ class MotionCost:
         targets = [_target(term, like, sizes) for term in targets_of(self.terms)]
         parts = [*states, *targets]
         options = CostOptions(sizes.shape, sizes.time_last)
-        return motion_cost(times, self, wanted_of(times, parts), options, parts)[0]
+        return motion_cost(times, self, (*wanted_of(times, parts), wanted_of(None, parts[4:])[0]), options, parts)[0]
 
     def laid(self, sizes: tuple[int, int], dtype: Any) -> list[Laid]:
         """The terms for a horizon and number of joints in the arithmetic of a dtype."""
@@ -448,7 +448,7 @@ def _by_operations(g: Any, dt: Any, costs: MotionCost, terms: list[Laid], option
 
 
 def _rule(
-    g: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool], options: CostOptions, parts: Any, by_p: Any, by_v: Any, by_a: Any,
+    g: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool, bool], options: CostOptions, parts: Any, by_p: Any, by_v: Any, by_a: Any,
     by_j: Any, by_dt: Any,
 ) -> list[Any]:  # fmt: skip
     cotangent = g[0]
@@ -458,16 +458,16 @@ def _rule(
     made = [by_dt if wanted[1] else None, *(by if x is not None else None for by, x in zip((by_p, by_v, by_a, by_j), parts, strict=False))]
     if not isinstance(cotangent, np.ndarray) or not (cotangent == 1).all():  # where the cost was summed the gradients stand as they are
         made = [x if x is None or not x.size else cotangent.reshape(-1, *(1,) * (x.ndim - 1)) * x for x in made]
-    if len(parts) == 4:
-        return made
+    if not wanted[2]:  # references that are numbers
+        return [*made, *[None] * (len(parts) - 4)]
     aimed = [term for term in terms if term.target >= 0]
     return [*made, *_by_operations(cotangent, 1.0 if dt is None else dt, costs, aimed, options, parts)[5:]]
 
 
 @op("other", name=_NAME, sequence="parts", outputs=("cost", "by_p", "by_v", "by_a", "by_j", "by_dt"), differentiable=(0,),
     method=False, complex="none", dt=Joint(), parts=_rule)  # fmt: skip
-def motion_cost(xp: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool], options: CostOptions, parts: Any) -> Any:
-    """Cost (B,) and, where wanted, its gradients by the parts of the motion and by dt."""
+def motion_cost(xp: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool, bool], options: CostOptions, parts: Any) -> Any:
+    """Cost (B,) and, where wanted, its gradients by the parts of the motion and by dt; those by references are another matter."""
     states, targets, time_last = parts[:4], parts[4:], options.time_last
     like = next(x for x in states if x is not None)
     made: list[Array | None]
@@ -478,6 +478,6 @@ def motion_cost(xp: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool], 
         values, by_dt = host.cost_and_gradient(stepped, aims, seconds, costs.laid(options.sizes, like.dtype), into, wanted[1])
     else:
         packed = costs.packed(xp, options.sizes, like)
-        values, made, by_dt = device.cost_and_gradient(xp, states, targets, launch_times(xp, dt), packed, *wanted, time_last)
+        values, made, by_dt = device.cost_and_gradient(xp, states, targets, launch_times(xp, dt), packed, *wanted[:2], time_last)
     nothing = xp.empty(0, like.dtype)
     return (values.astype(like.dtype, copy=False), *[nothing if x is None else x for x in (*made, by_dt)])

@@ -20,7 +20,9 @@ from gradlib.trajectory import (
     cost_host,
     step_position,
 )
+from tests.device import skip_module_without_hostcuda
 from tests.trajectory.helpers import check_derivatives, host
+from tests.trajectory.test_start_rows import launches
 
 B, H, D = 2, 4, 2
 STEPS = np.array([[0.3], [1.0], [0.5], [2.0]])
@@ -264,3 +266,12 @@ def test_gradients_by_a_reference_and_by_the_time_of_each_step_are_captured(rng)
     graph.replay()
     for found, right in zip(made, expected, strict=True):
         np.testing.assert_array_equal(host(found), host(right))
+
+
+@pytest.mark.cuda
+def test_references_that_want_no_gradient_cost_backward_nothing(rng):
+    skip_module_without_hostcuda()
+    p, reference = (gradlib.tensor(x, device="cuda") for x in rng.standard_normal((2, 2, 5, 3)))
+    p.requires_grad_()
+    following, bounded = (lambda c=c: grad(c((p,)).sum(), p) for c in (TrackingCost((reference,)), BoundsCost((1.0,))))
+    assert launches(following) == launches(bounded)
