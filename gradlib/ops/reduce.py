@@ -132,6 +132,9 @@ def _line_sums(lines: Any) -> Any:
     size, block = lines.shape[1], len(_MORE_ONES)
     if size <= block:
         return lines.dot(_MORE_ONES[:size])
+    for short in range(block, block // 2, -1):
+        if not size % short:  # lines of short ones: memory is read in order
+            return _line_sums((lines.reshape(-1, short) @ _MORE_ONES[:short]).reshape(len(lines), -1))
     parts = np.empty((-(-size // block), len(lines)), np.float32)
     for k, made in enumerate(parts):
         part = lines[:, k * block : (k + 1) * block]
