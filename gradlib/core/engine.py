@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, copy, device_array, device_index, may_leave_host, on_device_of
+from gradlib.backend.array import Array, copy, device_array, device_index, is_cupy, may_leave_host, on_device_of
 from gradlib.backend.dtype import float32
 from gradlib.backend.pointwise import into
 from gradlib.backend.reducing import summed
@@ -318,7 +318,7 @@ def _add(target: Node, d: Array, pending: dict[Node, Any], owned: set[Node]) -> 
         pending[target] += d
     else:
         with on_device_of(d):
-            if not into("add")(pending[target], d):
+            if not is_cupy(d) or not into("add")(pending[target], d):  # NumPy has more scalars than _ON_HOST
                 pending[target] += d
 
 

@@ -416,3 +416,11 @@ class TestGrad:
             grad([], x)
         with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):
             grad(x.sum(), x, only_inputs=False)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64", "complex128"])
+def test_more_than_two_gradients_of_one_number_add_up(dtype):
+    """NumPy's results of no dimension are scalars, of one type for each dtype."""
+    x = gradlib.tensor(2.0, dtype=getattr(gradlib, dtype), requires_grad=True)
+    (x * 2 + x * 3 + x * 4).abs().backward()
+    assert x.grad.tolist() == 9
