@@ -55,7 +55,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write machine, versions and rows here")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="also draw them, as PNG and SVG, into this folder")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="say what moved since that file was written, beyond the noise")
-    parser.add_argument("--tolerance", type=_factor, metavar="FACTOR", help="--compare passes over what moved by less (1.1 by default)")
+    parser.add_argument("--tolerance", type=_factor, metavar="FACTOR", help="--compare looks at ratios alone, and only for this much")
     parser.add_argument("--profile", action="store_true", help="run each row once under an NVTX range, for nsys and ncu; nothing is timed")
     parser.add_argument("--list", action="store_true", help="say what each suite is for")
     parser.set_defaults(run=run)
@@ -193,7 +193,7 @@ class _Job:
         """Say what moved; returns whether something got slower."""
         if self.old is None:
             return False
-        found = sorted(compare.changes(self.old, suites, self.args.tolerance or 1 + compare.LEAST), key=lambda change: -change.factor)
+        found = sorted(compare.changes(self.old, suites, self.args.tolerance), key=lambda change: -change.factor)
         print(f"\nsince {self.args.compare}: " + ("nothing moved beyond the noise" if not found else f"{len(found)} rows moved"))
         for change in found:
             word = "slower" if change.factor > 1 else "faster"

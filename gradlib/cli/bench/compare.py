@@ -46,8 +46,12 @@ def read(path: Path) -> dict[str, Any]:
     return suites
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float = 1 + LEAST) -> Iterator[Change]:
-    """The rows of both that differ by more than the noise of both and, in either direction, this factor.
+def changes(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float | None = None) -> Iterator[Change]:
+    """The rows of both that differ by more than the noise of both and `LEAST`.
+
+    Args:
+        old, new: the suites of two files.
+        tolerance: look at ratios alone, and for this factor in place of `LEAST`; times depend on who else uses the machine.
 
     Where both compared with the same library, the ratios are compared, which does not depend on how busy the machine was; else the figures.
     """
@@ -62,10 +66,12 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float = 1
                 peer = shared[0]
                 figure, was, now = f"ratio to {peer}", other["ratio"][peer], row["ratio"][peer]
                 noise = row["noise"].get(peer, 0) + other["noise"].get(peer, 0)
+            elif tolerance is not None:
+                continue
             else:
                 figure, was, now = _unit(row), *(x["seconds"]["gradlib"]["median"] for x in (other, row))
                 noise = sum(x["seconds"]["gradlib"]["spread"] for x in (other, row))
-            if was > 0 and now > 0 and abs(now - was) / min(now, was) > max(tolerance - 1, noise):
+            if was > 0 and now > 0 and abs(now - was) / min(now, was) > max(LEAST if tolerance is None else tolerance - 1, noise):
                 yield Change(" ".join((suite, *(part for part in _key(row) if part))), figure, was, now)
 
 
