@@ -88,7 +88,7 @@ def tile_sizes(
     resident = max(1, min(_RESIDENT, machine.shared // (_SHARED + _OF_CUDA))) * machine.multiprocessors
     tile_batch = max(1, min(batch, THREADS // tile_joints, _SERIES // eight, -(-batch * columns // resident)))
     step = tile_batch * (tile_joints * staged + timed)
-    together = -(-(-(-batch // tile_batch) * columns) // machine.multiprocessors)  # blocks on a multiprocessor
+    together = max(1, -(-(-(-batch // tile_batch) * columns) // machine.multiprocessors))  # blocks on a multiprocessor
     budget = min(machine.most, machine.shared // together - _OF_CUDA)
     spare = told + 10 * 16 * tile_batch * staged // itemsize  # the last for whole vectors, and for `row`
     budget = max(_SHARED, budget - spare) if together <= _RESIDENT else _SHARED
