@@ -63,7 +63,7 @@ def test_numbers_take_the_declared_type_and_none_is_a_null_pointer():
     assert type(batch) is type(joints) is np.int32
     given = [None if p.pointer else 1 for p in parameters("smoothness.cu", "smoothness", FLOAT)]
     cast = checked_args(Call("smoothness.cu", "smoothness", FLOAT, (1, 1), 128, tuple(given)))
-    assert [type(x) for x in cast if x] == [np.int32] + [np.float32] * 5 + [np.int32] * 11
+    assert [type(x) for x in cast if x] == [np.int32] + [np.float32] * 5 + [np.int32] * 12
 
 
 @pytest.mark.parametrize(
