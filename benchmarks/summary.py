@@ -53,9 +53,9 @@ def table(found: dict[str, Any]) -> str:
     for way in ("forward", "with backward"):
         means = []
         for size in dict.fromkeys(row["size"] for row in rows):
-            ratios = [r["ratio"]["torch"] for r in rows if r["size"] == size and r["name"].endswith(way) and "torch" in r["ratio"]]
-            if ratios:
-                means.append(f"{math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} at {size} elements")
+            over = [r["ratio"]["torch"] for r in rows if r["size"] == size and r["name"].endswith(way) and "torch" in r["ratio"]]
+            if over:
+                means.append(f"{math.exp(sum(map(math.log, over)) / len(over)):.2f} at {size} elements")
         if means:
             lines.append(f"| every operation {way}, geometric mean | | torch {', '.join(means)} |")
     return "\n".join(lines) + "\n"
