@@ -184,13 +184,41 @@ def test_many_joints_are_drawn_below_each_other_and_small_jerks_at_their_own_sca
     joints = [Joint(f"a_long_name_of_the_joint_number_{i}", "revolute", -5.0, 5.0, 5.0, 5.0, 5e6 if i else 5.0) for i in range(40)]
     plot.write_png(tmp_path / "x", moves(d=40), SOLVED, assemble("many", joints))
     (figure,) = drawn
-    assert len(figure.axes) == 4 * plot.JOINTS == 128
-    assert len({round(axes.get_position().x0, 6) for axes in figure.axes}) == 8  # four blocks of eight
-    assert all(len(axes.get_title()) <= plot.NAME for axes in figure.axes)
-    jerks = [axes for i, axes in enumerate(figure.axes) if i % 4 == 3]
-    assert "of ±5e+06" in jerks[1].texts[0].get_text()
+    made = plot.panels(figure, moves(d=40), np.flatnonzero(SOLVED), assemble("many", joints), 4, 8)
+    assert len(made) == 4 * plot.JOINTS == 128
+    assert len({(panel.left, panel.bottom) for panel in made}) == 128
+    assert len({round(panel.left, 6) for panel in made}) == 8  # four blocks of eight
+    texts = [text.get_text() for text in figure.texts]
+    assert sum(text.endswith(f"_{i}") and len(text) <= plot.NAME for i in range(32) for text in texts) == plot.JOINTS
+    assert sum("of ±5e+06" in text for text in texts) == plot.JOINTS - 1
+    jerk = next(panel for panel in made if panel.part == "jerk" and panel.joint == 1)
     largest = np.abs(moves(d=40).jerk[SOLVED][:, :, 1]).max()
-    assert largest <= jerks[1].get_ylim()[1] < 2 * largest
+    assert largest <= jerk.high < 2 * largest
+
+
+@pytest.mark.slow
+def test_the_picture_has_few_artists_and_every_curve_within_its_panel(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    robot = assemble("two", [Joint("wheel", "continuous", -np.inf, np.inf, 5.0, 5.0, 5.0), Joint("j", "revolute", -5.0, 5.0, 5.0, 5.0, 5.0)])
+    motion = moves(d=2)
+    plot.write_png(tmp_path / "x", motion, SOLVED, robot)
+    (figure,) = drawn
+    assert not figure.axes  # each costs some 40 ms
+    assert len(figure.artists) == 12  # grids, frames, ticks, limits; for each of four quantities thin and thick curves
+    made = plot.panels(figure, motion, np.flatnonzero(SOLVED), robot, 1, 2)
+    thin = [np.array(lines.get_segments()) for lines in figure.artists if lines.get_linewidth() == 0.6][1:]
+    for part, lines in zip(("position", "velocity", "acceleration", "jerk"), thin, strict=True):
+        row = [panel for panel in made if panel.part == part]
+        each = lines.reshape(len(row), -1, *lines.shape[1:])
+        for panel, curves in zip(row, each, strict=True):
+            x, y = curves[..., 0], curves[..., 1]
+            assert panel.left < x.min() < x.max() < panel.right
+            assert panel.bottom < y.min() <= y.max() < panel.top
+            values = panel.low + (y - panel.bottom) / (panel.top - panel.bottom) * (panel.high - panel.low)
+            np.testing.assert_allclose(values, getattr(motion, part)[SOLVED][:, :, panel.joint], rtol=1e-9, atol=1e-9)
 
 
 def test_one_problem_is_no_problems():
