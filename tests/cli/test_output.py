@@ -202,7 +202,8 @@ def test_the_picture_has_few_artists_and_every_curve_within_its_panel(tmp_path, 
 
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
-    robot = assemble("two", [Joint("wheel", "continuous", -np.inf, np.inf, 5.0, 5.0, 5.0), Joint("j", "revolute", -5.0, 5.0, 5.0, 5.0, 5.0)])
+    wheel = Joint("wheel", "continuous", -np.inf, np.inf, 5.0, 5.0, 5.0)
+    robot = assemble("two", [wheel, Joint("arm", "revolute", -5.0, 5.0, 5.0, 5.0, 5.0)])
     motion = moves(d=2)
     plot.write_png(tmp_path / "x", motion, SOLVED, robot)
     (figure,) = drawn

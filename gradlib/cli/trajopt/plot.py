@@ -195,7 +195,8 @@ def _curves(row: list[Panel], motion: Trajectories, rows: np.ndarray, times: tup
     lines: list[np.ndarray] = []
     for panel in row:
         across = panel.left + (panel.right - panel.left) * spent
-        lines.extend(np.stack([across, _heights(panel, getattr(motion, panel.part)[rows, :, panel.joint])], axis=-1))
+        values = getattr(motion, panel.part)[rows, :, panel.joint].clip(panel.low, panel.high)  # a neighbour begins where a panel ends
+        lines.extend(np.stack([across, _heights(panel, values)], axis=-1))
     return lines
 
 
@@ -208,12 +209,13 @@ def _numbers(low: float, high: float, most: int) -> tuple[np.ndarray, list[str],
     """Round numbers within a range, as texts too, and a factor of them all that the texts leave out."""
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-    found = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    found = np.asarray(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
     found = found[(found >= low) & (found <= high)]
     writer = ScalarFormatter()
     writer.create_dummy_axis()
-    writer.axis.set_view_interval(low, high)
-    return found, writer.format_ticks(found), writer.get_offset()
+    axis: Any = writer.axis
+    axis.set_view_interval(low, high)
+    return found, writer.format_ticks(found.tolist()), writer.get_offset()
 
 
 def _lines(figure: Any, lines: Sequence[Any], **look: Any) -> None:
