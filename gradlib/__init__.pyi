@@ -3753,7 +3753,7 @@ def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: 
         tensor([3, 2])
     """
 
-def trace(input: Tensor) -> Tensor:
+def trace(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Sum of the diagonal of a matrix.
 
     Args:

@@ -18,6 +18,7 @@ from gradlib.backend.pointwise import MOST, THREADS
 
 PARTS = 8
 """The most arrays that one launch joins."""
+_SMALL = 4096  # elements, up to which NumPy stacks a few arrays faster by copying them one by one
 
 _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 _TAKE = {"q": "long long", "i": "int"}
@@ -109,6 +110,8 @@ def stacked(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
     """``xp.stack(arrays, axis)`` of arrays of one shape; ``axis`` counts from the first dimension."""
     shape = arrays[0].shape
     if xp is np:  # in a third of the time of NumPy's own
+        if axis == 0 and len(arrays) <= PARTS and arrays[0].size <= _SMALL:
+            return np.array(arrays)
         if axis == 0 and shape:
             return np.concatenate(arrays).reshape(len(arrays), *shape)
         part = (*shape[:axis], 1, *shape[axis:])

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -29,12 +30,12 @@ from gradlib.core.compile_forward import forward_names, forward_path, has_forwar
 from gradlib.core.declaration import Op
 from gradlib.core.device_rules import on_device
 from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
-from gradlib.core.node import Node, check_outputs, freed, stale
+from gradlib.core.node import Node, Version, check_outputs, freed, stale
 from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
 from gradlib.core.saved import OpNode, output_tensor, pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
-from gradlib.core.views import mark_view
+from gradlib.core.views import mark_view, new_meta, new_view
 
 _COMMON = {
     "np": np,
@@ -55,6 +56,10 @@ _COMMON = {
     "narrowed": narrowed,
     "wrap_several": wrap_several,
     "mark_view": mark_view,
+    "new_view": new_view,
+    "new_meta": new_meta,
+    "Version": Version,
+    "ref": ref,
     "as_array": as_array,
     "asarray": np.asarray,
     "generic": np.generic,
@@ -591,11 +596,40 @@ def _returned(op: Op, variant: Variant) -> list[str]:
         "    _result._array = out",
         f"    _result._float = {'_float' if _is_dtype_known(op) and variant is not ON_DEVICE else 'None'}",
         f"    _result._node = {'_node' if op.rules else 'None'}",
-        "    _result._meta = global_state.born",
-        "    _result._version_slot = None",
-        *([f"    mark_view(op, {op.params[0]}, _result, ({rest}))"] if op.view else []),
+        *(_marked(op, rest, variant) if op.view else _UNMARKED),
         *_packed(op, variant),
         "    return _result",
+    ]
+
+
+_UNMARKED = ["    _result._meta = global_state.born", "    _result._version_slot = None"]
+
+
+def _marked(op: Op, rest: str, variant: Variant) -> list[str]:
+    """What ``mark_view`` does; for a view of a base on the CPU without a call."""
+    source, array = op.params[0], f"a_{op.params[0]}"
+    marked = [*_UNMARKED, f"    mark_view(op, {source}, _result, ({rest}))"]
+    if variant.array != "ndarray" or source != op.tensors[0]:
+        return marked
+    return [
+        "    _owner = out.base",
+        f"    _meta = {source}._meta",
+        "    if (_meta is None or _meta.view is None) and global_state.born is None and _owner is not None and (",
+        f"        _owner is {array} or _owner is {array}.base",
+        "    ):",
+        "        _view = new_view()",
+        f"        _view.step = (op, ({rest}), None)",
+        f"        _view.base = {source}",
+        "        _view.recorded = not global_state.no_grad or thread_state.grad_enabled",
+        "        _result._meta = _meta = new_meta()",
+        "        _meta.view = _view",
+        f"        _counter = _result._version_slot = {source}._version_slot or {source}.version",
+        "        if type(_counter) is Version and len(_counter.views) < _counter.limit:  # as `add_view` has it",
+        "            _counter.views.append(ref(_result))",
+        "        else:",
+        "            _counter.add_view(_result)",
+        "    else:",
+        *(f"    {line}" for line in marked),
     ]
 
 

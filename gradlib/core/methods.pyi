@@ -1461,7 +1461,7 @@ class Methods:
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: tuple[Tensor, ...] | None = None) -> _TopK:
         """The ``k`` largest (or smallest) elements along ``dim``, best first, and where they are."""
 
-    def trace(self) -> Tensor:
+    def trace(self, *, out: Tensor | None = None) -> Tensor:
         """Sum of the diagonal of a matrix."""
 
     def transpose(self, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:

@@ -64,7 +64,7 @@ class View:
         return tuple(reversed(steps))
 
 
-_new_view, _new_meta = partial(object.__new__, View), partial(object.__new__, TensorMeta)
+new_view, new_meta = partial(object.__new__, View), partial(object.__new__, TensorMeta)
 
 
 def replay(path: tuple[Step, ...], base: Any) -> Any:
@@ -88,14 +88,14 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
     elif made is not array and (made.data.mem is not array.data.mem if type(made) is type(array) else not is_view_of(made, array)):
         return
     if meta is None or meta.view is None:  # as `View` has it, without a call
-        view = _new_view()
+        view = new_view()
         view.step = (op, rest, None)
         view.base = source
         view.recorded = not global_state.no_grad or thread_state.grad_enabled
     else:
         view = View(source, (op, rest, None))
     if result._meta is None:  # nobody else has seen the result yet, so there is nothing to lock
-        result._meta = own = _new_meta()
+        result._meta = own = new_meta()
         own.view = view
     else:
         result.meta.view = view
@@ -129,9 +129,9 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         result = object.__new__(cls)
         result._array = each
         result._float = result._node = None
-        result._meta = meta = _new_meta()
+        result._meta = meta = new_meta()
         if parent is None:  # as `View` has it, without a call
-            meta.view = view = _new_view()
+            meta.view = view = new_view()
             view.step = (op, rest, index)
             view.base = source
             view.recorded = recorded

@@ -33,6 +33,15 @@ def _reduce_0d(op: Op, args: tuple[Any, ...], x: Any) -> Any:
     return perform(op, replace_arguments(op, args, input=x.reshape((x.shape[0], 1)), dim=1, **changed))
 
 
+@rule("trace")
+def trace(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """Of a batch of matrices, the sums over their diagonals."""
+    (input,) = args
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {list(input.shape)})")
+    return run("sum", run("diagonal", input.value, 0, 1, 2), -1, False, None)
+
+
 @rule("prod", "argmax", "argmin")
 def over_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Reductions over one dimension or all."""

@@ -394,9 +394,11 @@ def equal(input: Any, other: Any) -> bool:
 
 def _all_equal(a: Any, b: Any) -> bool:
     """Whether all elements are equal, asked of some at a time so that an early difference ends it early."""
-    if a.size <= _SOME or not (a.flags.c_contiguous and b.flags.c_contiguous):
+    if a.size <= _SOME:
+        return b"\1" not in np.not_equal(a, b).tobytes()  # in less time than a reduction takes to begin
+    if not (a.flags.c_contiguous and b.flags.c_contiguous):
         differs = np.not_equal(a, b)
-        return not (a.size and differs.item(differs.argmax()))  # which stops at the first
+        return not differs.item(differs.argmax())  # which stops at the first
     a, b = a.reshape(-1), b.reshape(-1)
     begin, end = 0, _FIRST
     while begin < a.size:

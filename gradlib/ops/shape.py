@@ -147,7 +147,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
         >>> gradlib.flatten(gradlib.zeros(2, 3, 4), start_dim=1).shape
         gradlib.Size([2, 12])
     """
-    shape = input.shape
+    shape = raw(input).shape
     if start_dim == 0 and end_dim == -1 and len(shape) > 1:
         return reshape(input, (-1,))
     first, last = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
