@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import copy, is_array
+from gradlib.backend.array import all_true, copy, is_array
 from gradlib.backend.copying import copied
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
@@ -657,8 +657,8 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
         result.real = nan_to_num.op.value(xp, input.real, nan, posinf, neginf)  # type: ignore[attr-defined]
         result.imag = nan_to_num.op.value(xp, input.imag, nan, posinf, neginf)  # type: ignore[attr-defined]
         return result
-    if xp is np and np.isfinite(input).all():
-        return np.array(input, order="K", copy=True)
+    if xp is np and all_true(np.isfinite(input)):
+        return input.copy("K")
     largest = float(np.finfo(input.dtype).max) if input.dtype.kind == "f" else 255 * 2.0**120  # bfloat16
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
     result = xp.array(input, order="K", copy=True)

@@ -104,12 +104,14 @@ def stack(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
         tensor([[1, 3],
                 [2, 4]])
     """
-    for i, x in enumerate(_some("stack", tensors)):
-        if x.shape != tensors[0].shape:
+    shape = _some("stack", tensors)[0].shape
+    for x in tensors:
+        if x.shape != shape:
+            place = next(i for i, each in enumerate(tensors) if each is x)
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(x.shape)} at entry {i}"
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(x.shape)} at entry {place}"
             )
-    return row_major(stacked(xp, tensors, wrap_dim(dim, tensors[0].ndim + 1)))
+    return row_major(stacked(xp, tensors, wrap_dim(dim, len(shape) + 1)))
 
 
 def _some(name: str, tensors: Any) -> Sequence[Any]:

@@ -18,7 +18,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complex import conj
 from gradlib.ops.convert import fill
 from gradlib.ops.dims import wrap_dim
-from gradlib.ops.shape import expand
+from gradlib.ops.shape import expand, reshape
 
 __all__ = ["addmm", "addmv", "baddbmm", "bmm", "cross", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 
@@ -44,8 +44,12 @@ def _multipliable(values: list[Any]) -> list[Any]:
     """Check the operands of ``matmul`` as torch does: dtype, at least one dimension, inner sizes, batch sizes."""
     input, other = values
     alike = type(input) is type(other) and (type(input) is np.ndarray or type(input) is device_array()) and input.dtype is other.dtype
-    if alike and input.dtype.kind == "f" and input.ndim == other.ndim == 2 and input.shape[1] == other.shape[0]:  # the common case
-        return values
+    if alike and input.dtype.kind == "f":
+        left, right = input.shape, other.shape
+        if len(left) == len(right) == 2 and left[1] == right[0]:  # the common cases: matrices, then vectors and stacks of one size
+            return values
+        if left and len(left) == len(right) and left[-1] == right[-2:][0] and left[:-2] == right[:-2]:
+            return values
     one_dtype("matmul", values)
     left, right = (value.shape for value in values)
     if not left or not right:
@@ -109,7 +113,7 @@ def matmul(xp: Any, input: Any, other: Any) -> Any:
         >>> gradlib.matmul(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
         tensor([3., 7.])
     """
-    made = multiplied(xp, input, other)
+    made = np.matmul(input, other) if xp is np else multiplied(xp, input, other)
     return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
 
 
@@ -250,7 +254,7 @@ def outer(input: Any, vec2: Any) -> Any:
     """
     if not _have_ranks(input, 1, vec2, 1):
         _ranks("outer", input=(input, 1), vec2=(vec2, 1))
-    return input[:, None] * vec2
+    return reshape(input, (-1, 1)) * vec2
 
 
 # ---- added to something -------------------------------------------------------------------------------------------------------------

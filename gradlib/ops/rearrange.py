@@ -230,11 +230,6 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 # ---- triangles ------------------------------------------------------------------------------------------------------------------
 
 
-def _is_matrix(name: str, input: Any) -> None:
-    if input.ndim < 2:
-        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(input.shape)}")
-
-
 @op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: tril(g, diagonal))
 def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it.
@@ -248,15 +243,17 @@ def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
         tensor([[1, 0],
                 [3, 4]])
     """
-    _is_matrix("tril", input)
-    if _is_small(xp, input, diagonal):
-        return _without(input, _above(*input.shape[-2:], diagonal))
+    if _is_small("tril", xp, input, diagonal):
+        return _without(input, _above(input.shape[-2], input.shape[-1], diagonal))
     return row_major(xp.tril(input, diagonal))
 
 
-def _is_small(xp: Namespace, input: Any, diagonal: Any) -> bool:
-    """Whether matrices are so small that the mask of their triangle is kept."""
-    return xp is np and input.shape[-1] * input.shape[-2] <= 1 << 14 and type(diagonal) is int
+def _is_small(name: str, xp: Namespace, input: Any, diagonal: Any) -> bool:
+    """Whether matrices are so small that the mask of their triangle is kept. Raises: RuntimeError for what is no matrix."""
+    shape = input.shape
+    if len(shape) < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(shape)}")
+    return xp is np and shape[-1] * shape[-2] <= 1 << 14 and type(diagonal) is int
 
 
 @functools.lru_cache(32)
@@ -291,9 +288,8 @@ def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
         tensor([[1, 2],
                 [0, 4]])
     """
-    _is_matrix("triu", input)
-    if _is_small(xp, input, diagonal):
-        return _without(input, _below(*input.shape[-2:], diagonal))
+    if _is_small("triu", xp, input, diagonal):
+        return _without(input, _below(input.shape[-2], input.shape[-1], diagonal))
     return row_major(xp.triu(input, diagonal))
 
 

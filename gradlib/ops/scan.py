@@ -39,8 +39,8 @@ def _running(xp: Namespace, name: str, input: Any, dim: int, dtype: Any) -> Any:
     if not input.ndim:
         return input.astype(dtypes.int64) if input.dtype.kind in "biu" and dtype is None else input.copy()
     if xp is np and input.dtype.char == "f" and input.size < _LARGE:
-        ufunc = np.add if name == "cumsum" else np.multiply  # in two thirds of the time of the method
-        return row_major(ufunc.accumulate(input, dim, dtypes.float64).astype(dtypes.float32))
+        ufunc = np.add if name == "cumsum" else np.multiply  # in half of the time of the method
+        return ufunc.accumulate(input.astype(dtypes.float64), dim).astype(dtypes.float32, "C")
     if input.dtype.kind in "biu":
         return row_major(getattr(input, name)(axis=dim, dtype=dtypes.int64).astype(dtype or dtypes.int64, copy=False))
     if xp is np and input.dtype.char == "f" and input.size >= _LARGE and dim == input.ndim - 1 and input.flags.c_contiguous:

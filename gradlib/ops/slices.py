@@ -95,9 +95,10 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
         >>> gradlib.diagonal(gradlib.tensor([[1, 2], [3, 4]]))
         tensor([1, 4])
     """
-    result = input.diagonal(offset, *_two(dim1, dim2, input.ndim))
-    if type(result) is np.ndarray and input.flags.writeable:
-        result.setflags(write=True)
+    first, second = (0, 1) if dim1 == 0 and dim2 == 1 and input.ndim > 1 else _two(dim1, dim2, input.ndim)
+    result = input.diagonal(offset, first, second)
+    if type(result) is np.ndarray:
+        result.setflags(write=input.flags.writeable)
     return result
 
 
@@ -204,17 +205,17 @@ def unfold(xp: Namespace, input: Any, dimension: int, size: int, step: int) -> A
     Raises: RuntimeError for a window longer than the dimension or a step below 1.
     Source: torch.Tensor.unfold.
     """
-    at = wrap_dim(dimension, input.ndim)
-    have = input.shape[at] if input.ndim else 1
+    at, sizes = wrap_dim(dimension, input.ndim), input.shape
+    have = sizes[at] if sizes else 1
     if not 0 <= size <= have:
         raise RuntimeError(f"maximum size for tensor at dimension {at} is {have} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    if not input.ndim:
+    if not sizes:
         return input.reshape(1)[:size]
-    shape = (*input.shape[:at], (have - size) // step + 1, *input.shape[at + 1 :], size)
-    steps = (*input.strides[:at], input.strides[at] * step, *input.strides[at + 1 :], input.strides[at])
-    return strided(input, shape, steps)
+    strides = input.strides
+    shape = (*sizes[:at], (have - size) // step + 1, *sizes[at + 1 :], size)
+    return strided(input, shape, (*strides[:at], strides[at] * step, *strides[at + 1 :], strides[at]))
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, dim, size, step: unfold(g, dim, size, step))

@@ -302,7 +302,9 @@ def median_all(xp: Namespace, input: Any) -> Any:
     if not input.size:
         return xp.full((), xp.nan, input.dtype)
     if xp is np and input.dtype.kind == "f" and not has_nan(input):
-        return np.asarray(np.partition(input.reshape(-1), (input.size - 1) // 2)[(input.size - 1) // 2])
+        line, place = input.flatten(), (input.size - 1) // 2
+        line.partition(place)
+        return np.asarray(line[place])
     line = xp.sort(_comparable(input).reshape(-1))
     middle = line[(line.size - 1) // 2]
     return (middle if input.dtype.kind in "iu" else xp.where(line[-1] == line[-1], middle, line[-1])).astype(input.dtype, copy=False)

@@ -38,7 +38,7 @@ def matrix_power(A: Any, n: int) -> Any:
                 [0., 8.]])
     """
     exponent = operator.index(n)
-    matrices("matrix_power", square=True, low_precision=True, integers=True)([A])
+    _square([A])
     if exponent == 0:
         xp = namespace(raw(A))
         with on_device_of(raw(A)):
@@ -89,6 +89,9 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
         parts[i : i + 2] = [matmul(parts[i], parts[i + 1])]
     result = parts[0][0] if row else parts[0]
     return result[..., 0] if column else result
+
+
+_square = matrices("matrix_power", square=True, low_precision=True, integers=True)
 
 
 @functools.lru_cache(maxsize=512)
