@@ -11,6 +11,9 @@ import numpy as np
 
 from gradlib.cli.bench.peers import Peer, Run
 
+NEARLY = 0.95
+"""How far below the least that it can be a ratio may come out, for two runs that take the same time."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -21,6 +24,7 @@ class Case:
         build: from a peer to its run, whose result must be the same for all; None where a peer cannot do it.
         peers: with which to compare, the first being what the verdict is about.
         limits: the most that gradlib's time may be as a multiple of a peer's, by the peer's name.
+        least: the least that a ratio to each other run can be, since gradlib does all that the other does; below it is noise.
         moved: bytes that must be read or written at least; operations: floating-point operations; None where nobody counted.
         tolerance: of the agreement, relative to the largest value.
         others: further ways of gradlib's own that take the place of peers, by name; each builds its run.
@@ -33,6 +37,7 @@ class Case:
     dtype: str = "float32"
     device: str = "cpu"
     limits: Mapping[str, float] = field(default_factory=dict)
+    least: float = 0.0
     moved: int | None = None
     operations: int | None = None
     tolerance: float = 1e-3
@@ -54,8 +59,8 @@ class Row:
         seconds: by library, ``median`` and ``spread`` (the middle half of the samples over their median) of the time that passed; on a
             GPU also ``device``, the median by its own events. Other units likewise.
         ratio: gradlib's figure over a peer's, the median over the rounds; noise: the middle half of those ratios over their median.
-        limits: the most that a ratio may be; missed: the peers over whose limit it is, beyond the noise; noisy: whether the spread is
-            too wide for the verdict.
+        limits: the most that a ratio may be, or gradlib's own figure; missed: the peers over whose limit it is, or gradlib; noisy: whether
+            the spread is too wide for the verdict, or a ratio less than it can be.
         fraction: of the measured copy bandwidth and of the measured peak of matrix products that gradlib reaches.
         error: why nothing was measured.
     """
@@ -100,8 +105,26 @@ def made(case: Case, samples: Mapping[str, list[float]], unit: str = "s") -> Row
         noise=noise,
         limits=limits,
         missed=[name for name, most in limits.items() if ratio[name] > most],
-        noisy=any(abs(ratio[name] / most - 1) < noise[name] / 2 for name, most in limits.items()),
+        noisy=any(_close(ratio[name], most, noise[name]) for name, most in limits.items())
+        or any(value < NEARLY * case.least for value in ratio.values()),
     )
+
+
+def limited(name: str, size: str, values: list[float], most: float, unit: str = "s", dtype: str = "", device: str = "cpu") -> Row:
+    """The row of gradlib alone for figures that may be so large at most, under the rules of a ratio."""
+    figure, wide = median(values), spread(values)
+    return Row(
+        *(name, size, dtype, device, unit),
+        seconds={"gradlib": {"median": figure, "spread": wide}},
+        limits={"gradlib": most},
+        missed=["gradlib"] if figure > most else [],
+        noisy=_close(figure, most, wide),
+    )
+
+
+def _close(value: float, most: float, noise: float) -> bool:
+    """Whether a figure's spread reaches its limit, so that there is no verdict."""
+    return abs(value / most - 1) < noise / 2
 
 
 def spread(values: list[float]) -> float:

@@ -31,11 +31,11 @@ Time gradlib against the libraries that are installed beside it. All compute the
 is timed, in one process, in turn; a ratio is gradlib's time over the other's within one round, and the table shows medians."""
 
 _EPILOG = """\
-A ratio below 1 means that gradlib is faster. MISSED: it is over the limit in the column before; noisy: the spread is too wide to say, also
-in a longer run. Exit status: 0; 1 when results disagree, or --compare finds something slower; 2 for input that cannot be used; 130 when it
-was interrupted, where what was measured until then is kept. Keys of the JSON object: machine; versions; suites, by name a list of rows with
-name, size, dtype, device, unit, seconds (median and spread of gradlib and of each other library), ratio, noise, limits, missed, noisy,
-fraction (of the machine's own copy bandwidth and peak), error."""
+A ratio below 1 means that gradlib is faster. MISSED: it is over the limit in the column before; noisy: the spread is too wide to say, or
+the ratio less than it can be, also in a longer run. Exit status: 0; 1 when results disagree, or --compare finds something slower; 2 for
+input that cannot be used; 130 when it was interrupted, where what was measured until then is kept. Keys of the JSON object: machine;
+versions; suites, by name a list of rows with name, size, dtype, device, unit, seconds (median and spread of gradlib and of each other
+library), ratio, noise, limits, missed, noisy, fraction (of the machine's own copy bandwidth and peak), error."""
 
 
 class Interrupted(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,14 +35,17 @@ class Runner:
             waits = {name: _peer(name, case).synchronize for name in runs} if case.device == "cuda" else {}
             if wrong := disagreement(case, {name: run() for name, run in runs.items()}):
                 return _failed(case, wrong)
-            row = made(case, timing.interleaved(runs, self.rounds, self.seconds, waits))
-            if row.noisy:  # the spread is too wide for the verdict
-                row = made(case, timing.interleaved(runs, 3 * self.rounds, self.seconds, waits))
+            row = self.repeated(lambda rounds: made(case, timing.interleaved(runs, rounds, self.seconds, waits)))
             for name in waits:
                 row.seconds[name]["device"] = timing.on_device(runs[name], _peer(name, case).events(), self.rounds)
         except Exception as error:
             return _failed(case, f"{type(error).__name__}: {error}")
         return replace(row, fraction=self._fraction(case, row))
+
+    def repeated(self, measure: Callable[[int], Row]) -> Row:
+        """The row that is measured in so many rounds; in three times as many where that is too noisy for a verdict."""
+        row = measure(self.rounds)
+        return measure(3 * self.rounds) if row.noisy else row
 
     def runs(self, case: Case) -> dict[str, Run]:
         """A run for gradlib and for each peer that can do it."""

@@ -52,15 +52,21 @@ def cells(row: Row) -> list[tuple[str, ...]]:
     first = (row.name, row.size, row.dtype, ours)
     if not row.ratio:
         limit = row.limits.get("gradlib")
-        judged = ("", "") if limit is None else (figure(limit, row.unit), "MISSED" if row.missed else "reached")
+        judged = ("", "") if limit is None else (figure(limit, row.unit), _verdict(row, "gradlib"))
         return [(*first, "", "", *judged)]
     made: list[tuple[str, ...]] = []
     for k, (peer, ratio) in enumerate(row.ratio.items()):
         limit = row.limits.get(peer)
-        verdict = "" if limit is None else "noisy" if row.noisy else "MISSED" if peer in row.missed else "reached"
+        verdict = _verdict(row, peer)
         against = f"{peer} {figure(row.seconds[peer]['median'], row.unit)}"
         made.append((*(first if k == 0 else ("", "", "", "")), against, f"{ratio:.2f}", "" if limit is None else f"{limit:g}", verdict))
     return made
+
+
+def _verdict(row: Row, name: str) -> str:
+    if row.noisy and (name in row.limits or not row.limits):
+        return "noisy"
+    return "" if name not in row.limits else "MISSED" if name in row.missed else "reached"
 
 
 def summary(rows: Sequence[Row]) -> str:

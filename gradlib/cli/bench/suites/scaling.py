@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from statistics import median
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gradlib.cli.bench import timing
-from gradlib.cli.bench.case import Row, spread
+from gradlib.cli.bench.case import Row, limited
 from gradlib.cli.bench.peers import Peer, Run
 from gradlib.cli.bench.runner import Runner
 from gradlib.cli.bench.suites.overhead import chain, chain_data
@@ -31,13 +31,15 @@ def rows(runner: Runner, device: str, quick: bool) -> Iterator[Row]:
         "joints": ((8, 16, 32), lambda n: _step(peer, 1024, 32, n)),
     }
     for name, (sizes, build) in sweeps.items():
-        waits = {str(n): peer.synchronize for n in sizes} if device == "cuda" else {}
-        samples = timing.interleaved({str(n): build(n) for n in sizes}, runner.rounds, runner.seconds, waits)
-        slopes = [float(np.polyfit(np.log(sizes), np.log(taken), 1)[0]) for taken in zip(*samples.values(), strict=True)]
-        figure = {"gradlib": {"median": median(slopes), "spread": spread(slopes)}}
-        over = ["gradlib"] if median(slopes) > LIMIT else []
-        size = f"{sizes[0]} to {sizes[-1]}"
-        yield Row(f"exponent of the {name}", size, "float32", device, "exponent", figure, limits={"gradlib": LIMIT}, missed=over)
+        yield runner.repeated(partial(_exponent, name, {n: build(n) for n in sizes}, peer, runner.seconds))
+
+
+def _exponent(name: str, runs: dict[int, Run], peer: Peer, seconds: float, rounds: int) -> Row:
+    """The row of one sweep: in each round, the slope of the time over the size, both as logarithms."""
+    waits = {str(n): peer.synchronize for n in runs} if peer.device == "cuda" else {}
+    samples = timing.interleaved({str(n): run for n, run in runs.items()}, rounds, seconds, waits)
+    slopes = [float(np.polyfit(np.log(list(runs)), np.log(taken), 1)[0]) for taken in zip(*samples.values(), strict=True)]
+    return limited(f"exponent of the {name}", f"{min(runs)} to {max(runs)}", slopes, LIMIT, "exponent", "float32", peer.device)
 
 
 def _chained(peer: Peer, blocks: int, size: int) -> Run:
