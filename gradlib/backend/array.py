@@ -238,6 +238,8 @@ def row_sums(array: np.ndarray) -> np.ndarray:
 
 def has_nan(array: Any) -> bool:
     """Whether a NumPy array or scalar of real numbers holds NaN, which counts as its largest element."""
+    if not array.ndim:
+        return bool(array != array)
     return bool(array.size) and (found := array.item(array.argmax())) != found
 
 

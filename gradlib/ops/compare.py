@@ -385,7 +385,7 @@ def equal(input: Any, other: Any) -> bool:
         True
     """
     a, b = (input._array, other._array) if type(input) is type(other) is Tensor else (raw(input), raw(other))
-    if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and not global_state.active:
+    if type(a) is type(b) is np.ndarray and a.dtype is b.dtype and not global_state.active:
         return a.shape == b.shape and _all_equal(a, b)
     if tuple(input.shape) != tuple(other.shape):
         return False

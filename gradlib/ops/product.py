@@ -46,9 +46,8 @@ def _multipliable(values: list[Any]) -> list[Any]:
     alike = type(input) is type(other) and (type(input) is np.ndarray or type(input) is device_array()) and input.dtype is other.dtype
     if alike and input.dtype.kind == "f":
         left, right = input.shape, other.shape
-        if len(left) == len(right) == 2 and left[1] == right[0]:  # the common cases: matrices, then vectors and stacks of one size
-            return values
-        if left and len(left) == len(right) and left[-1] == right[-2:][0] and left[:-2] == right[:-2]:
+        ndim = len(left)  # the common cases: matrices, vectors, stacks of one size
+        if ndim == len(right) and (left[1] == right[0] if ndim == 2 else left == right if ndim == 1 else _are_stacks(left, right)):
             return values
     one_dtype("matmul", values)
     left, right = (value.shape for value in values)
@@ -60,6 +59,10 @@ def _multipliable(values: list[Any]) -> list[Any]:
         if a != b and 1 not in (a, b):
             raise RuntimeError(f"matmul: the batch sizes of {list(left)} and {list(right)} do not broadcast ({a} against {b})")
     return values
+
+
+def _are_stacks(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
+    return bool(left) and left[-1] == right[-2] and left[:-2] == right[:-2]
 
 
 def rows(x: Any) -> Any:
@@ -183,10 +186,10 @@ def bmm(input: Any, mat2: Any) -> Any:
         >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
         gradlib.Size([2, 1, 1])
     """
-    if not _have_ranks(input, 3, mat2, 3):
+    if not _have_ranks(input, 3, mat2, 3) or len(input._array) != len(mat2._array):
         _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
-    if raw(input).shape[0] != raw(mat2).shape[0]:
-        raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
+        if raw(input).shape[0] != raw(mat2).shape[0]:
+            raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
     return _bmm(input, mat2)
 
 

@@ -191,10 +191,11 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     at, inner = wrap_dim(dim, len(shape)), sizes_of((sizes,))
     if not inner or not shape:
         raise RuntimeError(f"unflatten: needs a dimension and sizes to split it into, got shape {list(shape)} and sizes {list(inner)}")
-    known = -math.prod(inner) if -1 in inner else math.prod(inner)
-    if inner.count(-1) == 1 and known and shape[at] % known == 0:
-        inner = tuple([shape[at] // known if size == -1 else size for size in inner])
-    elif -1 in inner or shape[at] != known:
+    known, have = math.prod(inner), shape[at]
+    if -1 in inner and known and have % known == 0 and inner.count(-1) == 1:
+        place = inner.index(-1)
+        inner = (*inner[:place], have // -known, *inner[place + 1 :])
+    elif -1 in inner or have != known:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {at} ({shape[at]}) in the input tensor"
         )
@@ -219,7 +220,7 @@ def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:
     shape = input.shape
     if type(dim) is int:
         at = wrap_dim(dim, len(shape))
-        return input.reshape(shape[:at] + shape[at + 1 :] if shape and shape[at] == 1 else shape)
+        return input.squeeze(at) if shape and shape[at] == 1 else input.reshape(shape)
     chosen = range(len(shape)) if dim is None else wrap_dims(dim, len(shape))
     return input.reshape([n for i, n in enumerate(shape) if n != 1 or i not in chosen])
 

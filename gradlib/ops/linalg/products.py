@@ -10,7 +10,7 @@ from typing import Any
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.op import composite
-from gradlib.core.tensor import raw
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.complex import conj
 from gradlib.ops.elementwise import clone
 from gradlib.ops.linalg.matrices import matrices
@@ -134,9 +134,11 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
         >>> gradlib.linalg.vecdot(gradlib.tensor([[1.0, 2.0]]), gradlib.tensor([[3.0, 4.0]]))
         tensor([11.])
     """
-    one_dtype("linalg.vecdot", [x, y])
-    if not dtypes.is_differentiable(x.dtype):
-        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    alike = type(x) is type(y) is Tensor and x._array.dtype is y._array.dtype
+    if not alike or x._array.dtype.kind != "f":  # what is left is the common case
+        one_dtype("linalg.vecdot", [x, y])
+        if not dtypes.is_differentiable(x.dtype):
+            raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype}")
     if x.ndim == 1 and y.ndim == 1:
         return vdot(x, y)
     return sum((conj(x) if x.dtype.kind == "c" else x) * y, dim)
