@@ -42,7 +42,7 @@ def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=4)
         input = input.real
     made = input.astype(dtype, "C" if 0 in input.strides else "K")
-    return made if place is source else move(made, place)
+    return made if place == source else move(made, place)
 
 
 def to(

@@ -103,7 +103,8 @@ def aliases() -> list[tuple[Path, ast.FunctionDef, str]]:
 
 @pytest.mark.parametrize(("path", "function", "alias"), aliases(), ids=[alias for _, _, alias in aliases()])
 def test_an_alias_is_written_once_and_offered_wherever_its_name_is(path: Path, function: ast.FunctionDef, alias: str) -> None:
-    written = [line for line in sources()[path] if re.search(rf"\"{alias}\"|^{alias}\b", line)]
+    names = rf"(?<!pointwise\.function\()\"{alias}\"|^{alias}\b"  # NumPy's function may have the same name
+    written = [line for line in sources()[path] if re.search(names, line)]
     assert len(written) == 1, written
     assert hasattr(gradlib, alias) == hasattr(gradlib, function.name)
     assert hasattr(gradlib.Tensor, alias) == hasattr(gradlib.Tensor, function.name)
