@@ -386,16 +386,16 @@ def equal(input: Any, other: Any) -> bool:
     """
     a, b = (input._array, other._array) if type(input) is type(other) is Tensor else (raw(input), raw(other))
     if type(a) is type(b) is np.ndarray and a.dtype is b.dtype and not global_state.active:
-        return a.shape == b.shape and _all_equal(a, b)
+        if a.shape != b.shape:
+            return False
+        return b"\1" not in np.not_equal(a, b).tobytes() if a.size <= _SOME else _all_equal(a, b)  # the bytes in less time than a reduction
     if tuple(input.shape) != tuple(other.shape):
         return False
     return bool(eq(input, other).all())
 
 
 def _all_equal(a: Any, b: Any) -> bool:
-    """Whether all elements are equal, asked of some at a time so that an early difference ends it early."""
-    if a.size <= _SOME:
-        return b"\1" not in np.not_equal(a, b).tobytes()  # in less time than a reduction takes to begin
+    """Whether all elements of large arrays are equal, asked of some at a time so that an early difference ends it early."""
     if not (a.flags.c_contiguous and b.flags.c_contiguous):
         differs = np.not_equal(a, b)
         return not differs.item(differs.argmax())  # which stops at the first

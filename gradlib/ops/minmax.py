@@ -192,9 +192,11 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
         >>> values, indices
         (tensor([5, 3]), tensor([1, 0]))
     """
-    if other is not None or isinstance(dim, Tensor) or is_array(dim):
+    if dim is None and other is None:
+        return max_all(input, out=out)
+    if other is not None or (type(dim) is not int and (isinstance(dim, Tensor) or is_array(dim))):
         return maximum(input, dim if other is None else other, out=out)
-    return max_all(input, out=out) if dim is None else Max(*max_op(input, dim, keepdim, out=out))
+    return Max(*max_op(input, dim, keepdim, out=out))
 
 
 @composite
@@ -210,9 +212,11 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
         >>> values, indices
         (tensor([1, 2]), tensor([0, 1]))
     """
-    if other is not None or isinstance(dim, Tensor) or is_array(dim):
+    if dim is None and other is None:
+        return min_all(input, out=out)
+    if other is not None or (type(dim) is not int and (isinstance(dim, Tensor) or is_array(dim))):
         return minimum(input, dim if other is None else other, out=out)
-    return min_all(input, out=out) if dim is None else Min(*min_op(input, dim, keepdim, out=out))
+    return Min(*min_op(input, dim, keepdim, out=out))
 
 
 @composite

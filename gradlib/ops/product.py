@@ -46,8 +46,10 @@ def _multipliable(values: list[Any]) -> list[Any]:
     alike = type(input) is type(other) and (type(input) is np.ndarray or type(input) is device_array()) and input.dtype is other.dtype
     if alike and input.dtype.kind == "f":
         left, right = input.shape, other.shape
-        ndim = len(left)  # the common cases: matrices, vectors, stacks of one size
-        if ndim == len(right) and (left[1] == right[0] if ndim == 2 else left == right if ndim == 1 else _are_stacks(left, right)):
+        ndim = len(left)  # the common cases: two matrices, two vectors, two stacks of as many matrices
+        if ndim == len(right) and (
+            left[1] == right[0] if ndim == 2 else left == right if ndim == 1 else ndim == 3 and left[2] == right[1] and left[0] == right[0]
+        ):
             return values
     one_dtype("matmul", values)
     left, right = (value.shape for value in values)
@@ -59,10 +61,6 @@ def _multipliable(values: list[Any]) -> list[Any]:
         if a != b and 1 not in (a, b):
             raise RuntimeError(f"matmul: the batch sizes of {list(left)} and {list(right)} do not broadcast ({a} against {b})")
     return values
-
-
-def _are_stacks(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
-    return bool(left) and left[-1] == right[-2] and left[:-2] == right[:-2]
 
 
 def rows(x: Any) -> Any:
@@ -116,15 +114,19 @@ def matmul(xp: Any, input: Any, other: Any) -> Any:
         >>> gradlib.matmul(gradlib.tensor([[1.0, 2.0], [3.0, 4.0]]), gradlib.tensor([1.0, 1.0]))
         tensor([3., 7.])
     """
-    made = np.matmul(input, other) if xp is np else multiplied(xp, input, other)
+    made = multiplied(xp, input, other)
     return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
 
 
 def multiplied(xp: Any, input: Any, other: Any) -> Any:
     """``xp.matmul``; of stacks of bfloat16, which CuPy does not multiply, in float32, to be rounded by the caller."""
-    if xp is not np and capturing.capture is not None and input.dtype.kind in "fcV":
+    if xp is np:
+        if 0 < input.ndim < 3 and input.size <= SMALL and type(other) is np.ndarray and 0 < other.ndim < 3 and input.dtype.char in "fdFD":
+            return input.dot(other)  # the same product, of which the call takes half as long
+        return np.matmul(input, other)
+    if capturing.capture is not None and input.dtype.kind in "fcV":
         return kernels.product(input, other)  # CuPy refuses cuBLAS within a capture
-    if xp is not np and max(input.ndim, other.ndim) > 2 and is_bfloat16(input.dtype):
+    if max(input.ndim, other.ndim) > 2 and is_bfloat16(input.dtype):
         input, other = input.astype(np.float32), other.astype(np.float32)
     return xp.matmul(input, other)
 
@@ -272,8 +274,15 @@ def _scaled(x: Any, factor: Any) -> Any:
     return x * dtypes.fitted(factor, dtypes.computed(x.dtype))
 
 
+def _are_alike(a: Any, b: Any) -> bool:
+    """Whether two arrays have one shape and one dtype, float or complex."""
+    return a.shape == b.shape and a.dtype is b.dtype and a.dtype.kind in "fc"
+
+
 def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, where input broadcasts to the product."""
+    if beta == 1 == alpha and type(input) is type(product) is Tensor and _are_alike(input._array, product._array):
+        return input + product
     if type(input) is not Tensor and not isinstance(input, Tensor) and not is_array(input):
         raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     if input.dtype is not product.dtype or input.dtype.kind not in "fc":
