@@ -301,6 +301,15 @@ def test_places_and_questions_carry_no_gradient() -> None:
     assert not any(y.requires_grad for y in (x.argmax(), x.max(1).indices, x.all(), x.any(1), x.count_nonzero()))
 
 
+def test_trace_is_one_node_and_one_operation_under_vmap() -> None:
+    x = gradlib.arange(12.0).reshape(2, 2, 3).requires_grad_()
+    assert type(x[0].trace().grad_fn).__name__ == "TraceBackward0"
+    traces = gradlib.func.vmap(gradlib.trace)(x)  # a warning, as of a loop over the examples, is an error here
+    assert traces.tolist() == [4.0, 16.0]
+    (slope,) = gradlib.autograd.grad(traces.sum(), x)
+    assert slope.tolist() == [[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]] * 2
+
+
 def test_other_refusals() -> None:
     with pytest.raises(RuntimeError, match="does not support bool"):
         t([True]).argmax()
