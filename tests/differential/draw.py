@@ -87,7 +87,7 @@ class Draw:
 
     def input(self, shape: tuple[int, ...], dtype: str, requires_grad: bool = False, held: np.ndarray | None = None) -> str:
         """A new input of the program; returns its name."""
-        name = f"a{len(self.inputs)}"
+        name, dtype = f"a{len(self.inputs)}", {"complex32": "complex64"}.get(dtype, dtype)  # which NumPy lacks
         made = Input(name, values(self.rng, shape, dtype, self.special) if held is None else held, dtype, requires_grad)
         self.inputs.append(made)
         self.space[name] = made.make(self.torch)
