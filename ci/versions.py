@@ -48,10 +48,10 @@ def environment(python: str, version: str, numpy: str) -> Path:
     made, stamp = folder / "bin" / "python", folder / "ready"
     if not stamp.is_file() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True)
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)  # with its own pip: an older one may not run on it
         wanted = f"numpy=={numpy}.*" if numpy else "numpy"
         options = ["-qq", "--no-compile", "--disable-pip-version-check", "--prefer-binary"]
-        command = [sys.executable, "-m", "pip", "--python", str(made), "install", *options, wanted, *PACKAGES]
+        command = [str(made), "-m", "pip", "install", *options, wanted, *PACKAGES]
         subprocess.run([*command, "--editable", str(ROOT)], check=True)
         stamp.touch()
     return made
