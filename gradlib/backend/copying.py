@@ -6,14 +6,14 @@ They move words of the elements' size, whatever these mean. As in `gradlib.backe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Functions, Slots, launcher
+from gradlib.backend.launching import Kernel
 from gradlib.backend.pointwise import MOST, THREADS
 
 PARTS = 8
@@ -65,30 +65,12 @@ def _module(itemsize: int) -> Any:
     return cupy().RawModule(code=source(itemsize), options=("--std=c++17",), backend="nvrtc")
 
 
-class _Kernel:
-    """A kernel for elements of a size, ready to be launched."""
-
-    def __init__(self, name: str, itemsize: int, format: str) -> None:
-        self.slots = Slots(format)
-        self.functions = Functions(lambda device: _module(itemsize).get_function(f"gradlib_{name}"))
-        self.launch, self.stream = launcher()
+@cache
+def _kernel(name: str, itemsize: int, formats: str) -> Kernel:
+    return Kernel(formats, lambda device: _module(itemsize).get_function(f"gradlib_{name}"))
 
 
-_kernel = cache(_Kernel)
 _JOIN, _PICK = f"{'P' * PARTS}{'I' * PARTS}PII", "PPPqIII"
-
-
-def _run(kernel: _Kernel, device: int, n: int, values: tuple[Any, ...], theirs: Callable[[], Array], out: Array) -> Array:
-    """Launch a kernel that fills ``out``; where the driver refuses, CuPy's function runs, which says why or makes it good."""
-    slots = kernel.slots
-    slot = slots.free.pop() if slots.free else slots.made()
-    slots.pack(slot[0], 0, *values)
-    try:
-        kernel.launch(kernel.functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, kernel.stream().ptr, slot[1], 0)
-    except cupy().cuda.driver.CUDADriverError:
-        return theirs()
-    slots.free.append(slot)
-    return out
 
 
 def concatenated(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
@@ -137,7 +119,7 @@ def _joined(xp: Any, arrays: Sequence[Array], shape: tuple[int, ...], inner: int
         ends.append(end)
     out, missing = xp.ndarray(shape, dtype), PARTS - len(pointers)
     values = (*pointers, *(0,) * missing, *ends, *(end,) * missing, out.data.ptr, end, n)
-    return _run(_kernel("join", dtype.itemsize, _JOIN), device, n, values, lambda: None, out)
+    return out if _kernel("join", dtype.itemsize, _JOIN).run(device, n, THREADS, *values) else None
 
 
 def taken(array: Array, places: Array, axis: int) -> Array:
@@ -156,8 +138,8 @@ def taken(array: Array, places: Array, axis: int) -> Array:
         return array.take(places, axis=axis)
     out = xp.ndarray(made, dtype)
     values = (array.data.ptr, places.data.ptr, out.data.ptr, size, count, inner, n)
-    kernel = _kernel(f"take_{char}", dtype.itemsize, _PICK)
-    return _run(kernel, device, n, values, lambda: array.take(places, axis=axis), out)
+    launched = _kernel(f"take_{char}", dtype.itemsize, _PICK).run(device, n, THREADS, *values)
+    return out if launched else array.take(places, axis=axis)  # which says why the driver refuses, or makes it good
 
 
 def taken_along(array: Array, places: Array, axis: int) -> Array | None:
@@ -168,7 +150,7 @@ def taken_along(array: Array, places: Array, axis: int) -> Array | None:
         return None
     out, n, inner = cupy().ndarray(made, array.dtype), places.size, math.prod(shape[axis + 1 :])
     values = (array.data.ptr, places.data.ptr, out.data.ptr, shape[axis], made[axis], inner, n)
-    return _run(_kernel(f"take_along_{char}", array.dtype.itemsize, _PICK), array.data.device_id, n, values, lambda: None, out)
+    return out if _kernel(f"take_along_{char}", array.dtype.itemsize, _PICK).run(array.data.device_id, n, THREADS, *values) else None
 
 
 def put_along(target: Array, places: Array, values: Array, axis: int) -> bool:
@@ -182,8 +164,7 @@ def put_along(target: Array, places: Array, values: Array, axis: int) -> bool:
         return False
     n, inner = values.size, math.prod(shape[axis + 1 :])
     given_values = (values.data.ptr, places.data.ptr, target.data.ptr, shape[axis], given[axis], inner, n)
-    kernel = _kernel(f"put_along_{char}", target.dtype.itemsize, _PICK)
-    return _run(kernel, target.data.device_id, n, given_values, lambda: None, target) is not None
+    return _kernel(f"put_along_{char}", target.dtype.itemsize, _PICK).run(target.data.device_id, n, THREADS, *given_values)
 
 
 def _served(array: Array, places: Array) -> str | None:

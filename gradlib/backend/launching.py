@@ -68,3 +68,29 @@ class Functions(dict[int, int]):
         self._kernels.append(kernel)
         handle = self[device] = int(kernel.kernel.ptr)
         return handle
+
+
+class Kernel:
+    """A kernel of gradlib's own, ready to be launched.
+
+    Args:
+        formats: of its parameters, as for `Slots`. found: gives CuPy's kernel on a device, which is current.
+    """
+
+    def __init__(self, formats: Sequence[str], found: Callable[[int], Any]) -> None:
+        self._slots = Slots(formats)
+        self._functions = Functions(found)
+        self._launch, self._stream = launcher()
+        self._refused = cupy().cuda.driver.CUDADriverError
+
+    def run(self, device: int, threads: int, block: int, *values: Any) -> bool:
+        """Launch it on the current stream with at least so many threads; False where the driver refuses: then CuPy's way is taken."""
+        slots = self._slots
+        slot = slots.free.pop() if slots.free else slots.made()
+        slots.pack(slot[0], 0, *values)
+        try:
+            self._launch(self._functions[device], -(-threads // block), 1, 1, block, 1, 1, 0, self._stream().ptr, slot[1], 0)
+        except self._refused:
+            return False
+        slots.free.append(slot)
+        return True

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Functions, Slots, launcher
+from gradlib.backend.launching import Kernel
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS, WHOLE
 
 LONGEST = 1024
@@ -64,16 +64,11 @@ def _module(char: str) -> Any:
     return cupy().RawModule(code=source(char), options=("--std=c++17",), backend="nvrtc")
 
 
-class _Kernel:
-    """A kernel for elements of a dtype, ready to be launched."""
-
-    def __init__(self, name: str, char: str) -> None:
-        computed = char if char in WHOLE else "f"
-        self.slots = Slots(f"PPII{computed}I" if name == "sum" else "PPPIII")
-        self.functions = Functions(lambda device: _module(char).get_function(f"gradlib_{name}"))
-
-
-_kernel = cache(_Kernel)
+@cache
+def _kernel(name: str, char: str) -> Kernel:
+    computed = char if char in WHOLE else "f"
+    formats = f"PPII{computed}I" if name == "sum" else "PPPIII"
+    return Kernel(formats, lambda device: _module(char).get_function(f"gradlib_{name}"))
 
 
 @lru_cache(4096)
@@ -93,10 +88,12 @@ def _plan(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[tuple[int, 
     return made, n, count, math.prod(shape[chosen[-1] + 1 :]) if ndim else 1
 
 
-@cache
-def _launching() -> Any:
-    library = cupy()
-    return *launcher(), library.ndarray, library.cuda.driver.CUDADriverError
+def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[Array, int, int, int] | None:
+    """An array for the result, and the rest of `_plan`; None where there is no kernel for this input."""
+    if input.dtype.char not in CTYPES or not input._c_contiguous:
+        return None
+    plan = _plan(input.shape, axis, keepdim)
+    return None if plan is None else (cupy().ndarray(plan[0], input.dtype), *plan[1:])
 
 
 def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
@@ -106,44 +103,20 @@ def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array 
         axis: dimensions counted from 0, a number or a tuple of them; None for all.
         keepdim: leave them with size 1.
     """
-    dtype = input.dtype
-    if dtype.char not in CTYPES or not input._c_contiguous:
+    planned = _planned(input, axis, keepdim)
+    if planned is None:
         return None
-    plan = _plan(input.shape, axis, keepdim)
-    if plan is None:
-        return None
-    shape, n, count, inner = plan
-    launch, stream, ndarray, failed = _launching()
-    kernel, data, out = _kernel("sum", dtype.char), input.data, ndarray(shape, dtype)
-    slots = kernel.slots
-    slot = slots.free.pop() if slots.free else slots.made()
-    slots.pack(slot[0], 0, data.ptr, out.data.ptr, count, inner, count if mean else 1, n)
-    try:
-        launch(kernel.functions[data.device_id], -(-n * 32 // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
-    except failed:
-        return None
-    slots.free.append(slot)
-    return out
+    (out, n, count, inner), data = planned, input.data
+    values = (data.ptr, out.data.ptr, count, inner, count if mean else 1, n)
+    return out if _kernel("sum", input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
 
 
 def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> tuple[Array, Array | None] | None:
     """The largest ("max") or smallest ("min") elements as ``summed`` gives sums, and where ``placed``, the place of each along ``axis``."""
-    dtype = input.dtype
-    if dtype.char not in CTYPES or not input._c_contiguous:
+    planned = _planned(input, axis, keepdim)
+    if planned is None:
         return None
-    plan = _plan(input.shape, axis, keepdim)
-    if plan is None:
-        return None
-    shape, n, count, inner = plan
-    launch, stream, ndarray, failed = _launching()
-    kernel, data, out = _kernel(name, dtype.char), input.data, ndarray(shape, dtype)
-    places = ndarray(shape, "q") if placed else None
-    slots = kernel.slots
-    slot = slots.free.pop() if slots.free else slots.made()
-    slots.pack(slot[0], 0, data.ptr, out.data.ptr, 0 if places is None else places.data.ptr, count, inner, n)
-    try:
-        launch(kernel.functions[data.device_id], -(-n * 32 // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
-    except failed:
-        return None
-    slots.free.append(slot)
-    return out, places
+    (out, n, count, inner), data = planned, input.data
+    places = cupy().ndarray(out.shape, "q") if placed else None
+    values = (data.ptr, out.data.ptr, 0 if places is None else places.data.ptr, count, inner, n)
+    return (out, places) if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
