@@ -1636,7 +1636,7 @@ def fmin(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor
     """
 
 def fmod(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """What division rounded to zero leaves over, with the sign of input.
+    """The remainder of division rounded to zero, with the sign of input.
 
     Args:
         input, other: tensors that broadcast together, or numbers; integer or float.
@@ -1648,7 +1648,7 @@ def fmod(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor
     """
 
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """What follows the point of each element, with its sign.
+    """The fractional part of each element, with its sign.
 
     Args:
         input: any shape; float.
@@ -3060,7 +3060,7 @@ def relu_(input: Tensor) -> Tensor:
     """``relu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def remainder(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-    """What floor division leaves over, with the sign of other.
+    """The remainder of floor division, with the sign of other.
 
     Args:
         input, other: tensors that broadcast together, or numbers; integer or float.
@@ -3260,7 +3260,7 @@ def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Te
     """
 
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
-    """What the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``) and input itself reduce to.
+    """Reduce the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``), and input itself.
 
     Args:
         input, dim, index, src: as for ``scatter_add``.

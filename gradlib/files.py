@@ -83,7 +83,7 @@ class Results:
         self._outdated.append(target)
 
     def _state_at(self, target: Name) -> os.stat_result | None:
-        """What is at a result's place, None for nothing; refused where no result may be."""
+        """The status of what stands at a result's path, None for nothing; refused where no result may be."""
         state = _state(target)
         if state is None:
             return None
@@ -189,7 +189,7 @@ def _forget(path: Path) -> None:
 
 
 def _state(path: Name) -> os.stat_result | None:
-    """What is there, None for nothing. Raises: OSError where that cannot be found out."""
+    """The file's status, None where nothing is there. Raises: OSError where that cannot be found out."""
     try:
         return os.stat(path)
     except FileNotFoundError:

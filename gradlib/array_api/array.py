@@ -140,7 +140,7 @@ publish(namespace_of, "__array_namespace__")
 
 
 def as_standard(result: Any, given: tuple[Any, ...] = ()) -> Any:
-    """What an operation returned, with each Tensor as an Array; see ``results_as``."""
+    """An operation's result with each Tensor as an Array; see ``results_as``."""
     return results_as(Array, result, given)
 
 

@@ -1,4 +1,4 @@
-"""What the standard computes element by element: gradlib's operations under its names, two operands brought to their common dtype."""
+"""The standard's elementwise functions: gradlib's operations under its names, two operands brought to their common dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the standard's inspection functions tell of gradlib."""
+"""The standard's inspection functions: gradlib's devices, dtypes and capabilities."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 class UniqueAll(NamedTuple):
-    """What ``unique_all`` returns."""
+    """The named tuple that ``unique_all`` returns."""
 
     values: Array
     indices: Array
@@ -217,14 +217,14 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What ``unique_counts`` returns."""
+    """The named tuple that ``unique_counts`` returns."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverse(NamedTuple):
-    """What ``unique_inverse`` returns."""
+    """The named tuple that ``unique_inverse`` returns."""
 
     values: Array
     inverse_indices: Array

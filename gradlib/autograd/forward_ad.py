@@ -14,7 +14,7 @@ _levels: list[ForwardLevel] = []
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What ``unpack_dual`` gives: a named tuple.
+    """The named tuple that ``unpack_dual`` returns.
 
     Attributes:
         primal: the values, as a view that carries no tangent.

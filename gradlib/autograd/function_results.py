@@ -1,4 +1,4 @@
-"""What a custom Function's forward returned: its place in the graph, and in forward mode its tangents."""
+"""The results of a custom Function's forward: their place in the graph, and in forward mode their tangents."""
 
 from __future__ import annotations
 

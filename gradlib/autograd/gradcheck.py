@@ -20,7 +20,7 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 class GradcheckError(RuntimeError):
-    """What ``gradcheck`` raises when a derivative is wrong: its text names the place and both numbers.
+    """Raised by ``gradcheck`` when a derivative is wrong: its text names the place and both numbers.
 
     Source: torch.autograd.gradcheck.GradcheckError.
     Example:

@@ -189,7 +189,7 @@ def is_pinned(array: Array) -> bool:
 
 
 def from_pinned(host: Array, index: int | None) -> Array:
-    """What ``pinned_copy`` made, on the CUDA device ``index`` (None: the host), copied when its stream comes to it."""
+    """A copy of ``pinned_copy``'s result on the CUDA device ``index`` (None: the host), made when its stream comes to it."""
     if index is None or host.size == 0:
         return move(host, index)
     library = cupy()

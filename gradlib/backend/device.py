@@ -124,7 +124,7 @@ def set_default_device(device: Any) -> None:
 
 
 def resolve(place: Any) -> int | None:
-    """What a ``device=`` argument means: None is the default place; the answer is a CUDA device number, or None for the host."""
+    """The CUDA device number that a ``device=`` argument means, or None for the host; a ``place`` of None is the default."""
     if place is None:
         return default_index()
     chosen = place if isinstance(place, device) else device(place)

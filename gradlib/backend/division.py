@@ -27,7 +27,7 @@ def floor_divide(input: Any, other: Any) -> Array:
 
 
 def remainder(input: Any, other: Any) -> Array:
-    """What floor division leaves over, with the sign of other."""
+    """The remainder of floor division, with the sign of other."""
     xp = cupy()
     if are_integers(input, other):
         return xp.remainder(input, other)
@@ -36,7 +36,7 @@ def remainder(input: Any, other: Any) -> Array:
 
 
 def fmod(input: Any, other: Any) -> Array:
-    """What division rounded to zero leaves over, with the sign of input."""
+    """The remainder of division rounded to zero, with the sign of input."""
     xp = cupy()
     if not are_integers(input, other):
         return xp.fmod(input, other)

@@ -37,7 +37,7 @@ class _Tensor(ctypes.Structure):
 
 
 def _described(capsule: Any) -> _Tensor:
-    """What a capsule that nobody has taken yet says of its memory; a change of it changes the capsule.
+    """The description of memory in a capsule that nobody has taken yet; a change of it changes the capsule.
 
     Raises: BufferError for anything else.
     """
@@ -76,7 +76,7 @@ def exported(array: Array, stream: Any, max_version: Any, dl_device: Any, copy: 
 
 
 class _Source:
-    """What NumPy or CuPy is given to import from: capsules themselves are taken too, and bfloat16 arrives as unsigned integers."""
+    """A source for NumPy's or CuPy's ``from_dlpack``: it wraps bare capsules too, and gives bfloat16 as unsigned integers."""
 
     def __init__(self, external: Any) -> None:
         self.external = external

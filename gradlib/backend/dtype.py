@@ -118,7 +118,7 @@ def set_default_dtype(dtype: Any) -> None:
 
 
 def as_dtype(value: Any) -> np.dtype | None:
-    """What a ``dtype=`` argument means: None, a dtype, a NumPy scalar type, a name, or Python's bool, int, float, complex.
+    """The dtype that a ``dtype=`` argument means: None, a dtype, a NumPy scalar type, a name, or Python's bool, int, float, complex.
 
     ``float`` means float64 as in NumPy and torch. Raises: TypeError for anything else.
     """
@@ -268,7 +268,7 @@ def result_type(*operands: Any) -> np.dtype:
 
 
 def meeting(rule: Any) -> Callable[[list[Any]], list[Any]] | None:
-    """What brings the operands of an operation to the dtypes in which it runs.
+    """The function that casts the operands of an operation to the dtypes in which it runs.
 
     Args:
         rule: what the operation declares: None leaves them alone; "same" and "float" as ``promote``; a function does it its own way.

@@ -73,7 +73,7 @@ def _kernel(name: str, char: str) -> Kernel:
 
 @lru_cache(4096)
 def _plan(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[tuple[int, ...], int, int, int] | None:
-    """What reducing ``axis`` (from 0; None for all) comes to: the shape that is left, its size, and ``count, inner`` of `source`.
+    """A reduction over ``axis`` (from 0; None for all): the result's shape, its size, and ``count, inner`` of `source`.
 
     Returns: None where there are no elements or too many, and where dimensions between the reduced ones stay.
     """

@@ -572,14 +572,14 @@ def _rest(round: Callable[..., Any], x: Array, y: Any, out: Array) -> None:
 
 @_paired(_divides)
 def fmod(x: Array, y: Any, out: Array) -> None:
-    """What division rounded to zero leaves over, with the sign of x."""
+    """The remainder of division rounded to zero, with the sign of x."""
     _rest(np.trunc, x, y, out)
     _sign_like(x, out)
 
 
 @_paired(_divides)
 def remainder(x: Array, y: Any, out: Array) -> None:
-    """What floor division leaves over, with the sign of y."""
+    """The remainder of floor division, with the sign of y."""
     _rest(np.floor, x, y, out)
     _sign_like(y, out)
 

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def interrupted(before: int = 0) -> str:
-    """What to say of a job that was interrupted, before which this process had so many results in place."""
+    """The message about a job that was interrupted, before which this process had so many results in place."""
     return "\ninterrupted" + ("" if files.placed() > before else "; nothing was written")
 
 

@@ -217,7 +217,7 @@ publish(_backward, "backward")
 
 
 def _warn_of_cycle(caller: Any) -> None:
-    """What torch says of ``create_graph=True``, at the line of the user's call."""
+    """Give torch's warning about ``create_graph=True``, at the line of the user's call."""
     warnings.warn(
         "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a "
         "memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure "

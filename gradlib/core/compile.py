@@ -606,7 +606,7 @@ _UNMARKED = ["    _result._meta = global_state.born", "    _result._version_slot
 
 
 def _marked(op: Op, rest: str, variant: Variant) -> list[str]:
-    """What ``mark_view`` does; for a view of a base on the CPU without a call."""
+    """The text that does the work of ``mark_view``; for a view of a base on the CPU without a call."""
     source, array = op.params[0], f"a_{op.params[0]}"
     marked = [*_UNMARKED, f"    mark_view(op, {source}, _result, ({rest}))"]
     if variant.array != "ndarray" or source != op.tensors[0]:

@@ -35,7 +35,7 @@ def has_forward_path(op: Op) -> bool:
 
 
 def forward_names(op: Op) -> dict[str, Any]:
-    """What the text of the forward path names besides what every compiled text may."""
+    """The names that the text of the forward path uses besides those of every compiled text."""
     rules = {f"rule_{name}": rule for name, rule in op.rules.items()}
     return {"Dual": Dual, "broadcast_to": np.broadcast_to, "jvp": op.jvp, **rules}
 

@@ -1,4 +1,4 @@
-"""What the declaration of an operation says, as a plain record."""
+"""The declaration of an operation, as a plain record."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Op:
         return Need(name, kind, place, self.needed_by[name] if kind in ("tensor", "output") else ())
 
     def decoded(self, name: str) -> tuple[str, int]:
-        """What a name in a rule, or in ``jvp``, stands for: ``Need.kind`` and ``Need.place``."""
+        """The meaning of a parameter's name in a rule or in ``jvp``: ``Need.kind`` and ``Need.place``."""
         for kind, names in (("output", self.outputs), ("tensor", self.tensors), ("argument", self.params)):
             if name in names:
                 return kind, names.index(name)

@@ -29,7 +29,7 @@ _modules = sys.modules
 
 
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
-    """What the fast path on NumPy arrays leaves over: one of the other fast paths, or the slow one.
+    """Run a call that the fast path on NumPy arrays does not take: by another fast path, or by the slow one.
 
     There is one on CuPy arrays, and one where hooks for saved tensors are all that is active.
     """
@@ -259,7 +259,7 @@ def _new_node(op: Op, given: Operands, values: list[Any], seq: int | None) -> No
 
 
 def _saved(op: Op, args: tuple[Any, ...], given: Operands, values: list[Any], outputs: list[Any]) -> tuple[Any, ...]:
-    """What the rules that may run asked for, in the order of ``op.saved_names``."""
+    """The values that the rules that may run asked for, in the order of ``op.saved_names``."""
     kept: list[Any] = []
     for _, kind, place, wanted_by in op.needs.values():
         if wanted_by and not any(map(given.live.__getitem__, wanted_by)):

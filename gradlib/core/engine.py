@@ -337,7 +337,7 @@ def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[
 
 
 def _before(node: Node, g: Any, captures: Captures | None, runs: bool, recorded: bool) -> Any:
-    """What happens when a node's gradient is complete: tensor hooks, retain_grad, captures; then its pre-hooks, if the node runs.
+    """Process a node's complete gradient: tensor hooks, retain_grad, captures; then the node's pre-hooks, if it runs.
 
     Returns: the gradient, or what a hook put in its place.
     """
@@ -398,7 +398,7 @@ def _shown(g: Any, recorded: bool) -> Tensor:
 
 
 def _replaced(answer: Any, g: Any, node: Node, recorded: bool) -> Any:
-    """What a hook returned, in place of the gradient; None leaves it."""
+    """The gradient after a hook: what the hook returned, or the old one where that is None."""
     if answer is None:
         return g
     if not isinstance(answer, Tensor):

@@ -111,7 +111,7 @@ class Methods:
         """The bits that both elements of each pair have."""
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """What NumPy calls for any other function of its own with a Tensor among the arguments."""
+        """Called by NumPy for any other function of its own with a Tensor among the arguments."""
 
     def __array_namespace__(self, *, api_version: _str | None = None) -> Any:
         """The module ``gradlib.array_api``, whose functions take Tensors and return Arrays."""
@@ -210,7 +210,7 @@ class Methods:
         """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right."""
 
     def __mod__(self, other: _Operand) -> Tensor:
-        """What floor division leaves over, with the sign of other."""
+        """The remainder of floor division, with the sign of other."""
 
     def __mul__(self, other: _Operand) -> Tensor:
         """Product of each pair of elements."""
@@ -782,13 +782,13 @@ class Methods:
         """The smaller of each pair of elements, the other one where one is NaN; of equal elements the first has the gradient."""
 
     def fmod(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """What division rounded to zero leaves over, with the sign of input."""
+        """The remainder of division rounded to zero, with the sign of input."""
 
     def fmod_(self, other: _Operand) -> Tensor:
         """``fmod`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def frac(self, *, out: Tensor | None = None) -> Tensor:
-        """What follows the point of each element, with its sign."""
+        """The fractional part of each element, with its sign."""
 
     def frac_(self) -> Tensor:
         """``frac`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1234,7 +1234,7 @@ class Methods:
         """``relu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def remainder(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
-        """What floor division leaves over, with the sign of other."""
+        """The remainder of floor division, with the sign of other."""
 
     def remainder_(self, other: _Operand) -> Tensor:
         """``remainder`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
@@ -1297,7 +1297,7 @@ class Methods:
     def scatter_add_(self, *, axis: _int, index: Tensor, src: Tensor) -> Tensor: ...
 
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
-        """What the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``) and input itself reduce to."""
+        """Reduce the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``), and input itself."""
 
     @overload
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:

@@ -130,7 +130,7 @@ class Interpreter:
         raise TypeError(f"{type(self).__name__} says nothing of what it does with an operation")
 
     def tangent(self, value: Any) -> Any:
-        """What a value carries at this level of forward mode; None for an interpreter of another kind."""
+        """The tangent of a value at this level of forward mode; None for an interpreter of another kind."""
         return None
 
     def __enter__(self) -> Any:

@@ -21,7 +21,7 @@ making: Any = kept_at_fork(threading.RLock())
 
 
 class RemovableHandle:
-    """What a hook's registration returns; ``remove()`` takes the hook away. Source: torch.utils.hooks.RemovableHandle."""
+    """A handle to a registered hook; ``remove()`` takes the hook away. Source: torch.utils.hooks.RemovableHandle."""
 
     _ids = iter(range(1 << 62))
 

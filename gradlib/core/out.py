@@ -70,7 +70,7 @@ def with_out(signature: inspect.Signature) -> inspect.Signature:
 
 
 def call_into(function: Callable[..., Any], out: Any, /, *args: Any, **named: Any) -> Any:
-    """What a function that is no operation gives, written into ``out=``."""
+    """Write the result of a function that is no operation into ``out=``."""
     name = function.__name__
     if global_state.active and thread_state.interpreters:
         refuse_transformed(name, (*args, *named.values(), out))

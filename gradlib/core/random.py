@@ -153,7 +153,7 @@ def set_rng_state(new_state: Any) -> None:
 
 
 class Drawing(threading.local):
-    """What the levels of vmap have decided about the draw that is under way."""
+    """The decisions of vmap's levels about the random draw that is under way."""
 
     decided: tuple[VmapLevel, ...] = ()
     batch: tuple[int, ...] = ()  # dimensions in front of what is drawn

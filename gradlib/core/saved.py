@@ -86,7 +86,7 @@ def _restored(value: Any) -> Any:
 
 
 def pack_results(op: Op, saved: tuple[Any, ...], result: Any) -> Packed:
-    """What an operation's node saves under the hooks that are active: inputs are packed first, then outputs, as in torch.
+    """The values that an operation's node saves, packed by the active hooks: inputs first, then outputs, as in torch.
 
     Args:
         op: the operation.
@@ -168,7 +168,7 @@ class SavedTensor:
 
     @property
     def data(self) -> Any:
-        """What the node keeps: what a pack hook returned, or the tensor itself."""
+        """The saved value as the node keeps it: what a pack hook returned, or the tensor itself."""
         if self._node.saved is None:
             raise freed(self._node)
         value = self._held()

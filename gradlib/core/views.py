@@ -20,7 +20,7 @@ Step = tuple[Op, tuple[Any, ...], int | None]
 
 
 class View:
-    """What a tensor is a view of, and how it was reached: enough to make it again when its base is written in place.
+    """A view's base and how the view was made from it: enough to make it again when the base is written in place.
 
     ``step`` is the operation that made it (with its other arguments, and which of its results), ``parent`` the view it was made from,
     None where that is the base itself. ``duals`` has, for each level of forward mode at which this view was made a dual tensor (or the

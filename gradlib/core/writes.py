@@ -17,7 +17,7 @@ from gradlib.core.node import Node, Version
 
 
 class Target(Protocol):
-    """What these functions use of a Tensor."""
+    """The part of a Tensor's interface that these functions use."""
 
     @property
     def _array(self) -> Array: ...

@@ -18,7 +18,7 @@ from gradlib.func.tree import flatten, unflatten
 
 
 class Graphed:
-    """What ``graphed`` makes of a function; ``reset()`` forgets its graphs and frees their memory."""
+    """A function wrapped by ``graphed``; ``reset()`` forgets its graphs and frees their memory."""
 
     def __init__(self, function: Callable[..., Any], max_graphs: int) -> None:
         if max_graphs < 1:

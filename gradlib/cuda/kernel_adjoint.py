@@ -19,7 +19,7 @@ Apply = Callable[[CallInfo, Values], Any]
 
 
 def results_of(made: Any) -> tuple[Any, ...]:
-    """What a function returned, as a tuple."""
+    """A function's results as a tuple."""
     return made if isinstance(made, tuple) else (made,)
 
 

@@ -1,4 +1,4 @@
-"""What a user declares about a kernel (`KernelSpec`), and what follows for one call (`Plan`): sizes, types, outputs and launch shape."""
+"""The declaration of a user's kernel (`KernelSpec`) and the plan of one call of it (`Plan`): sizes, types, outputs and launch shape."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Amount = int | str | tuple[int | str, ...]
 
 @dataclass(frozen=True, eq=False)
 class CallInfo:
-    """What is known of one call besides its tensors.
+    """The facts of one call besides its tensors.
 
     Attributes:
         numbers: the scalar arguments, by name.

@@ -1,4 +1,4 @@
-"""What each rank is about to do, in a record that all ranks compare before any data moves.
+"""The call that each rank is about to make, as a record that all ranks compare before any data moves.
 
 Every collective begins with an exchange of these records, all of one size. So ranks that call different collectives, or the same with
 other shapes or dtypes, meet in this exchange, and each learns what every other wanted. Nothing in a record is ever executed.
@@ -47,7 +47,7 @@ class Call(NamedTuple):
 
     @classmethod
     def unpacked(cls, record: np.void) -> Call:
-        """What a record says."""
+        """The call that a record describes."""
         shape = tuple(record["shape"][: min(int(record["dims"]), _DIMS)].tolist())
         name, dtype, op = (bytes(record[field]).decode() for field in ("name", "dtype", "op"))
         return cls(name, dtype, shape, op, int(record["root"]), int(record["number"]))
@@ -61,7 +61,7 @@ class Call(NamedTuple):
 
 
 def disagreement(records: np.ndarray, ranks: Sequence[int]) -> str | None:
-    """What to say when the ranks do not call the same; None when they do.
+    """The error text when ranks make different calls; None when all make the same.
 
     Args:
         records: one for each rank of the group.

@@ -1,4 +1,4 @@
-"""What averaging gradients costs beyond the machines that one has: a model, with its assumptions.
+"""A model of what averaging gradients costs on more machines than one has, with its assumptions.
 
 - A ring all_reduce: each rank sends and receives 2 (ranks - 1) / ranks of the bytes, in 2 (ranks - 1) steps that each wait one latency. MPI
   and NCCL choose trees where those are quicker, so for small buckets this is an upper bound.
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 def data_parallel_step(
     gradients: float, ranks: int, *, forward: float, backward: float, bandwidth: float, latency: float, bucket: float = 25 * 2**20
 ) -> Step:
-    """What a step of `DistributedDataParallel` takes.
+    """The modelled time of one step of `DistributedDataParallel`.
 
     Args:
         gradients: bytes of all gradients.

@@ -1,4 +1,4 @@
-"""What goes wrong between ranks. Source: torch.distributed's exceptions."""
+"""Errors of communication between ranks. Source: torch.distributed's exceptions."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def library() -> Any:
 
 
 def _launched() -> tuple[str, str, str] | None:
-    """What the launcher told this process; None where there was none."""
+    """What the launcher set in the environment, this process's number on its machine first; None where there was no launcher."""
     for names in _LAUNCHERS:
         if all(name in os.environ for name in names):
             return os.environ[names[0]], os.environ[names[1]], os.environ[names[2]]
@@ -151,7 +151,7 @@ class Mpi:
 
 
 def _wide(buffer: np.ndarray, filled: bool = True) -> np.ndarray:
-    """What MPI reduces: the array itself, bools as bytes, a copy of half types in float32. ``filled``: whether its values matter."""
+    """The buffer to reduce: the array itself, bools as bytes, a copy of half types in float32. ``filled``: whether its values matter."""
     if is_half(buffer.dtype):
         return buffer.astype(np.float32) if filled else np.empty(buffer.shape, np.float32)
     return buffer.view(np.uint8) if buffer.dtype == np.bool_ else buffer

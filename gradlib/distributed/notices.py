@@ -1,4 +1,4 @@
-"""What ranks tell each other outside the collectives: that one leaves a group, how far it came in it, and why.
+"""Messages between ranks outside the collectives: that one leaves a group, how far it came in it, and why.
 
 A rank that waits for others reads these notices between two polls. So it learns at once that what it waits for will not come, also when the
 other's program ended by an exception of its own.

@@ -234,7 +234,7 @@ def _duplicate(comm: Any, until: float) -> Any:
 
 
 class State:
-    """What this process knows of its groups.
+    """The state of this process: its groups and how it came into them.
 
     Attributes:
         default: the group of all ranks; None outside init_process_group and destroy_process_group.
@@ -263,7 +263,7 @@ class State:
             move()
 
     def begin(self, until: float) -> None:
-        """What is done once in a process."""
+        """Open the channel for notices and ask MPI of threads; once in a process."""
         if self._notices is None:
             self._notices = Notices(_duplicate(library().COMM_WORLD, until))
             self.has_threads = library().Query_thread() == library().THREAD_MULTIPLE

@@ -11,7 +11,7 @@ from gradlib.core.tensor import Tensor
 
 
 class Work:
-    """What ``async_op=True`` returns: an operation that goes on in the background. Its tensors must not be touched before ``wait``.
+    """A handle to an operation in the background, as ``async_op=True`` returns it. Its tensors must not be touched before ``wait``.
 
     Args:
         tensors: what it writes.
@@ -54,7 +54,7 @@ class Work:
         return self._over.is_set() and self._error is None
 
     def exception(self) -> BaseException | None:
-        """What it raised."""
+        """The exception that it raised, or None."""
         return self._error
 
     def result(self) -> list[Tensor]:

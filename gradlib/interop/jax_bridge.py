@@ -148,7 +148,7 @@ def _vjp(
 
 
 def _on_host(function: Callable[..., list[Tensor]], *arrays: Any) -> tuple[np.ndarray, ...]:
-    """What JAX calls: NumPy arrays around the memory of its own, which may not be written, for gradlib and back."""
+    """The callback for JAX: wraps its read-only memory in NumPy arrays, calls gradlib, and gives NumPy arrays back."""
     with no_grad():
         made = function(*[from_numpy(np.asarray(each)) for each in arrays])
         return tuple([each.detach().numpy() for each in made])

@@ -30,7 +30,7 @@ __all__ = ["from_torch", "torch_function"]
 
 @dataclass(frozen=True)
 class Library:
-    """What the bridge uses of a library."""
+    """The functions of a library that the bridge uses."""
 
     tensor: type
     function: type

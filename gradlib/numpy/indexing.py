@@ -65,7 +65,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 
 
 def _target(value: Any, name: str) -> Tensor:
-    """What is written in place: a Tensor, since an array would drop the derivative."""
+    """The target of a write in place: a Tensor, since an array would drop the derivative."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"numpy.{name} writes into its first argument, which must be a Tensor where the values are, got {type(value).__name__}"

@@ -163,7 +163,7 @@ class Array(Proxy):
 
 
 def as_array(result: Any, given: tuple[Any, ...] = ()) -> Any:
-    """What an operation returned, with each Tensor as an Array; see ``results_as``."""
+    """An operation's result with each Tensor as an Array; see ``results_as``."""
     return results_as(Array, result, given)
 
 
@@ -173,7 +173,7 @@ def _together(given: tuple[Any, ...]) -> Any:
 
 class _ArrayUfunc(OfTheClass):
     def __call__(self, array: Array, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """What NumPy calls for a ufunc, or one of its methods, on an Array: always by NumPy's rules."""
+        """Called by NumPy for a ufunc, or one of its methods, on an Array: always by NumPy's rules."""
         if method == "__call__" and (not kwargs or from_operator(ufunc, inputs, kwargs)):  # of other += array comes a new Array
             return _applied(ufunc, *inputs)
         if method != "__call__":
@@ -184,7 +184,7 @@ class _ArrayUfunc(OfTheClass):
 
 
 def _array_function(self: Array, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """What NumPy calls for any other function of its own with an Array among the arguments."""
+    """Called by NumPy for any other function of its own with an Array among the arguments."""
     return _served(func, *args, **kwargs)
 
 

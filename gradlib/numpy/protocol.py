@@ -53,7 +53,7 @@ class OfTheClass(property):
 
 class _ArrayUfunc(OfTheClass):
     def __call__(self, tensor: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """What NumPy calls for a ufunc, or one of its methods, on a Tensor.
+        """Called by NumPy for a ufunc, or one of its methods, on a Tensor.
 
         The operands are brought to the dtypes of the ufunc's loop. An array or a NumPy number on the left of a Python operator arrives
         here too, and gets what the operator of Tensor gives.
@@ -94,7 +94,7 @@ def _is_alike(x: Any, dtype: Any) -> bool:
 
 
 def __array_function__(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """What NumPy calls for any other function of its own with a Tensor among the arguments."""
+    """Called by NumPy for any other function of its own with a Tensor among the arguments."""
     served = SERVED.get(func)
     if served is None:
         raise refusal(func)

@@ -16,7 +16,7 @@ from gradlib.ops import elementwise, gather, minmax, reduce, scan, select, varia
 
 
 def _left(x: Tensor, where: Any, instead: Any) -> Tensor:
-    """What ``where=`` leaves of x; the rest is ``instead``."""
+    """x where ``where=`` holds, ``instead`` elsewhere."""
     return x if where is True or where is None else select.where(mask_of(where, x), x, cast(tensor_of(instead, x), x.dtype))
 
 

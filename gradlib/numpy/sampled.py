@@ -254,7 +254,7 @@ def _arranged(x: Tensor, widths: list[list[int]], mode: Any, options: dict[str, 
 
 
 def _pair(value: Any, along: int, ndim: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """What an argument says for both ends of an axis."""
+    """An argument's values for both ends of an axis."""
     given = tensor_of(value, like)
     given = given.broadcast_to((ndim, 2))
     return given[along, 0], given[along, 1]

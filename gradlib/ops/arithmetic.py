@@ -278,7 +278,7 @@ publish(_div_in_place, "div_", "divide_", "true_divide_")
     other=lambda g, input, other: -(g * floor_divide(input, other)),
 )  # fmt: skip
 def remainder(xp: Any, input: Any, other: Any) -> Any:
-    """What floor division leaves over, with the sign of other.
+    """The remainder of floor division, with the sign of other.
 
     Args:
         input, other: tensors that broadcast together, or numbers; integer or float.
@@ -297,7 +297,7 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
     other=lambda g, input, other: -(g * trunc_divide(input, other)),
 )  # fmt: skip
 def fmod(xp: Any, input: Any, other: Any) -> Any:
-    """What division rounded to zero leaves over, with the sign of input.
+    """The remainder of division rounded to zero, with the sign of input.
 
     Args:
         input, other: tensors that broadcast together, or numbers; integer or float.

@@ -189,7 +189,7 @@ _SHAPE = operator.attrgetter("shape")
 
 @functools.lru_cache(maxsize=512)
 def _equation(equation: str, shapes: tuple[Shape, ...]) -> Contraction:
-    """What the notation with a string says."""
+    """The contraction that an equation in einsum's notation describes."""
     left, arrow, right = equation.partition("->")
     terms = [_letters(term) for term in left.split(",")]
     if len(terms) != len(shapes):
@@ -276,7 +276,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 
 @functools.lru_cache(maxsize=512)
 def _over_dims(a: Shape, b: Shape, dims: int | tuple[Shape, ...]) -> Contraction:
-    """What ``tensordot`` does to shapes."""
+    """The contraction that ``tensordot`` describes."""
     if isinstance(dims, int):
         if not 0 <= dims <= min(len(a), len(b)):
             raise RuntimeError(f"tensordot: dims must be from 0 to either rank, got {dims} for {list(a)} and {list(b)}")

@@ -90,7 +90,7 @@ def _sign(xp: Any, input: Any) -> Any:
 
 
 def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
-    """What turns z also turns z / |z|; what stretches it does not. Zero at zero, and for real numbers."""
+    """The gradient of z / |z|: only the part of a change that turns z counts, not the part along z. Zero at zero, and for real numbers."""
     if input.dtype.kind != "c":
         return zeros_like(g)
     size = abs(input)
@@ -581,7 +581,7 @@ def round(xp: Any, input: Any, decimals: int = 0) -> Any:
 
 @op("elementwise", promote=takes("frac", "f"), inplace=True, input=lambda g: g)
 def frac(xp: Any, input: Any) -> Any:
-    """What follows the point of each element, with its sign.
+    """The fractional part of each element, with its sign.
 
     Args:
         input: any shape; float.

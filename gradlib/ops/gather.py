@@ -253,7 +253,7 @@ def _with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def values_for(name: str, values: Any, input: Any) -> Any:
-    """What is to be written: a Tensor or array of input's dtype as it is, a number as a 0-d array of that dtype."""
+    """The values to write: a Tensor or array of input's dtype as it is, a number as a 0-d array of that dtype."""
     if type(values) is Tensor or isinstance(values, Tensor) or is_array(values):
         if values.dtype != input.dtype:
             raise RuntimeError(f"{name}: expected values of input's dtype {input.dtype}, got {values.dtype}; convert them with .to()")

@@ -72,7 +72,7 @@ def key_of(indices: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _read(indices: Sequence[Any]) -> tuple[tuple[Any, ...], int, Any]:
-    """What ``key_of`` gives, how many of the indices are arrays, and the last of these."""
+    """The key as by ``key_of``, how many of the indices are arrays, and the last of these."""
     key, count, last = [], 0, None
     for i in indices:
         if i is None:
@@ -291,7 +291,7 @@ def _view_alone(key: Any) -> tuple[Any, ...] | None:
 
 
 def _whole_or_places(key: tuple[Any, ...], array: Array) -> list[Any] | None:
-    """What ``split`` gives to gather for ``x[:, i]`` and alike: whole dimensions and Tensors of int64 beside the array, no more."""
+    """The indices of gather for ``x[:, i]`` and alike: whole dimensions and Tensors of int64 beside the array, no more."""
     gather: list[Any] = []
     for item in key:
         if type(item) is Tensor:
@@ -395,7 +395,7 @@ def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
 
 
 def _fitting(value: Any, like: Array, ndim: int) -> Any:
-    """What is to be assigned in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
+    """The value to assign, in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
         if like.dtype.kind in "iu" or isinstance(value, complex):
             return as_element(value, like.dtype)

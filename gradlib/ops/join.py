@@ -455,7 +455,7 @@ def _as_3d(x: Any) -> Any:
 
 
 def _each(tensors: tuple[Any, ...], grow: Callable[[Any], Any]) -> Any:
-    """What ``grow`` makes of one tensor; a tuple for several tensors, and for a list of them."""
+    """``grow`` of one tensor; a tuple for several tensors, and for a list of them."""
     alone = len(tensors) == 1 and not isinstance(tensors[0], (tuple, list))
     return grow(tensors[0]) if alone else tuple(map(grow, _listed(tensors)))
 

@@ -258,13 +258,13 @@ def _is_small(name: str, xp: Namespace, input: Any, diagonal: Any) -> bool:
 
 @functools.lru_cache(32)
 def _above(rows: int, columns: int, diagonal: int) -> Any:
-    """What lies above a diagonal of a small matrix."""
+    """A mask of the elements above a diagonal of a small matrix."""
     return ~np.tri(rows, columns, diagonal, dtype=bool)
 
 
 @functools.lru_cache(32)
 def _below(rows: int, columns: int, diagonal: int) -> Any:
-    """What lies below a diagonal of a small matrix."""
+    """A mask of the elements below a diagonal of a small matrix."""
     return np.tri(rows, columns, diagonal - 1, dtype=bool)
 
 

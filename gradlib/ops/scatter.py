@@ -26,7 +26,7 @@ __all__ = ["scatter", "scatter_add", "scatter_reduce"]
 
 
 def _scattered(put: Any, name: str, input: Any, dim: int, index: Any, src: Any, accumulate: bool) -> Any:
-    """What scatter and scatter_add have in common: the part of src that index speaks of, written along ``dim``."""
+    """The common part of scatter and scatter_add: write the part of src that index addresses along ``dim``."""
     places = along(name, input, wrap_dim(dim, input.ndim), index if index.ndim else index.reshape((1,)))
     src = values_for(name, src, input)
     return put_shaped(put, input, _cropped(name, src, index), places, accumulate)
@@ -96,7 +96,7 @@ def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, valu
 
 @composite(inplace=True)
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
-    """What the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``) and input itself reduce to.
+    """Reduce the elements of src that meet at one place of input (along ``dim``, as for ``scatter_add``), and input itself.
 
     Args:
         input, dim, index, src: as for ``scatter_add``.
@@ -140,7 +140,7 @@ def _mean(total: Any, input: Any, dim: int, index: Any, include_self: bool) -> A
 
 
 def _neutral(reduce: str, dtype: Any) -> Any:
-    """What leaves every other element as it is under a reduction."""
+    """The neutral element of a reduction."""
     if reduce == "prod":
         return 1
     if dtype.kind in "iub":

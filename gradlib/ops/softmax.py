@@ -54,7 +54,7 @@ _MANY, _MODERATE = 1024, 40.0
 
 
 def _result(made: Any, input: Any, dtype: Any) -> Any:
-    """What was computed in the shape and dtype that are due."""
+    """The computed array in the result's shape and dtype."""
     wanted = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     if made.dtype is not wanted:
         made = made.astype(wanted, copy=False)

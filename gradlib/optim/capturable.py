@@ -1,4 +1,4 @@
-"""What lets a step be captured in a CUDA graph: its counts and rates as numbers on the device, which change from replay to replay."""
+"""Steps that a CUDA graph can capture: their counts and rates are numbers on the device, which change from replay to replay."""
 
 from __future__ import annotations
 

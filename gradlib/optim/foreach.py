@@ -102,7 +102,7 @@ class Joined:
         return wrap(namespace(arrays[0]).concatenate([array.reshape(-1) for array in arrays]))
 
     def _pieces(self, array: Array) -> list[Array]:
-        """What of a joined array belongs to each parameter; of a complex one's state, twice as many real numbers as elements."""
+        """Each parameter's piece of a joined array; of a complex one's state, twice as many real numbers as elements."""
         wide = array.size // max(self.ends[-1], 1) or 1
         return [array[wide * start : wide * end] for start, end in zip([0, *self.ends], self.ends, strict=False)]
 
@@ -169,7 +169,7 @@ def _kinds(values: Sequence[Tensor], states: Any) -> list[list[Tensor]]:
 
 
 def _kind(value: Tensor, state: State) -> tuple[Any, ...]:
-    """What parameters have in common that are joined: dtypes, device, the names in their states, and the numbers there."""
+    """The key that parameters share when they are joined: dtypes, device, the names in their states, and the numbers there."""
     array = value._array
     numbers = [(name, id(item) if isinstance(item, Tensor) else item) for name, item in state.items() if name in _NUMBERS]
     return array.dtype, device_index(array), _gradient(value).dtype, tuple(state), tuple(numbers)

@@ -1,4 +1,4 @@
-"""What every optimiser shares: parameter groups, state and its saving, and writing parameters outside the graph.
+"""The base of every optimiser: parameter groups, state and its saving, and writing parameters outside the graph.
 
 Updates are computed on raw arrays and written once into the parameter's memory, which counts as one in-place change: a graph that saved
 the old value says so when its backward comes too late.
@@ -241,7 +241,7 @@ class Optimizer:
         return isinstance(self.state[value].get("step"), Tensor)
 
     def _rule(self, state: dict[str, Any], group: Group) -> fused.Rule | None:
-        """What a kernel that steps parameters on a GPU in one launch is told; None where there is none."""
+        """The rule of the kernel that steps all parameters on a GPU in one launch; None where there is no such kernel."""
         return None
 
     def _update(self, value: Tensor, gradient: Array, group: Group) -> None:

@@ -1,4 +1,4 @@
-"""What a step function asks of its arguments, checked at the call: the rule, what was received, what to do.
+"""Checks of a step function's arguments at the call: each error says the rule, what was received, what to do.
 
 Checks of values (dt, indices) read arrays in host memory only; on a GPU they would copy to the host and wait, so they run there on
 request (``check=True``).

@@ -79,7 +79,7 @@ def _state(name: str, which: str, state: Any, knots: Any, sizes: Sizes) -> list[
 
 
 class BsplineOptions(NamedTuple):
-    """What selects the kernel and says where its arrays lie: the public function's name, the knots' shape, whether time is last."""
+    """Options that select the kernel, and the arrays' layout: the public function's name, the knots' shape, whether time is last."""
 
     name: str
     degree: int

@@ -55,7 +55,7 @@ def boundary_weights(degree: int, end: bool) -> Array:
 
 
 def kernel_weights(degree: int, samples: int) -> Array:
-    """What the CUDA kernels read, rows of four: `sample_weights` as (samples + 1, degree + 1, 4), then what the derivatives by the sample
+    """Weights of the CUDA kernels, rows of four: `sample_weights` as (samples + 1, degree + 1, 4), then what the derivatives by the sample
     number count in the points that the start fixes, (degree, 4), and in those that the goal fixes."""
     inner = sample_weights(degree, samples).transpose(1, 2, 0).reshape(-1, 4)
     outer = np.zeros((2, degree, 4))

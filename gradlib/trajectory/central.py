@@ -37,7 +37,7 @@ def step_central(u: Any, start: Any, dt: Any, start_idx: Any, goal: Any, layout:
 
 
 class CentralOptions(NamedTuple):
-    """What says how the sequence ends and where the arrays lie: the public function's name, the control's shape, whether time is last,
+    """How the sequence ends, and the layout of the arrays: the public function's name, the control's shape, whether time is last,
     which row of the start parts each trajectory has."""
 
     name: str

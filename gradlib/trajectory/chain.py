@@ -174,7 +174,7 @@ def _step(
 
 
 class ChainOptions(NamedTuple):
-    """What selects the chain's kernel and says where its arrays lie.
+    """The options that select the chain's kernel, and the layout of its arrays.
 
     Attributes:
         name: the public function's. order: which of p, v, a, j is the control.

@@ -117,7 +117,7 @@ class MotionCost:
 
 
 class BoundsCost(MotionCost):
-    """What of positions, velocities, accelerations and jerks lies beyond bounds, when bounds are soft.
+    """A penalty on positions, velocities, accelerations and jerks beyond soft bounds.
 
     Args:
         limits: `JointLimits` or a tuple of its fields: m for -m .. m, or a pair (lower, upper), SI units; numbers, (D,), (H, 1) or (H, D).

@@ -1,4 +1,4 @@
-"""What a cost of motions is made of: each term in one form, which the forms for the CPU and for a GPU both compute."""
+"""The terms of a cost of motions, each in one form, which the forms for the CPU and for a GPU both compute."""
 
 from __future__ import annotations
 

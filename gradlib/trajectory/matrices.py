@@ -146,7 +146,7 @@ def build_clique_matrix(horizon: int, dt: Any, device: Any = "cpu", dtype: Any =
 
 
 def build_start_state_mask(horizon: int, tensor_args: Any = None) -> tuple[Tensor, Tensor]:
-    """What puts a start value before delayed actions: mask * start + n_mask @ u.
+    """The masks that put a start value before delayed actions: mask * start + n_mask @ u.
 
     Args:
         horizon: H.

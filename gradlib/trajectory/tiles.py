@@ -25,7 +25,7 @@ _STORAGE = {name: ctype for ctype, name in C_TYPES.items()}
 
 
 class Machine(NamedTuple):
-    """What decides the tiles: how many multiprocessors there are, and the bytes of shared memory of one, and of a block at most."""
+    """The facts of a device that decide the tiles: its multiprocessors, and the bytes of shared memory of one, and of a block at most."""
 
     multiprocessors: int
     shared: int
@@ -143,7 +143,7 @@ def plan(
 
 @cache
 def machine_of(device: int | None) -> Machine:
-    """What decides the tiles on a device."""
+    """The facts of a device that decide the tiles."""
     if device is None:
         return _HOST
     number, shared, most = (int(cupy().cuda.runtime.deviceGetAttribute(asked, device)) for asked in _ATTRIBUTES)

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """What ran again in backward did not do what it did in forward.
+    """Raised when a recomputation in backward does not repeat what ran in forward.
 
     Source: torch.utils.checkpoint.CheckpointError.
     Example:
@@ -362,7 +362,7 @@ def _stale(what: str) -> RuntimeError:
 
 
 def _look(tensor: Tensor) -> tuple[Any, ...]:
-    """What the second call must reproduce of a tensor."""
+    """The properties of a tensor that the second call must reproduce."""
     array = tensor._array
     return array.shape, array.dtype, device_index(array)
 

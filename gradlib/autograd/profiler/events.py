@@ -146,7 +146,7 @@ class FunctionEvent(_Times):
 
     @property
     def key(self) -> str:
-        """What averages are grouped by: the name."""
+        """The key by which averages are grouped: the name."""
         return self.name
 
     @property

@@ -51,7 +51,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a case.
+    """The measurements of one case.
 
     Attributes:
         name, size, dtype, device: the case's.
@@ -81,7 +81,7 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What tells rows of one suite apart."""
+        """The key that tells rows of one suite apart."""
         return self.name, self.size, self.dtype, self.device
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What moved between two files of results."""
+"""Compare two files of results: which rows became faster or slower."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What figures were taken on: the machine, the versions, and how fast it copies and multiplies."""
+"""The machine that figures were taken on: hardware, versions, and how fast it copies and multiplies."""
 
 from __future__ import annotations
 

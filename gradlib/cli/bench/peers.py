@@ -1,4 +1,4 @@
-"""What gradlib is compared with: the libraries that are installed, each behind the few things that a program needs of it.
+"""The libraries that gradlib is compared with, where installed, each behind the few functions that a program needs of it.
 
 A program is written in one of three styles. "tape" is torch's: tensors that record, `backward`. "array" has no derivatives. "functional"
 asks for the gradient of a function. MyGrad's tape has its own way to begin anew, which its peer hides.

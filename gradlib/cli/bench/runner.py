@@ -68,7 +68,7 @@ class Runner:
 
 
 def disagreement(case: Case, given: Mapping[str, Any]) -> str | None:
-    """What is wrong with the results of several libraries, by name; None where they agree."""
+    """How the results of several libraries (by name) disagree; None where they agree."""
     values = {name: _arrays(_peer(name, case), result) for name, result in given.items()}
     ours = values.pop("gradlib")
     for name, theirs in values.items():

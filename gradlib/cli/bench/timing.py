@@ -59,7 +59,7 @@ class Events(Protocol):
         """An event at this point of the current stream."""
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """What the device took from one event to another, once it has reached that."""
+        """The device's time from one event to another; waits until it has reached the second."""
 
     def delay(self) -> None:
         """Queue work of about a millisecond."""

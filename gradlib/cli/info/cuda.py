@@ -181,7 +181,7 @@ def _architecture(gpus: Sequence[Gpu]) -> int:
 
 
 def _compile_error(name: str, architecture: int, options: Options) -> str | None:
-    """What NVRTC says first against a source with these options, if anything."""
+    """NVRTC's first error for a source with these options, if any."""
     try:
         nvrtc.ptx(name, options, architecture)
         return None

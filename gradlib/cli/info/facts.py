@@ -1,4 +1,4 @@
-"""What is asked of a machine, as plain data. `gradlib info --json` prints it under the names of the attributes."""
+"""Facts about a machine, as plain data. `gradlib info --json` prints it under the names of the attributes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _LONGEST = 1000
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """What a YAML (or JSON, which is YAML) file of limits says, with no joint twice in it.
+    """Read a YAML (or JSON, which is YAML) file of limits, in which no key stands twice.
 
     The file holds ``lower``, ``upper``, ``velocity``, ``acceleration``, ``jerk``, each one number, a list with one per joint, or a
     mapping by joint name; or a block ``joints:`` that gives them joint by joint; or both: what is said of one joint goes before one number

@@ -150,7 +150,7 @@ def _range(robot: Robot, part: str, joint: int, values: np.ndarray) -> tuple[flo
 
 
 def _frames(figure: Any, made: list[Panel], robot: Robot, times: tuple[float, float], across: int) -> None:
-    """What stands around and behind the curves of all panels: grids, frames, ticks with their numbers, limits, names and notes."""
+    """Draw what surrounds the curves of all panels: grids, frames, ticks with their numbers, limits, names and notes."""
     width, height = 72 * figure.get_size_inches()  # in points, of which the distances below are some
     grid, frames, ticks, limits = [], [], [], []
     seconds, numbers, _ = _numbers(*times, 5)

@@ -8,7 +8,7 @@ from gradlib.trajectory.planning.errors import InputError
 
 
 def content(path: str | Path, most: int) -> bytes:
-    """What is in a file.
+    """The bytes of a file.
 
     Args:
         path: the file, or a pipe; most: how many bytes may be in it.

@@ -1,4 +1,4 @@
-"""What a person sees at the end: the table, and why problems are unsolved."""
+"""The report at the end of a run: the table, and why problems are unsolved."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class _Call:
         return sorted({number for (number, _), want in zip(self.places, wanted, strict=True) if want})
 
     def leaves_of(self, number: int, value: Any) -> dict[int, Any]:
-        """What a nest has for each leaf of an argument, by the leaf's place among all."""
+        """A nest's value for each leaf of an argument, by the leaf's place among all."""
         start = sum(_count(nest) for nest in self.nests[:number])
         return dict(enumerate(flatten(value)[0], start))
 
@@ -70,7 +70,7 @@ def _count(nest: Structure) -> int:
 
 
 def _given(deeper: bool, tensors: Iterable[Any]) -> list[Any]:
-    """What a user's rule computes on: Tensors where its results are differentiated again, else raw arrays and numbers."""
+    """The operands of a user's rule: Tensors where its results are differentiated again, else raw arrays and numbers."""
     return list(tensors) if deeper else [as_value(each) for each in tensors]
 
 
@@ -137,7 +137,7 @@ def _gradient(value: Any, like: Tensor) -> Tensor:
 
 
 def _fitted(value: Any, like: Tensor) -> Tensor:
-    """What a rule returned, in the shape and dtype of what it belongs to."""
+    """A rule's result in the shape and dtype of the tensor it belongs to."""
     g = as_leaf(value)
     if g.is_complex() and not like.is_complex():
         g = g.real

@@ -68,7 +68,7 @@ def as_leaf(value: Any) -> Tensor:
 
 
 def as_value(tensor: Any) -> Any:
-    """What a user gets for a Tensor outside of any derivative: an array, or NumPy's number on the host."""
+    """A Tensor as the user sees it outside of any derivative: an array, or NumPy's number on the host."""
     if not isinstance(tensor, Tensor):
         return tensor
     array = tensor.detach()._array

@@ -117,7 +117,7 @@ def _eig_slope(g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
 
 
 def _of_general(xp: Any, name: str, A: Any) -> tuple[Any, Any]:
-    """What ``numpy.linalg`` or ``cupy.linalg`` gives by this name, with the identity in place of matrices of a GPU that are not finite."""
+    """The decomposition of this name by ``numpy.linalg`` or ``cupy.linalg``; the identity replaces a GPU's matrices that are not finite."""
     safe, broken = (A, None) if xp is np else without_broken(xp, A)  # NumPy's refuse those, as torch does
     try:
         return attempt(name, "A must be finite.", getattr(xp.linalg, name), safe), broken

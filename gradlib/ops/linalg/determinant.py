@@ -36,7 +36,7 @@ def _of_others(x: Any) -> Any:
 
 
 def _turned(U: Any, inner: Any, Vh: Any) -> Any:
-    """What cofactors, or their derivatives, of U diag(S) Vh are when those of diag(S) are ``inner``."""
+    """The cofactors, or their derivatives, of U diag(S) Vh from those of diag(S), which are ``inner``."""
     product = U.conj() @ inner @ Vh.conj() if U.dtype.kind == "c" else U @ inner @ Vh
     return (det(U) * det(Vh))[..., None, None] * product
 

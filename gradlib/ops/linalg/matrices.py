@@ -1,4 +1,4 @@
-"""What functions of matrices share: which inputs they take, failures of LAPACK, and small helpers."""
+"""Shared by the functions of matrices: which inputs they take, failures of LAPACK, and small helpers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def without_broken(xp: Any, A: Any) -> tuple[Any, Any]:
 
 
 def iterate(name: str, function: Callable[..., Any], A: Any, *args: Any, read: Any = None, **named: Any) -> tuple[Any, Any]:
-    """What a decomposition that iterates gives, with the identity in place of matrices that are not finite; and which those were.
+    """The results of an iterative decomposition, with the identity in place of matrices that are not finite; and which those were.
 
     Args:
         name, function, args, named: as for ``attempt``.

@@ -29,7 +29,7 @@ pytest_plugins = ("gradlib.testing.hostcuda.plugin",)  # where the hooks are tha
 
 
 class Hazard(Exception):
-    """What a GPU would do without a word and get wrong: a race, a use after free, a write out of bounds, threads that part at a barrier."""
+    """A fault that a GPU would not report: a race, a use after free, a write out of bounds, threads that part at a barrier."""
 
 
 def activate(*, peers: bool = False, nccl: bool = False) -> None:
@@ -57,7 +57,7 @@ def is_active() -> bool:
 
 
 def hazards() -> list[str]:
-    """What has gone wrong since `forget_hazards` was called last, in order; what code swallowed is here too."""
+    """The hazards since `forget_hazards` was called last, in order, those that code caught and dropped too."""
     driver = loader.driver()
     return [driver.hostcuda_hazard(number).decode() for number in range(driver.hostcuda_hazards())]
 

@@ -33,7 +33,7 @@ def gxx() -> str:
 
 @cache
 def gxx_version() -> str:
-    """What g++ says of itself: a part of every cache key."""
+    """g++'s own version text: a part of every cache key."""
     return subprocess.run([gxx(), "--version"], capture_output=True, text=True, check=True).stdout
 
 

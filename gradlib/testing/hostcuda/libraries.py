@@ -51,7 +51,7 @@ def offer_all() -> None:
 
 
 def wanted(name: str) -> tuple[str, list[str]]:
-    """What a module of CuPy asks of its library.
+    """The functions that a module of CuPy asks of its library.
 
     Args:
         name: "cublas", "cusolver", "cusparse", "curand" or "cufft".

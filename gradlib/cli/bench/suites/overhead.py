@@ -1,4 +1,4 @@
-"""What an operation costs beside its arithmetic: a chain of small ones, in every mode."""
+"""The overhead of an operation beside its arithmetic: a chain of small ones, in every mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What watching costs: the chain under ``emit_nvtx`` without a profiler and under ``profile``, and loading a file of Nsight Systems."""
+"""The overhead of profiling: the chain under ``emit_nvtx`` without a profiler and under ``profile``, and loading a file of Nsight."""
 
 from __future__ import annotations
 

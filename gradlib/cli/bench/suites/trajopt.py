@@ -1,4 +1,4 @@
-"""What `gradlib trajopt` does: whole solves, and writing what it found."""
+"""The work of `gradlib trajopt`: whole solves, and writing their results."""
 
 from __future__ import annotations
 
