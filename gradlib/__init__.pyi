@@ -1127,7 +1127,7 @@ def cosh_(input: Tensor) -> Tensor:
 
 @overload
 def count_nonzero(input: Tensor, dim: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
-    """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64.
+    """The number of nonzero elements over ``dim`` (a number, several, or all), as int64.
 
     Args:
         input: any shape and dtype.
@@ -3275,7 +3275,7 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
     """
 
 def searchsorted(sorted_sequence: Tensor, input: _Operand, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """Where each value would have to be inserted to keep a sequence in order. NaN counts as larger than every number.
+    """The index at which each value would have to be inserted to keep a sequence in order. NaN counts as larger than every number.
 
     Args:
         sorted_sequence: (n,), or (..., n) with rows in ascending order.
@@ -3981,7 +3981,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: _int = 0) -> t
 
 @overload
 def unsqueeze(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
-    """With a new dimension of size 1 at ``dim``.
+    """Insert a dimension of size 1 at ``dim``.
 
     Args:
         input: any shape and dtype.

@@ -23,7 +23,7 @@ _placed = 0
 
 
 def placed() -> int:
-    """How many results this process has brought into place."""
+    """The number of results that this process has brought into place."""
     return _placed
 
 
@@ -58,7 +58,7 @@ class Results:
         self._outdated: list[Path] = []
 
     def place(self, target: Name) -> Path:
-        """Where to write a result now. A link is written through; a pipe or a device, which has no content to lose, is written itself.
+        """The path to write to now. A link is written through; a pipe or a device, which has no content to lose, is written itself.
 
         Args:
             target: where it belongs.

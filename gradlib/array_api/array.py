@@ -49,7 +49,7 @@ class Array(Proxy):
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """How many elements there are."""
+        """The number of elements."""
         return int(self._array.size)
 
     @property

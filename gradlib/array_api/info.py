@@ -17,7 +17,7 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> devices.device:
-        """Where new arrays are made."""
+        """The device on which new arrays are made."""
         return devices.get_default_device()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:

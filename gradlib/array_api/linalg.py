@@ -117,7 +117,7 @@ def _default_rtol(x: Any) -> float:
 
 @standard
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
-    """How many singular values lie above ``rtol`` times the largest; of an empty matrix none."""
+    """The number of singular values above ``rtol`` times the largest; zero for an empty matrix."""
     if x.ndim < 2:
         raise ValueError(f"matrix_rank: an array of {x.ndim} dimensions holds no matrices")
     sizes = decompositions.svdvals(x)

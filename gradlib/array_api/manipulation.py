@@ -146,7 +146,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Any:
 
 @standard
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Any:
-    """Of each line along an axis the elements at the places that the line of another array says."""
+    """The elements of each line along an axis at the indices in the same line of another array."""
     return gather.take_along_dim(x, _counted(indices, x.shape[axis]), axis)
 
 
@@ -158,7 +158,7 @@ def _counted(indices: Any, size: int) -> Any:
 
 @standard
 def nonzero(x: Any, /) -> Any:
-    """For each axis the places of the elements that are not zero. Raises: ValueError for an array of no dimensions."""
+    """The indices of the elements that are not zero, one array for each axis. Raises: ValueError for an array of no dimensions."""
     if not x.ndim:
         raise ValueError("nonzero: an array of no dimensions has no places")
     return index.nonzero(x, as_tuple=True)
@@ -178,13 +178,13 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Any
 
 @standard
 def count_nonzero(x: Any, /, *, axis: _Axes | None = None, keepdims: bool = False) -> Any:
-    """How many elements are not zero, along axes or in all."""
+    """The number of elements that are not zero, along axes or in all."""
     return over(lambda y, dims, keep: (y != 0).sum(dims, keep), x, axis, keepdims)
 
 
 @standard
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
-    """Where numbers are to be put into a sorted row so that it stays sorted: before those equal to them, or behind ("right")."""
+    """The indices at which numbers must be inserted to keep a vector sorted: before those equal to them, or behind ("right")."""
     common = common_dtype(x1, x2)
     row = to(x1, common)
     if sorter is not None:

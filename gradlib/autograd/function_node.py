@@ -109,7 +109,7 @@ class BackwardCFunction(FunctionCtx):
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        """For each argument of forward, whether its gradient is wanted."""
+        """Whether the gradient of each argument of forward is wanted."""
         return self._node.needs
 
     @needs_input_grad.setter

@@ -83,7 +83,7 @@ _INDEPENDENT = {
 
 
 def _require(values: Any, stage: str, strict: bool) -> None:
-    """In strict mode, raise for a result that does not depend on the inputs."""
+    """Raise for a result that does not depend on the inputs, in strict mode."""
     for i, value in enumerate(values):
         if strict and (value is None or not value.requires_grad):
             raise RuntimeError(_INDEPENDENT["back" if value is None else stage].format(i=i))

@@ -14,7 +14,7 @@ class _Meta(type):
 
 
 class Variable(metaclass=_Meta):
-    """For old programs: ``Variable(x)`` is a tensor with x's memory and no history, and every Tensor is an instance of it.
+    """The name that old programs use: ``Variable(x)`` is a tensor with x's memory and no history, and every Tensor is an instance of it.
 
     Args:
         data: the Tensor; without it, an empty one.

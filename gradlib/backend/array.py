@@ -404,7 +404,7 @@ def is_writeable(array: Array) -> bool:
 
 
 def address(array: Array) -> int:
-    """Where the first element lies in memory."""
+    """The address of the first element."""
     return array.data.ptr if is_cupy(array) else array.__array_interface__["data"][0]
 
 

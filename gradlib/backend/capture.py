@@ -26,7 +26,7 @@ class Capture:
         self.drawn: dict[Any, tuple[Any, int]] = {}
 
     def draw(self, generator: Any, made: Any) -> tuple[Any, int]:
-        """Where a draw finds the seed and the draws before the graph's, and its number within the graph. ``made`` makes that memory."""
+        """The memory of a draw's seed and of the count of draws before the graph's, as ``made`` makes it; and its number in the graph."""
         place, number = self.drawn.get(generator) or (made(), 0)
         self.drawn[generator] = place, number + 1
         return place, number

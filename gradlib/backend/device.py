@@ -98,7 +98,7 @@ def default_index() -> int | None:
 
 
 def get_default_device() -> device:
-    """Where this thread makes new tensors when no ``device=`` is given.
+    """The device on which this thread makes new tensors when no ``device=`` is given.
 
     Source: torch.get_default_device.
     Example:

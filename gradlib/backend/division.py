@@ -53,6 +53,6 @@ def device_function(name: str) -> Any:
 
 
 def _opposed(rest: Array, other: Any) -> Array:
-    """Where a remainder has the other sign."""
+    """A mask of the remainders whose sign is not the divisor's."""
     xp = cupy()
     return (rest != 0) & (xp.less(rest, 0) != xp.less(other, 0))

@@ -92,7 +92,7 @@ def _dtype(name: str, given: Any) -> np.dtype:
 
 
 class layout:
-    """How a tensor's elements lie in memory; there is only ``strided``.
+    """The memory layout of a tensor; there is only ``strided``.
 
     Args:
         name: what it is called; the object itself says it as ``gradlib.strided``.

@@ -80,7 +80,7 @@ class RandomStream:
         return self._seed
 
     def state(self) -> bytes:
-        """Where the stream stands, for ``restore``."""
+        """The stream's position, for ``restore``."""
         state: dict[str, Any] = {"device": self.device.type, "seed": self._seed, "drawn": self._drawn}
         if self.device.type == "cpu":
             state["host"] = self._host.bit_generator.state

@@ -413,7 +413,7 @@ _ARCSIN = (0.042166307896156024, 0.02417951499186622, 0.04547037590346264, 0.074
 
 
 def _small_arcsin(size: Array, out: Array) -> Array:
-    """Of |x| up to 1/2 its arcsin, else half of its arccos. Returns: how often that counts, 1 or 2."""
+    """The arcsin of |x| up to 1/2, else half of its arccos. Returns: how often that counts, 1 or 2."""
     np.subtract(1, size, out)
     out *= 0.5
     np.sqrt(out, out)

@@ -1,4 +1,4 @@
-"""Where the `gradlib` command starts: installed as the module `gradlib_command`, outside the package, whose import takes a while.
+"""The entry of the `gradlib` command: installed as the module `gradlib_command`, outside the package, whose import takes a while.
 
 Until the package is there and knows how to clean up, signals end the process as they do by default, without Python's traceback.
 """

@@ -1,4 +1,4 @@
-"""How much memory this process may use, so that a job which needs more is refused before it begins."""
+"""The memory that this process may use, so that a job which needs more is refused before it begins."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ KINDS = ("elementwise", "linear", "bilinear", "other", "none")
 
 
 class Joint(NamedTuple):
-    """In a rule's place: the rule of the operation's list of tensors gives this input's gradient too, before those of the list.
+    """A mark in a rule's place: the rule of the operation's list of tensors gives this input's gradient too, before those of the list.
 
     Attributes:
         needs: what the rule asks for on behalf of this input alone. It is kept where this input wants a gradient, and None otherwise.

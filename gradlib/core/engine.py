@@ -245,7 +245,7 @@ def _visit(
 
 
 def _finish_leaves(failed: Node, pending: dict[Node, Any], needed: Needed | None, captures: Captures | None, replaces: bool) -> None:
-    """When a node fails, give leaves whose gradient is complete what they have, as torch has done by then."""
+    """Give leaves whose gradient is complete what they have when a node fails, as torch has done by then."""
     if type(failed) is AccumulateGrad:
         return
     waited_for = set(below([failed, *(node for node in pending if type(node) is not AccumulateGrad)]))

@@ -147,7 +147,7 @@ class ForwardLevel(Interpreter):
                 self.attach(each, replay(seen.path(root), tangent))
 
     def _root(self, view: View | None) -> View | None:
-        """Where the tangent of a view at this level begins: a view that was made dual, or None for the base."""
+        """The tensor at which the tangent of a view at this level begins: a view that was made dual, or None for the base."""
         while view is not None and (view.duals is None or self not in view.duals):
             view = view.parent
         return view

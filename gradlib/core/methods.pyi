@@ -621,7 +621,7 @@ class Methods:
 
     @overload
     def count_nonzero(self, dim: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
-        """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64."""
+        """The number of nonzero elements over ``dim`` (a number, several, or all), as int64."""
     @overload
     def count_nonzero(self, *, axis: _Dims | None = None, out: Tensor | None = None) -> Tensor: ...
 
@@ -1535,7 +1535,7 @@ class Methods:
 
     @overload
     def unsqueeze(self, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
-        """With a new dimension of size 1 at ``dim``."""
+        """Insert a dimension of size 1 at ``dim``."""
     @overload
     def unsqueeze(self, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
 

@@ -246,7 +246,7 @@ class Node:
         return tuple((edge and edge.public, index) for edge, index in edges)
 
     def tensor_hooks(self) -> dict[int, Callable[..., Any]]:
-        """Where hooks of the tensor that this node made are registered."""
+        """The registry of the hooks of the tensor that this node made."""
         return self.meta.gradient_hooks
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -30,7 +30,7 @@ class Generator(RandomStream):
     """
 
     def get_state(self) -> Tensor:
-        """Where the stream stands, as a uint8 tensor on the CPU for ``set_state``."""
+        """The stream's position, as a uint8 tensor on the CPU for ``set_state``."""
         return wrap(np.frombuffer(self.state(), dtype=np.uint8).copy())
 
     def set_state(self, new_state: Tensor) -> Generator:

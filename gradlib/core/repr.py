@@ -1,4 +1,4 @@
-"""How a Tensor prints: its values as NumPy formats them, then what is not the default, then its place in the graph."""
+"""The text of a Tensor: its values as NumPy formats them, then what is not the default, then its place in the graph."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _edges(values: np.ndarray) -> np.ndarray:
 
 
 def _formatter(values: np.ndarray) -> dict[str, Callable[[Any], str]]:
-    """How NumPy is to print an array of floating-point or complex numbers."""
+    """The formatter by which NumPy prints an array of floating-point or complex numbers."""
     if values.dtype.kind == "f":
         return {"float_kind": _number_text(values)}
     real, imaginary = _number_text(values.real), _number_text(values.imag)

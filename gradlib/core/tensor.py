@@ -101,7 +101,7 @@ class AccumulateGrad(Node):
         return ()
 
     def __lt__(self, other: Node) -> bool:
-        """In a heap of nodes, of two with one number the leaf comes last: the other is the last to use it."""
+        """Order for a heap of nodes: of two with one number the leaf comes last, for the other is the last to use it."""
         return False
 
     def __gt__(self, other: Node) -> bool:
@@ -195,7 +195,7 @@ class Tensor(Methods):
         return self
 
     def storage_offset(self) -> int:
-        """How many elements into its base a view begins."""
+        """The number of elements of its base before a view begins."""
         meta = self._meta
         if meta is None or meta.view is None:
             return 0
@@ -237,7 +237,7 @@ class Tensor(Methods):
 
     @property
     def _version(self) -> int:
-        """How many times the storage was written in place."""
+        """The number of writes in place to the storage."""
         return 0 if self._version_slot is None else self._version_slot.count
 
     @property
@@ -295,7 +295,7 @@ class Tensor(Methods):
 
     @property
     def output_nr(self) -> int:
-        """Which of its node's results it is. Source: torch.Tensor.output_nr."""
+        """Its index among the results of its node. Source: torch.Tensor.output_nr."""
         return self._node.index if isinstance(self._node, Output) else 0
 
     @property
@@ -450,7 +450,7 @@ class Tensor(Methods):
 
     @property
     def device(self) -> device:
-        """Where the elements lie. Source: torch.Tensor.device."""
+        """The device on which the elements lie. Source: torch.Tensor.device."""
         return device_of(self._array)
 
     @property
@@ -460,7 +460,7 @@ class Tensor(Methods):
 
     @_of_array
     def ndim(self) -> int:
-        """How many dimensions there are. Source: torch.Tensor.ndim."""
+        """The number of dimensions. Source: torch.Tensor.ndim."""
         return self._array.ndim
 
     @property
@@ -478,7 +478,7 @@ class Tensor(Methods):
         return self.shape if dim is None else self._array.shape[dim]
 
     def dim(self) -> int:
-        """How many dimensions there are. Source: torch.Tensor.dim."""
+        """The number of dimensions. Source: torch.Tensor.dim."""
         return self._array.ndim
 
     ndimension = dim
@@ -514,7 +514,7 @@ class Tensor(Methods):
 
     @property
     def layout(self) -> limits.layout:
-        """How the elements lie in memory: always ``strided``."""
+        """The memory layout of the elements: always ``strided``."""
         return limits.strided
 
     @property
@@ -574,7 +574,7 @@ class Tensor(Methods):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """How libraries that read NumPy's arrays share this memory without a copy, such as Pillow's ``Image.fromarray``.
+        """The interface by which libraries that read NumPy's arrays share this memory without a copy, such as Pillow's ``Image.fromarray``.
 
         Raises: AttributeError for a tensor on a CUDA device, and for bfloat16, which the protocol has no name for; RuntimeError for a
             tensor that requires a gradient (while recording).
@@ -586,7 +586,7 @@ class Tensor(Methods):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """How CuPy, Numba and PyTorch share this memory: ``cupy.asarray(tensor)`` copies nothing.
+        """The interface by which CuPy, Numba and PyTorch share this memory: ``cupy.asarray(tensor)`` copies nothing.
 
         Raises: AttributeError for a tensor in host memory, RuntimeError for one that requires a gradient.
         Source: torch.Tensor.__cuda_array_interface__; version 3 of the CUDA array interface.

@@ -45,7 +45,7 @@ _NULL = np.uintp(0)  # how CuPy takes a null pointer
 
 
 class Check(NamedTuple):
-    """How the argument for one parameter is checked.
+    """The check of the argument for one parameter.
 
     Attributes:
         pointer, written: the parameter's kind; where: the kernel's and the parameter's name, for error texts.

@@ -14,7 +14,7 @@ _watching: list[Callable[[int], Any]] = []  # the allocator that updates them, i
 
 
 def _now(index: int) -> tuple[int, int]:
-    """How much of a device's memory is in use, and how much the pool holds."""
+    """The bytes of a device's memory in use, and those that the pool holds."""
     with cupy().cuda.Device(index):
         pool, (used, held) = cupy().get_default_memory_pool(), graph_memory()
         return int(pool.used_bytes()) + used, int(pool.total_bytes()) + held

@@ -72,7 +72,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device: Any = "cuda") -> Tensor:
-    """Where the random stream of a device stands, as a uint8 tensor on the CPU.
+    """The position of a device's random stream, as a uint8 tensor on the CPU.
 
     Args:
         device: a number, a name or a device.
@@ -101,7 +101,7 @@ def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """Where the random streams of all devices stand.
+    """The positions of all devices' random streams.
 
     Returns: a tensor for each; none without a GPU.
     Source: torch.cuda.get_rng_state_all.

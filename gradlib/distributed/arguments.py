@@ -63,7 +63,7 @@ def check_at_root(name: str, within: ProcessGroup, root: int, tensors: list[Tens
 
 
 def splits(tensor: Tensor, sizes: Sequence[int] | None, ranks: int) -> list[int]:
-    """How much of the first dimension belongs to each rank."""
+    """The size of each rank's part of the first dimension."""
     length = tensor.shape[0] if tensor.ndim else 0
     if not sizes:
         if length % ranks:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 def all_reduce_seconds(size: float, ranks: int, bandwidth: float, latency: float) -> float:
-    """How long a ring all_reduce takes.
+    """The modelled time of a ring all_reduce.
 
     Args:
         size: bytes of the tensor.

@@ -287,7 +287,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many ranks a group has; -1 outside it.
+    """The number of ranks in a group; -1 outside it.
 
     Args:
         group: None for the default group.

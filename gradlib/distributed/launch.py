@@ -38,7 +38,7 @@ def command(arguments: Sequence[str]) -> list[str]:
 
 
 def _hosts_option(mpiexec: str) -> str:
-    """How this mpiexec is told the machines: MPICH's way, or Open MPI's."""
+    """The option that tells this mpiexec the machines: MPICH's, or Open MPI's."""
     said = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
     return "--host" if "Open MPI" in said or "PRTE" in said or "prte" in said else "-hosts"
 

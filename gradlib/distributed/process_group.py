@@ -83,7 +83,7 @@ class ProcessGroup:
         return self.mpi.rank
 
     def size(self) -> int:
-        """How many ranks it has."""
+        """The number of ranks."""
         return self.mpi.size
 
     def __repr__(self) -> str:
@@ -252,7 +252,7 @@ class State:
 
     @property
     def notices(self) -> Notices:
-        """Where ranks tell each other that they leave."""
+        """The channel on which ranks tell each other that they leave."""
         if self._notices is None:
             raise RuntimeError("no process group was made yet")
         return self._notices

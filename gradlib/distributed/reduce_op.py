@@ -1,4 +1,4 @@
-"""How a collective combines what the ranks bring, and which dtypes allow it."""
+"""The operators by which a collective combines the ranks' tensors, and the dtypes that each takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradlib.backend import dtype as dtypes
 
 
 class ReduceOp(Enum):
-    """How elements of different ranks become one. ``AVG`` is the sum over the number of ranks, and takes floats and complex numbers.
+    """The operator that combines the ranks' elements. ``AVG`` is the sum over the number of ranks, and takes floats and complex numbers.
 
     Source: torch.distributed.ReduceOp.
     Example:

@@ -145,7 +145,7 @@ def _refuse_complex(called: str, values: Any, what: str) -> None:
 
 
 def basis(values: list[Tensor], sizes: list[int]) -> list[Tensor]:
-    """For each value a Tensor (total size, *shape): its part of the rows of one large identity."""
+    """A Tensor (total size, *shape) for each value: its part of the rows of one large identity."""
     total, made = sum(sizes), []
     for number, (value, size) in enumerate(zip(values, sizes, strict=True)):
         array = _storage(value)

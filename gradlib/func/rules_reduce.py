@@ -35,7 +35,7 @@ def _reduce_0d(op: Op, args: tuple[Any, ...], x: Any) -> Any:
 
 @rule("trace")
 def trace(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Of a batch of matrices, the sums over their diagonals."""
+    """The sums over the diagonals of a batch of matrices."""
     (input,) = args
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {list(input.shape)})")

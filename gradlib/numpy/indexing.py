@@ -151,7 +151,7 @@ def extract(condition: Any, arr: Any) -> Tensor:
 
 @implements(np.where)
 def where(condition: Any, *choice: Any) -> Any:
-    """From the one where the condition is true, from the other elsewhere; alone, the places where it is."""
+    """Elements of x where the condition is true, of y elsewhere; alone, the indices where it is."""
     if not choice:
         return nonzero(condition)
     if len(choice) != 2:
@@ -163,7 +163,7 @@ def where(condition: Any, *choice: Any) -> Any:
 
 @implements(np.select)
 def select_(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
-    """From the choice whose condition is the first that is true."""
+    """Elements from the first choice whose condition is true."""
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError("list of cases must be same length as list of conditions")
     like = first_tensor((condlist, choicelist, default))
@@ -229,7 +229,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Tensor:
 
 @implements(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tensor:
-    """With values put in before these places."""
+    """An array with values inserted before these indices."""
     like = first_tensor((arr, values))
     x = tensor_of(arr, like)
     given = cast(tensor_of(values, like), x.dtype)

@@ -210,7 +210,7 @@ def cond(x: Any, p: Any = None) -> Tensor:
 
 @implements(np.linalg.matrix_rank, exact=True)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
-    """How many singular values are not zero."""
+    """The number of singular values that are not zero."""
     x = floating(A).detach()
     if x.ndim < 2:
         return (x != 0).any().to(np.int64)

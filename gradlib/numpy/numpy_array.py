@@ -63,12 +63,12 @@ class Array(Proxy):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How many bytes lie between neighbours along each axis."""
+        """The bytes between neighbours along each axis."""
         return tuple(self._array.strides)
 
     @property
     def T(self) -> Any:
-        """With the axes in reverse order."""
+        """The array with its axes in reverse order."""
         return self.transpose()
 
     @property
@@ -89,11 +89,11 @@ class Array(Proxy):
         return as_array(made.clone() if made is self.plain and copy else made, (self,))
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
-        """In another shape, given as one tuple or as numbers."""
+        """The elements in another shape, given as one tuple or as numbers."""
         return _served(np.reshape, self, _together(shape), order=order)
 
     def transpose(self, *axes: Any) -> Any:
-        """With the axes in this order, given as one tuple or as numbers; in reverse order by default."""
+        """The array with its axes in this order, given as one tuple or as numbers; in reverse order by default."""
         return _served(np.transpose, self, _together(axes) if axes else None)
 
     def flatten(self, order: str = "C") -> Any:

@@ -56,7 +56,7 @@ def fix(x: Any, out: Any = None) -> Tensor:
 
 @implements(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
-    """With numbers in the place of what is none and of infinities."""
+    """Replace NaN and infinities by numbers."""
     t = tensor_of(x)
     if t.dtype.kind == "c":
         return complex_ops.complex(nan_to_num(t.real, True, nan, posinf, neginf), nan_to_num(t.imag, True, nan, posinf, neginf))
@@ -134,31 +134,31 @@ def isrealobj(x: Any) -> bool:
 
 @implements(np.iscomplex, exact=True)
 def iscomplex(x: Any) -> Tensor:
-    """Where the imaginary part is not zero."""
+    """Whether each element's imaginary part is not zero."""
     return imag(tensor_of(x).detach()) != 0
 
 
 @implements(np.isreal, exact=True)
 def isreal(x: Any) -> Tensor:
-    """Where the imaginary part is zero."""
+    """Whether each element's imaginary part is zero."""
     return imag(tensor_of(x).detach()) == 0
 
 
 @implements(np.isposinf, exact=True)
 def isposinf(x: Any, out: Any = None) -> Tensor:
-    """Where it is positive infinity."""
+    """Whether each element is positive infinity."""
     return written(tensor_of(x).detach() == math.inf, out, "numpy.isposinf")
 
 
 @implements(np.isneginf, exact=True)
 def isneginf(x: Any, out: Any = None) -> Tensor:
-    """Where it is negative infinity."""
+    """Whether each element is negative infinity."""
     return written(tensor_of(x).detach() == -math.inf, out, "numpy.isneginf")
 
 
 @implements(np.isclose, exact=True)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Where two differ by no more than a tolerance."""
+    """Whether two elements differ by no more than a tolerance."""
     x, y = join.broadcast_tensors(*promoted(a, b, floating=True))
     return compare.isclose(x.detach(), y.detach(), rtol, atol, equal_nan)
 

@@ -173,7 +173,7 @@ def _letters(axes: Any) -> str:
 
 @implements(np.einsum_path, exact=True)
 def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
-    """In what order ``einsum`` would multiply; it asks the shapes alone."""
+    """The order in which ``einsum`` would multiply; it asks the shapes alone."""
     shaped: list[Any] = [np.broadcast_to(np.zeros(()), x.shape) if isinstance(x, Tensor) else x for x in operands]
     return np.einsum_path(*shaped, optimize=optimize)
 

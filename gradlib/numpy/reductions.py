@@ -131,12 +131,12 @@ def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, wher
 
 @implements(np.count_nonzero, exact=True)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-    """How many are not zero."""
+    """The number of elements that are not zero."""
     return sum(tensor_of(a) != 0, axis, keepdims=keepdims)
 
 
 def counted(x: Tensor, axis: Any) -> int:
-    """How many elements a reduction along these axes takes together."""
+    """The number of elements that a reduction along these axes takes together."""
     return math.prod(x.shape[i] for i in axes_of(axis, x.ndim))
 
 
@@ -260,7 +260,7 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 
 
 def numbers(x: Tensor, where: Any) -> Tensor:
-    """Which elements are numbers, of those that ``where=`` leaves."""
+    """A mask of the elements that are numbers, of those that ``where=`` leaves."""
     found = ~elementwise.isnan(x)
     return found if where is True else found & mask_of(where, x)
 

@@ -13,7 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Served(NamedTuple):
-    """How a NumPy function is served for Tensors.
+    """The way in which a NumPy function is served for Tensors.
 
     Attributes:
         call: takes NumPy's arguments, Tensors among them.

@@ -161,7 +161,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 @implements(np.unwrap)
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Tensor:
-    """With jumps of more than half a period taken out by whole periods."""
+    """Take out jumps of more than half a period by whole periods."""
     x = tensor_of(p)
     corrected = np.unwrap(value_of(x), discont, axis, period=period) - value_of(x)
     return x + constant(corrected, x)
@@ -220,7 +220,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
 
 @implements(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tensor:
-    """With values added at both ends of each axis, by one of NumPy's modes."""
+    """Add values at both ends of each axis, by one of NumPy's modes."""
     like = first_tensor((array, *kwargs.values()))
     x = tensor_of(array, like)
     if isinstance(pad_width, dict):

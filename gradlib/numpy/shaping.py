@@ -242,7 +242,7 @@ def block(arrays: Any) -> Tensor:
 
 @implements(np.append)
 def append(arr: Any, values: Any, axis: Any = None) -> Tensor:
-    """With values added at the end."""
+    """Add values at the end."""
     return concatenate([arr, values], axis) if axis is not None else concatenate(promoted_arrays(arr, values), None)
 
 
@@ -341,7 +341,7 @@ def ravel(a: Any, order: str = "C") -> Tensor:
 
 @implements(np.transpose, numpy_function("permute_dims"))
 def transpose(a: Any, axes: Any = None) -> Tensor:
-    """With the axes in another order, by default reversed."""
+    """Put the axes in another order, by default reversed."""
     x = tensor_of(a)
     return shapes.permute(x, tuple(reversed(range(x.ndim))) if axes is None else _all_axes(axes, x.ndim))
 
@@ -354,27 +354,27 @@ def _all_axes(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
 
 @implements(numpy_function("matrix_transpose"), numpy_function("linalg.matrix_transpose"))
 def matrix_transpose(x: Any, /) -> Tensor:
-    """With the last two axes exchanged."""
+    """Exchange the last two axes."""
     return tensor_of(x).transpose(-1, -2)
 
 
 @implements(np.swapaxes)
 def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
-    """With two axes exchanged."""
+    """Exchange two axes."""
     x = tensor_of(a)
     return x.transpose(axis_of(axis1, x.ndim), axis_of(axis2, x.ndim))
 
 
 @implements(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
-    """With axes moved to other places."""
+    """Move axes to other places."""
     x = tensor_of(a)
     return x.movedim(axes_of(source, x.ndim), axes_of(destination, x.ndim))
 
 
 @implements(np.rollaxis)
 def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
-    """With an axis moved before the one at ``start``."""
+    """Move an axis before the one at ``start``."""
     x = tensor_of(a)
     along, before = axis_of(axis, x.ndim), start + x.ndim if start < 0 else start
     return x.movedim(along, before - 1 if along < before else before)
@@ -382,7 +382,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
 
 @implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Tensor:
-    """With new axes of size one."""
+    """Insert new axes of size one."""
     x = tensor_of(a)
     for each in sorted(axes_of(axis, x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1))):
         x = x.unsqueeze(each)
@@ -415,7 +415,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
 
 @implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Tensor:
-    """With the order of elements along axes reversed."""
+    """Reverse the order of elements along axes."""
     x = tensor_of(m)
     return rearrange.flip(x, axes_of(axis, x.ndim))
 
@@ -428,13 +428,13 @@ def flipud(m: Any) -> Tensor:
 
 @implements(np.fliplr)
 def fliplr(m: Any) -> Tensor:
-    """With left and right exchanged."""
+    """Exchange left and right."""
     return flip(m, 1)
 
 
 @implements(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
-    """With elements moved along, those at the end to the front."""
+    """Move elements along an axis, those at the end to the front."""
     x, shift = tensor_of(a), value_of(shift)
     if axis is None:
         return rearrange.roll(x.reshape((-1,)), int(np.sum(shift)), 0).reshape(x.shape)
@@ -446,7 +446,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
 
 @implements(np.fft.fftshift)
 def fftshift(x: Any, axes: Any = None) -> Tensor:
-    """With the middle of each axis first."""
+    """Move the middle of each axis to the front."""
     t = tensor_of(x)
     named = axes_of(axes, t.ndim)
     return roll(t, [t.shape[i] // 2 for i in named], list(named))
@@ -523,12 +523,12 @@ def shape(a: Any) -> tuple[int, ...]:
 
 @implements(np.ndim, exact=True)
 def ndim(a: Any) -> int:
-    """How many axes there are."""
+    """The number of axes."""
     return int(tensor_of(a).ndim)
 
 
 @implements(np.size, exact=True)
 def size(a: Any, axis: Any = None) -> int:
-    """How many elements there are, or along axes."""
+    """The number of elements, in all or along axes."""
     x = tensor_of(a)
     return math.prod(x.shape[i] for i in axes_of(axis, x.ndim))

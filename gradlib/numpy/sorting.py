@@ -33,7 +33,7 @@ def _sorted(x: Tensor, along: int) -> Tensor:
 
 @implements(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
-    """In ascending order along an axis."""
+    """Sort in ascending order along an axis."""
     return _sorted(*flat(tensor_of(a), axis))
 
 
@@ -45,7 +45,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 
 @implements(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """With the k-th smallest in its place, smaller ones before it and larger ones behind: here wholly sorted."""
+    """Put the k-th smallest in its place, smaller ones before it and larger ones behind: here wholly sorted."""
     return sort(a, axis)
 
 
@@ -57,7 +57,7 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 
 @implements(np.sort_complex)
 def sort_complex(a: Any) -> Tensor:
-    """In ascending order, as complex numbers."""
+    """Sort in ascending order, as complex numbers."""
     x = tensor_of(a)
     return _sorted(x if x.dtype.kind == "c" else x.to(np.complex64 if x.dtype.itemsize <= 2 else np.complex128), x.ndim - 1)
 
@@ -71,7 +71,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
 
 @implements(np.searchsorted, exact=True)
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """Where values would go into a sorted vector."""
+    """The indices at which values would go into a sorted vector."""
     like = first_tensor((a, v))
     x, values = tensor_of(a, like).detach(), tensor_of(v, like).detach()
     if sorter is not None:
@@ -82,7 +82,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
 
 @implements(np.digitize, exact=True)
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
-    """In which of the bins each value lies."""
+    """The index of the bin in which each value lies."""
     like = first_tensor((x, bins))
     edges = tensor_of(bins, like).detach()
     if edges.shape[0] > 1 and bool((edges[1:] < edges[:-1]).any()):
@@ -102,7 +102,7 @@ def _together(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
 
 
 def _kept(result: Tensor, axes: tuple[int, ...], ndim: int, keepdims: Any, leading: int = 0) -> Tensor:
-    """With axes of size one in the place of those that were reduced."""
+    """Insert axes of size one in the place of those that were reduced."""
     if keepdims:
         for each in sorted(axes):
             result = result.unsqueeze(each + leading)
@@ -420,14 +420,14 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 @implements(np.isin, exact=True)
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Tensor:
-    """Which elements are among others."""
+    """Whether each element is among others."""
     x, others = promoted(element, test_elements)
     return sorts.isin(x.detach(), others.detach(), invert=invert)
 
 
 @implements(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
-    """How often each number occurs, or the sum of its weights, which carry the derivative."""
+    """The number of occurrences of each integer, or the sum of its weights, which carry the derivative."""
     like = the_tensor((x, weights))
     places = np.asarray(value_of(x))
     count = max(int(places.max()) + 1 if places.size else 0, minlength)

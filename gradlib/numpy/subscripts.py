@@ -156,7 +156,7 @@ def forward_slices(x: Tensor, key: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _taken(keys: tuple[Any, ...]) -> int:
-    """How many dimensions of the array a key indexes, not counting its Ellipsis."""
+    """The number of dimensions of the array that a key indexes, not counting its Ellipsis."""
     count = 0
     for each in keys:
         if each is None or isinstance(each, (bool, EllipsisType)):

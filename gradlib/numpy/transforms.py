@@ -14,7 +14,7 @@ from gradlib.ops import fft
 
 
 def _ready(a: Any) -> Tensor:
-    """In a dtype that NumPy transforms: integers and bools as float64."""
+    """Cast to a dtype that NumPy transforms: integers and bools become float64."""
     x = tensor_of(a)
     return x.to(np.float64) if x.dtype.kind in "biu" else x
 

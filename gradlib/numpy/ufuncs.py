@@ -219,7 +219,7 @@ def lcm(x: Any, y: Any) -> Tensor:
 
 
 def bitwise_count(x: Tensor) -> Tensor:
-    """How many bits of each integer's size are set."""
+    """The number of bits set in each integer's absolute value."""
     left = abs(x.to(np.int64))
     found = left & 1
     for _ in range(8 * x.dtype.itemsize - 1):
@@ -250,12 +250,12 @@ def reciprocal(x: Tensor) -> Tensor:
 
 
 def degrees(x: Tensor) -> Tensor:
-    """From radians to degrees."""
+    """Convert radians to degrees."""
     return x * (180.0 / math.pi)
 
 
 def radians(x: Tensor) -> Tensor:
-    """From degrees to radians."""
+    """Convert degrees to radians."""
     return x * (math.pi / 180.0)
 
 

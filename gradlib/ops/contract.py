@@ -113,7 +113,7 @@ class Contraction:
         return (self._call(total, (x,), alone) if alone else x), [n for n in names if n in wanted]
 
     def _cheapest(self, terms: list[tuple[int, Labels]], output: Labels) -> tuple[int, int]:
-        """Which two operands to contract next: those with the fewest multiplications, and among these the smallest product."""
+        """The two operands to contract next: those with the fewest multiplications, and among these the smallest product."""
 
         def cost(pair: tuple[int, int]) -> tuple[int, int]:
             elsewhere = {*output, *(n for k, (_, names) in enumerate(terms) if k not in pair for n in names)}

@@ -88,7 +88,7 @@ def _is_place(value: Any) -> bool:
 
 
 def _place(device: Any, source: int | None) -> int | None:
-    """Where ``device`` is; plain "cuda" is where a CUDA tensor already lies."""
+    """The device that ``device`` means; plain "cuda" is the one where a CUDA tensor already lies."""
     chosen = device if isinstance(device, Device) else Device(device)
     return source if chosen.type == "cuda" and chosen.index is None and source is not None else resolve(chosen)
 

@@ -1,4 +1,4 @@
-"""Which dtypes an operation accepts and in which it computes, for use in declarations."""
+"""Rules for declarations: which dtypes an operation accepts, and in which it computes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {"b": "bool", "i": "integer", "f": "float", "c": "complex"}
 def takes(
     name: str, kinds: str, advice: str = "", to_float: bool = False, error: type[Exception] = NotImplementedError, fitting: bool = False
 ) -> Callable[[list[Any]], list[Any]]:
-    """How operands meet in dtype, for ``op(promote=...)``: as "same" (or "float") does, but only in certain kinds of dtype.
+    """A promotion rule for ``op(promote=...)``: as "same" (or "float"), but only for certain kinds of dtype.
 
     Args:
         name: the operation, for the error text.

@@ -102,7 +102,7 @@ def _norm(norm: str | None) -> str:
 
 
 def _dims(name: str, input: Any, s: _Dims | None, dim: _Dims | None, least: int = 0) -> tuple[tuple[int, ...], list[int]]:
-    """Which dimensions are transformed, and to which sizes; -1 where the size stays as it is."""
+    """The dimensions that are transformed, and their sizes; -1 where the size stays as it is."""
     sizes = None if s is None else [operator.index(n) for n in (s if isinstance(s, Sequence) else (s,))]
     rank = input.ndim
     if dim is None:

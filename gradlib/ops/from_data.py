@@ -231,7 +231,7 @@ def _without_tensors(data: Any) -> Any:
 
 
 def _typical(data: Any) -> list[Any]:
-    """For each leaf of nested lists an array or number of its dtype that all count alike in promotion."""
+    """An array or number for each leaf of nested lists, of the leaf's dtype; all count alike in promotion."""
     if isinstance(data, (list, tuple)):
         return [leaf for x in data for leaf in _typical(x)]
     return [np.empty(0, getattr(data, "dtype", None) or dtypes.scalar_dtype(data))]

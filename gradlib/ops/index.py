@@ -122,7 +122,7 @@ def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
 
 @op("none", also=("input",))
 def nonzero_op(xp: Any, input: Any) -> Any:
-    """Where the elements are not zero: a row of places for each."""
+    """The indices of the elements that are not zero: one row for each."""
     return input.nonzero()[0].reshape(-1, 1) if input.ndim == 1 else xp.argwhere(input)
 
 
@@ -383,7 +383,7 @@ def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False
 
 
 def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
-    """How many dimensions ``index`` gives for a tensor of ndim."""
+    """The number of dimensions that ``index`` gives for a tensor of ndim."""
     taken, given = 0, 0
     for each in indices:
         if each is not None:

@@ -338,7 +338,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
 
 
 def _bounds(parts: Any, size: int) -> list[tuple[int, int]]:
-    """Where each slice of ``tensor_split`` begins and ends."""
+    """The begin and end of each slice of ``tensor_split``."""
     if isinstance(parts, (tuple, list)):
         cuts = [min(max(operator.index(i) + (size if i < 0 else 0), 0), size) for i in parts]
         return [(a, max(a, b)) for a, b in zip([0, *cuts], [*cuts, size], strict=True)]

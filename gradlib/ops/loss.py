@@ -1,4 +1,4 @@
-"""How far a prediction is from its target, as one number (or, with ``reduction="none"``, one per element)."""
+"""Losses: the distance of a prediction from its target, as one number (or, with ``reduction="none"``, one per element)."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def min_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
 
 
 def _share_of_all(g: Any, input: Any, out: Any) -> Any:
-    """In equal parts to all elements that attain the extreme, or are NaN when it is."""
+    """Share a gradient in equal parts among all elements that attain the extreme, or are NaN when it is."""
     mask = (input == out) | (input != input)
     return where_op(mask, g / sum(mask), 0)
 

@@ -113,7 +113,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
 
 
 def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> Any:
-    """Which position each element of an interleaved repetition comes from."""
+    """The position from which each element of an interleaved repetition comes."""
     if not is_array(repeats) or repeats.ndim > 1:
         raise RuntimeError(
             f"repeats must be 0-dim or 1-dim tensor, got {type(repeats).__name__} of shape {list(getattr(repeats, 'shape', []))}"

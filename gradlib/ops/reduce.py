@@ -45,7 +45,7 @@ def axes(ndim: int, dim: Any) -> Any:
 
 
 def count(shape: tuple[int, ...], dim: Any) -> int:
-    """How many elements of an array of this shape are reduced to one."""
+    """The number of elements of an array of this shape that are reduced to one."""
     chosen = None if dim is None else axes(len(shape), dim)
     if chosen is None:
         return math.prod(shape)
@@ -298,7 +298,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = Non
 
 
 def others(input: Any) -> Any:
-    """For each element, the product of the others along the last dimension (two or more): no division, so zeros do no harm.
+    """The product of the other elements along the last dimension (two or more), for each element: no division, so zeros do no harm.
 
     Pairs are multiplied, the question is answered for the products, and each answer is multiplied by the element's partner.
     """
@@ -404,7 +404,7 @@ def any(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False) -> An
 
 @op("none", also=("input",))
 def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
-    """How many elements over ``dim`` (a number, several, or all) are nonzero, as int64.
+    """The number of nonzero elements over ``dim`` (a number, several, or all), as int64.
 
     Args:
         input: any shape and dtype.

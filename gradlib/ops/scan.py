@@ -223,7 +223,7 @@ def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
 
 
 def _held(attained: Any) -> Any:
-    """For each element the place along the last dimension of the latest that is marked, of which each line's first is one."""
+    """The index along the last dimension of the latest marked element, for each element; each line's first is marked."""
     at = np.flatnonzero(attained)
     return np.repeat(at % attained.shape[-1], np.diff(at, append=attained.size)).reshape(attained.shape)
 

@@ -150,13 +150,13 @@ def _neutral(reduce: str, dtype: Any) -> Any:
 
 
 def _other_factors(g: Any, input: Any, src: Any, indices: Any) -> Any:
-    """For each element of input, g times the product of what met it in src: also where the element itself is zero."""
+    """g times the product of what met each element of input in src: also where the element itself is zero."""
     factor = where(input == 0, ones_like(input), input)
     return g * multiply_at(factor, src, indices) / factor
 
 
 def _among_factors(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
-    """For each element of src, g times the product of all the others that met at its place, zeros among them or not."""
+    """g times the product of all the others that met at the place of each element of src, zeros among them or not."""
     zero = src == 0
     zeros_met = pick(index_add_op(zeros_like(input), ones_like(src) * zero, indices), indices)
     alone = zero & (zeros_met == 1)

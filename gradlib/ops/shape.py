@@ -227,7 +227,7 @@ def squeeze(xp: Namespace, input: Any, dim: Any = None) -> Any:
 
 @op("linear", view=True, complex="explicit", input=lambda g, input_shape: reshape(g, input_shape))
 def unsqueeze(xp: Namespace, input: Any, dim: int) -> Any:
-    """With a new dimension of size 1 at ``dim``.
+    """Insert a dimension of size 1 at ``dim``.
 
     Args:
         input: any shape and dtype.

@@ -306,7 +306,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
 
 
 def _reach(size: Sequence[int], stride: Sequence[int]) -> int:
-    """How far the last element lies behind the first one."""
+    """The distance from the first element to the last one."""
     last = 0
     for n, step in zip(size, stride, strict=True):
         last += (n - 1) * step
@@ -344,7 +344,7 @@ publish(as_strided, "as_strided")
 def _sources(
     xp: Namespace, shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]
 ) -> Array:
-    """For each element of the view, which element of the input it is, in row-major order; past the last one where it is none of them."""
+    """The index in the input of each element of the view, in row-major order; past the last one where it is none of them."""
     count = math.prod(shape)
     ends = [
         sum((n - 1) * step for n, step in zip(shape, layout, strict=True)),

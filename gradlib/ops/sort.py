@@ -396,7 +396,7 @@ def isin_op(xp: Namespace, elements: Any, test_elements: Any, invert: bool = Fal
 
 @op("none", also=("sorted_sequence", "input", "sorter"))
 def searchsorted_op(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
-    """Where each value would go into its sorted line."""
+    """The index at which each value would go into its sorted line."""
     values = xp.asarray(input)
     if sorted_sequence.ndim == 1 and xp is np:
         return sorted_sequence.searchsorted(values, "right" if right else "left", sorter)
@@ -419,7 +419,7 @@ def searchsorted_op(xp: Any, sorted_sequence: Any, input: Any, right: bool, sort
 def searchsorted(
     sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Any = None
 ) -> Any:
-    """Where each value would have to be inserted to keep a sequence in order. NaN counts as larger than every number.
+    """The index at which each value would have to be inserted to keep a sequence in order. NaN counts as larger than every number.
 
     Args:
         sorted_sequence: (n,), or (..., n) with rows in ascending order.

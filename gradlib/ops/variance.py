@@ -59,7 +59,7 @@ def _of_few(away: Any, dim: Any, correction: float, keepdim: bool) -> Any:
 
 
 def _mean_square(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    """Of the distances from the mean."""
+    """The mean square of the distances from the mean."""
     number = count(input.shape, dim)
     away = input - total(xp, input, dim, True) / max(number, 1)
     freedom = max(number - correction, 0)

@@ -21,7 +21,7 @@ _NUMBERS = (int, float, np.integer, np.floating)
 
 
 class Nest:
-    """How a start value is nested, and what each leaf is: a tensor, an array or a number of some shape, dtype and device.
+    """The nesting of a start value, and the kind of each leaf: a tensor, an array or a number of some shape, dtype and device.
 
     A list or tuple of numbers alone is one vector, as SciPy takes it. Numbers are float64, as SciPy's are.
     """

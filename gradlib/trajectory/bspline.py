@@ -98,14 +98,14 @@ class BsplineOptions(NamedTuple):
 
     @property
     def shape_of_results(self) -> tuple[int, int, int]:
-        """With all samples in the knots' place."""
+        """The shape of the results: all samples in the knots' place."""
         batch, _, joints, points = self.sizes
         horizon = host.horizon_of(points, self.degree, self.samples)
         return (batch, joints, horizon) if self.time_last else (batch, horizon, joints)
 
 
 def _scales(times: Array, options: BsplineOptions, end: bool) -> list[Array]:
-    """For each derivative k = 0 .. 3 of a boundary state its factors (1 or B, degree, 1) in the boundary's control points."""
+    """The factors (1 or B, degree, 1) of each derivative k = 0 .. 3 of a boundary state in the boundary's control points."""
     degree = options.degree
     seconds = (times * options.samples).reshape(-1, 1)
     weights = host.boundary_weights(degree, end).astype(times.dtype)

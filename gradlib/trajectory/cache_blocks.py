@@ -70,7 +70,7 @@ def move(source: Array, out: Array) -> None:
 
 
 class Steps:
-    """Where one block's steps lie, and its step times.
+    """The steps of one block, and its step times.
 
     Args:
         dt: (1 or b, 1 or H) step times in seconds, of this block; step 0 is not used.

@@ -151,7 +151,7 @@ class BoundsCost(MotionCost):
 
 
 class TrackingCost(MotionCost):
-    """How far a motion is from a reference at each step, when it is to follow one.
+    """A penalty on the distance of a motion from a reference at each step.
 
     Args:
         reference: `JointTrajectory`, `JointState` or a tuple of up to four of its parts, each (B, H, D), (H, D) or (D,), None where there
@@ -170,7 +170,7 @@ class TrackingCost(MotionCost):
 
 
 class TerminalCost(MotionCost):
-    """How far the last state of a motion is from a goal.
+    """A penalty on the distance of a motion's last state from a goal.
 
     Args:
         goal: `JointState` or a tuple of up to four of its parts, each (B, D) or (D,), None where there is none; Tensors get gradients.
@@ -363,7 +363,7 @@ def _target(term: Term, like: Any, sizes: Sizes) -> Any:
 
 
 class CostOptions(NamedTuple):
-    """Where the arrays lie: the shape of each part of the motion, and whether time is last."""
+    """The arrays' layout: the shape of each part of the motion, and whether time is last."""
 
     shape: tuple[int, int, int]
     time_last: bool
@@ -396,7 +396,7 @@ def _priced(e: Any, weight: Any, power: int) -> tuple[Any, Any]:
 
 
 def _distances(costs: MotionCost, term: Laid, x: Any, targets: list[Any]) -> Any:
-    """How far x, (B, H, D), lies from the interval, signed, or from the target."""
+    """The signed distance of x, (B, H, D), from the interval or from the target."""
     if term.target >= 0:
         return x - targets[term.target]
     return x - x.clip(costs.constant(term.lower, x), costs.constant(term.upper, x))

@@ -53,7 +53,7 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def threads(elements: int, batch: int) -> int:
-    """Of a block, which has a trajectory: many where there are few trajectories, for each has a multiprocessor to itself then."""
+    """The threads of a block, one for each trajectory: many where there are few, for each has a multiprocessor to itself then."""
     most = 512 if batch <= 128 else 128
     return min(most, max(32, -(-elements // 32) * 32))
 

@@ -28,7 +28,7 @@ def smoothness_cost(
     u: Any, start: Any, dt: Any, weights: Any, limits: Any = None, *, limit_weight: float = 1.0, start_idx: Any = None,
     layout: str = "bhd", check: bool = False,
 ) -> Any:  # fmt: skip
-    """How rough and how far outside its limits each position trajectory is, when that is what a planner minimises.
+    """The roughness of each position trajectory and its distance outside the limits, as a cost to minimise.
 
     With p, v, a, j as `step_position` gives them, the sum over all steps and joints of w_v v^2 + w_a a^2 + w_j j^2, plus
     limit_weight times the squares of what exceeds the limits. Value and gradient are computed together, and neither p, v, a nor j is
@@ -139,7 +139,7 @@ def _in_order(name: str, part: str, low: float | Array, high: float | Array, che
 
 
 class SmoothnessOptions(NamedTuple):
-    """Where the arrays lie: the shape of the positions, whether time is last, which row of the start parts each trajectory has."""
+    """The arrays' layout: the shape of the positions, whether time is last, which row of the start parts each trajectory has."""
 
     shape: tuple[int, int, int]
     time_last: bool

@@ -29,7 +29,7 @@ def cost_and_gradient_call(
 
 
 def joint_tiles(joints: int) -> int:
-    """How many partial sums over the joints a trajectory has: one for each tile of them."""
+    """The number of a trajectory's partial sums over the joints: one for each tile of them."""
     return -(-joints // THREADS)
 
 

@@ -19,7 +19,7 @@ from gradlib.trajectory import start_rows_device as device
 
 @dataclass(frozen=True, eq=False)
 class StartRows:
-    """Which row of the start parts each trajectory has.
+    """The row of the start parts that each trajectory has.
 
     Attributes:
         index: int64 (B,), where the parts are. number: rows that a part has.
@@ -64,7 +64,7 @@ def rows_adjoint(xp: Any, input: Any, index: Any, number: int) -> Any:
 
 
 def sum_of_rows(xp: Any, stacked: Array, index: Array, number: int) -> Array:
-    """For each of several arrays, (arrays, B, D), the sum of the rows that have each index: (arrays, number, D)."""
+    """The sum of the rows that have each index, for each of several arrays: (arrays, B, D) gives (arrays, number, D)."""
     order = xp.argsort(index, kind="stable")
     if xp is not np:
         return device.scatter(xp, stacked, order, xp.searchsorted(index[order], xp.arange(number + 1)), number)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 @dataclass(eq=False)
 class JointState:
-    """Where joints are and how they move; a part that is None counts as zero.
+    """The state of joints: positions, velocities, accelerations and jerks; a part that is None counts as zero.
 
     Args:
         position: (S, D) or (D,), radians or metres.

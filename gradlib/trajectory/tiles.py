@@ -1,4 +1,4 @@
-"""How a trajectory kernel's work is split into tiles, and what every launch of one needs: options, step times, arrays to fill.
+"""The tiles into which a trajectory kernel's work is split, and what every launch of one needs: options, step times, arrays to fill.
 
 Large arrays are (series, H, joints). Arrays with time last are B * D series of one joint, of which ``group`` = D share a trajectory's dt.
 """
@@ -39,7 +39,7 @@ _OF_CUDA = 1024  # bytes of shared memory that CUDA takes for each block
 
 
 class Plan(NamedTuple):
-    """How a kernel of kernels/tile.cuh splits its work.
+    """The split of the work of a kernel of kernels/tile.cuh.
 
     Attributes:
         sizes: what the kernel is told: tile_batch, tile_joints, steps, row, and how many elements 16 bytes hold where they move, else 0.
@@ -103,7 +103,7 @@ def tile_sizes(
 
 @lru_cache(maxsize=256)
 def part_of_walk(horizon: int, sizes: tuple[int, int, int, int], itemsize: int, summed: int) -> int:
-    """How many steps each thread has where a block's threads share the walk of a series; 0 where one walks alone.
+    """The number of steps of each thread where a block's threads share the walk of a series; 0 where one walks alone.
 
     They do where a chunk holds the whole horizon and there are threads to spare: at least 8 steps each, and a few more where they then meet
     in fewer banks of shared memory. Where states are ``summed`` they walk twice and add up what each found, one part after the other: at
@@ -212,7 +212,7 @@ def ready(xp: Any, arrays: Sequence[Array | None]) -> list[Array | None]:
 
 
 def one_row(parts: Sequence[Array | None], index: Array | None, series: int, joints: int) -> int:
-    """Which start parts have one row for all trajectories, a bit for each: the kernels then read it from where it is."""
+    """The start parts that have one row for all trajectories, a bit for each: the kernels then read it from where it is."""
     if index is not None:
         return 0
     return sum(1 << k for k, part in enumerate(parts) if part is not None and part.size != series * joints)

@@ -346,7 +346,7 @@ class _Frame:
 
 
 def _streams(places: Iterable[int | None]) -> dict[int | None, Any]:
-    """Where the default streams of random numbers of some devices stand."""
+    """The positions of the default random streams of some devices."""
     return {place: default_generator(place).get_state() for place in places}
 
 

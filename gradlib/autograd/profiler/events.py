@@ -37,7 +37,7 @@ class Interval(NamedTuple):
     end: float
 
     def elapsed_us(self) -> float:
-        """How long it lasted."""
+        """The duration in microseconds."""
         return self.end - self.start
 
 
@@ -157,7 +157,7 @@ class FunctionEvent(_Times):
 
     @property
     def time_range(self) -> Interval:
-        """When it began and ended."""
+        """The interval from begin to end."""
         return Interval(self.start, self.end)
 
     @property

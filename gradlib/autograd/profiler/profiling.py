@@ -296,7 +296,7 @@ def _arrays(value: Any) -> list[Any]:
 
 
 def _root(array: Any) -> int:
-    """Which memory an array lies in."""
+    """The id of the array that owns an array's memory."""
     while is_array(getattr(array, "base", None)):
         array = array.base
     return id(array)

@@ -23,7 +23,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB
 
 @dataclass(frozen=True)
 class Speed:
-    """Of a device: bytes read and written a second by a large copy, and floating-point operations a second of a large float32 product."""
+    """A device's speed: bytes read and written a second by a large copy, floating-point operations a second of a large float32 product."""
 
     bytes: float
     operations: float

@@ -38,7 +38,7 @@ class Peer:
 
     @property
     def style(self) -> str:
-        """How a program is written for it: "tape", "array" or "functional"."""
+        """The style in which a program is written for it: "tape", "array" or "functional"."""
         return _STYLES.get(self.name, "tape")
 
     @cached_property
@@ -113,7 +113,7 @@ class Peer:
             importlib.import_module("cupy").cuda.get_current_stream().synchronize()
 
     def events(self) -> Any:
-        """How it asks its GPU for the time."""
+        """The events by which it asks its GPU for the time."""
         return _TorchEvents(self.m) if self.name == "torch" else _CuPyEvents()
 
 

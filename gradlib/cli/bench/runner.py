@@ -1,4 +1,4 @@
-"""From cases to rows: every library's run must give the same result before any is timed."""
+"""The runner that turns cases into rows: every library's run must give the same result before any is timed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradlib.cli.bench.peers import Peer, Run
 
 @dataclass(frozen=True)
 class Runner:
-    """How cases are measured.
+    """A runner of cases: checks each, then measures it.
 
     Attributes:
         peers: the libraries that may be compared with; rounds: how many figures to take of each run; seconds: how long each takes.

@@ -70,7 +70,7 @@ def _verdict(row: Row, name: str) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How gradlib stands to each library: the geometric mean of the ratios, and how many are over 1.5."""
+    """A summary against each library: the geometric mean of the ratios, and how many are over 1.5."""
     parts = []
     for peer in dict.fromkeys(name for row in rows if row.unit == "s" for name in row.ratio):
         ratios = [row.ratio[peer] for row in rows if row.unit == "s" and peer in row.ratio]

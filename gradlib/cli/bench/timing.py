@@ -53,7 +53,7 @@ def timed(run: Run, times: int, wait: Callable[[], None] | None = None) -> float
 
 
 class Events(Protocol):
-    """How a library asks its device for the time."""
+    """The events by which a library asks its device for the time."""
 
     def record(self) -> Any:
         """An event at this point of the current stream."""

@@ -174,7 +174,7 @@ def compile_kernels(gpus: Sequence[Gpu], bar: Progress | None) -> Kernels:
 
 
 def _architecture(gpus: Sequence[Gpu]) -> int:
-    """That of the first GPU; the newest below it for a GPU that is newer than NVRTC, as a driver runs PTX of older ones."""
+    """The architecture of the first GPU; the newest below it for a GPU that is newer than NVRTC, as a driver runs PTX of older ones."""
     capability = gpus[0].compute_capability if gpus else None
     wanted = int(capability.replace(".", "")) if capability else _ARCHITECTURE
     return max((a for a in nvrtc.architectures() if a <= wanted), default=wanted)

@@ -39,7 +39,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class KernelFile:
-    """How a CUDA source compiled: in how many sets of options, how many of them failed, the seconds, and the head of the first error."""
+    """The compilation of a CUDA source: its sets of options, how many of them failed, the seconds, and the head of the first error."""
 
     name: str
     variants: int

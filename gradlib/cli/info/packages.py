@@ -51,7 +51,7 @@ def install(requirement: str) -> str:
 
 @cache
 def _extras() -> dict[str, str]:
-    """For each optional package the extra that brings it and least else; empty for a gradlib that is not installed."""
+    """The extra that brings each optional package and least else; empty for a gradlib that is not installed."""
     try:
         requirements = metadata.requires("gradlib") or []
     except metadata.PackageNotFoundError:

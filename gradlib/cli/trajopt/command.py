@@ -142,7 +142,7 @@ def _problems(args: argparse.Namespace, machine: robot.Robot) -> problems.Proble
 
 
 def _most(horizon: int, joints: int, dtype: np.dtype) -> int | None:
-    """How many problems memory has room for, about; None where the system does not say how much there is.
+    """The number of problems that fit into memory, about; None where the system does not say how much there is.
 
     Raises: InputError for a horizon of which not even one has.
     """

@@ -201,7 +201,7 @@ def _curves(row: list[Panel], motion: Trajectories, rows: np.ndarray, times: tup
 
 
 def _heights(panel: Panel, values: np.ndarray) -> np.ndarray:
-    """Where values stand in a panel."""
+    """The heights of values in a panel."""
     return panel.bottom + (panel.top - panel.bottom) * ((values - panel.low) / (panel.high - panel.low))
 
 

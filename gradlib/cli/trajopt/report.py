@@ -12,7 +12,7 @@ _SHOWN = 8
 
 
 def problems(count: int) -> str:
-    """How many problems, in words."""
+    """A number of problems, in words."""
     return f"{count} problem{'s' * (count != 1)}"
 
 

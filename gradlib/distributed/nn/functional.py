@@ -172,7 +172,7 @@ def _scatter_map(root: int, group: ProcessGroup) -> Map:
 
 
 def _all_to_all_map(received: list[tuple[int, ...]], sent: list[tuple[int, ...]], group: ProcessGroup) -> Map:
-    """From each rank its tensor for this one."""
+    """The tensors that every rank sends to this one."""
 
     def value(*tensors: Tensor) -> list[Tensor]:
         out = [tensors[0].new_empty(shape) for shape in received]
@@ -186,7 +186,7 @@ def _all_to_all_map(received: list[tuple[int, ...]], sent: list[tuple[int, ...]]
 
 
 def _all_to_all_single_map(received: list[int], sent: list[int], group: ProcessGroup) -> Map:
-    """From each rank its piece of the first dimension for this one."""
+    """The pieces of the first dimension that every rank sends to this one."""
 
     def value(tensor: Tensor) -> list[Tensor]:
         out = tensor.new_empty((sum(received), *tensor.shape[1:]))

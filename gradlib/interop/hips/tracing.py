@@ -195,6 +195,6 @@ def _filled(leaf: Any, number: int) -> Any:
 
 
 def size_of(value: Any) -> int:
-    """How many real numbers a nest holds: two for a complex one."""
+    """The number of real numbers in a nest: two for a complex one."""
     leaves = [as_leaf(each) for each in flatten(value)[0]]
     return sum(each.numel() * (2 if each.is_complex() else 1) for each in leaves)

@@ -28,7 +28,7 @@ Slogdet = namedtuple("Slogdet", ["sign", "logabsdet"])
 
 
 def _of_others(x: Any) -> Any:
-    """For each element along the last dimension, the product of all others, by no division."""
+    """The product of all other elements along the last dimension, for each element, without a division."""
     one = ones_like(x[..., :1])
     before = cumprod(cat([one, x[..., :-1]], -1), -1)
     behind = flip(cumprod(flip(cat([x[..., 1:], one], -1), (-1,)), -1), (-1,))

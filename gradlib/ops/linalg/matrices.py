@@ -83,7 +83,7 @@ def nan_where(broken: Any, *results: Any) -> Any:
 
 
 def matrices(name: str, square: bool = False, low_precision: bool = False, integers: bool = False) -> Callable[[list[Any]], list[Any]]:
-    """For ``op(promote=...)``: refuse operands that are no float or complex matrices of one dtype, or no square ones."""
+    """A promotion rule for ``op(promote=...)``: refuses operands that are no float or complex matrices of one dtype, or no square ones."""
 
     def check(values: list[Any]) -> list[Any]:
         dtype = None

@@ -96,7 +96,7 @@ _square = matrices("matrix_power", square=True, low_precision=True, integers=Tru
 
 @functools.lru_cache(maxsize=512)
 def _order(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """In which order to multiply neighbours: the place of the left one among what is left. Source: the textbook's dynamic programme.
+    """The order in which to multiply neighbours: the place of the left one among what is left. Source: the textbook's dynamic programme.
 
     Args:
         sizes: the rows of the first matrix, then the columns of each.

@@ -113,7 +113,7 @@ def host_waits() -> Counter[str]:
 
 
 def copies_to_device() -> Counter[str]:
-    """How many copies from the host to a device there were so far, by their size. A captured graph repeats each from where it lay."""
+    """The number of copies from the host to a device so far, by their size. A captured graph repeats each from where it lay."""
     return _counts(waits=False)
 
 

@@ -39,7 +39,7 @@ def gxx_version() -> str:
 
 @cache
 def cache_folder() -> Path:
-    """Where everything compiled is kept: $HOSTCUDA_CACHE, or hostcuda in the user's cache folder.
+    """The folder that keeps everything compiled: $HOSTCUDA_CACHE, or hostcuda in the user's cache folder.
 
     Raises:
         BuildError: the folder belongs to somebody else, or others can write into it: they could put code there.

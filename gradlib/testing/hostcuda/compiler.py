@@ -1,4 +1,4 @@
-"""In NVRTC's place: CUDA sources are compiled with g++ behind a header that gives CUDA's names their meaning on the CPU.
+"""A compiler in NVRTC's place: CUDA sources are compiled with g++ behind a header that gives CUDA's names their meaning on the CPU.
 
 CuPy's own code above it stays as it is: how it puts options together, what it keeps on the disk and under which key.
 """

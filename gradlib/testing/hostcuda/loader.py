@@ -110,7 +110,7 @@ def _no_nvcc(*args: Any, **options: Any) -> bytes:
 
 
 def _patch_library_finder() -> None:
-    """Where CuPy asks for a library of CUDA it gets ours; its headers are those in include/."""
+    """Give CuPy our library where it asks for one of CUDA's; its headers are those in include/."""
     from cuda import pathfinder
 
     found_elsewhere, headers_elsewhere = pathfinder.load_nvidia_dynamic_lib, pathfinder.find_nvidia_header_directory

@@ -33,7 +33,7 @@ class Trajectories:
 
 
 def fractions(motion: Trajectories, robot: Robot) -> dict[str, np.ndarray]:
-    """How much of each limit a trajectory uses: the largest over steps and joints, 1 at the limit.
+    """The share of each limit that a trajectory uses: the largest over steps and joints, 1 at the limit.
 
     Args:
         motion: N trajectories; robot: whose limits.
@@ -53,7 +53,7 @@ def fractions(motion: Trajectories, robot: Robot) -> dict[str, np.ndarray]:
 
 
 def faults(motion: Trajectories, start: np.ndarray, goal: np.ndarray, robot: Robot) -> list[str]:
-    """For each trajectory the reason why it is not a solution, or "" for one that is.
+    """The reason why each trajectory is not a solution, or "" for one that is.
 
     Solved means: finite, starts and ends where asked, at rest there, inside every limit within 1e-4 of it, and velocity, acceleration
     and jerk are the backward differences of the chain. A motion to where it starts may take no time.

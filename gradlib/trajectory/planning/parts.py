@@ -77,7 +77,7 @@ class Summary:
 
     @property
     def mean_duration(self) -> float:
-        """Of the solved problems, in seconds; NaN where there is none."""
+        """The mean duration of the solved problems in seconds; NaN where there is none."""
         return float(self.duration[0] / self.solved) if self.solved else math.nan
 
     def to_json(self) -> dict[str, Any]:

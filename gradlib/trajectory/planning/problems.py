@@ -392,7 +392,7 @@ def _past_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 def _array_header(
     archive: zipfile.ZipFile, name: str, path: Path, robot: Robot, most: int | None = None
 ) -> tuple[zipfile.ZipInfo, tuple[int, ...], bool, np.dtype]:
-    """Where an array of an NPZ file is and how it is laid out, when it is one of those wanted."""
+    """The place and the layout of an array in an NPZ file, when it is one of those wanted."""
     joints = len(robot.joints)
     info = archive.getinfo(name if name in archive.NameToInfo else f"{name}.npy")
     with archive.open(info) as stream:

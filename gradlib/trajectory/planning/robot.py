@@ -158,7 +158,7 @@ def _fold(joint: Joint, lead: Lead, planned: dict[str, Joint]) -> None:
 
 
 def _leaders(joints: list[Joint]) -> dict[str, Lead]:
-    """For each joint the planned joint that it follows, with multiplier and offset; the planned joint is None where it never moves."""
+    """The planned joint that each joint follows, with multiplier and offset; the planned joint is None where it never moves."""
     known = {joint.name: joint for joint in joints}
     found: dict[str, Lead] = {joint.name: (joint.name, 1.0, 0.0) for joint in joints if joint.mimic is None}
     for joint in joints:

@@ -21,7 +21,7 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """How one operation is called.
+    """The call of one operation in every library.
 
     Attributes:
         name: its public name; draw: from a number of elements to the arguments, of which float arrays become tensors that require grad.
@@ -408,7 +408,7 @@ def decompositions() -> Iterator[Entry]:
 
 
 def _of_moderate_det(rng: Rng, n: int) -> list[Any]:
-    """That of the others, of 300 on a side, is beyond float32."""
+    """A matrix whose determinant is moderate: that of the others, of 300 on a side, is beyond float32."""
     return [a / 2 for a in matrices(rng, n)]
 
 

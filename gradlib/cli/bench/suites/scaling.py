@@ -1,4 +1,4 @@
-"""How the time grows: the exponent of chain length, width, batch, horizon and joints, which are all about 1 once they are large."""
+"""The growth of the time: the exponent of chain length, width, batch, horizon and joints, which are all about 1 once they are large."""
 
 from __future__ import annotations
 

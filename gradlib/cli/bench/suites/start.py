@@ -1,4 +1,4 @@
-"""How long until it works: a process that imports a library, and one that also makes its first step."""
+"""The time until a library works: a process that imports it, and one that also makes its first step."""
 
 from __future__ import annotations
 
