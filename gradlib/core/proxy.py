@@ -16,13 +16,13 @@ class Proxy(Tensor):
     Its memory, place in the graph, gradient, tangents and version are those of the other tensor, so operations may be given either.
     """
 
-    __slots__ = ("plain",)
+    __slots__ = ("wrapped",)
 
-    plain: Tensor
+    wrapped: Tensor
     """The Tensor that it stands for."""
 
     def __new__(cls, data: Any = ()) -> Any:
-        return standing_for(Tensor(data), cls)
+        return proxy_of(Tensor(data), cls)
 
 
 Cls = TypeVar("Cls", bound=Proxy)
@@ -32,12 +32,12 @@ def _forwarded(name: str) -> Any:
     """A slot of Tensor's as a property that reads and writes that of the other tensor."""
 
     def read(self: Proxy) -> Any:
-        return getattr(self.plain, name)
+        return getattr(self.wrapped, name)
 
     def write(self: Proxy, value: Any) -> None:
-        if name == "_array" and not hasattr(self, "plain"):  # being made, as by pickle
-            self.plain = wrap(value)
-        setattr(self.plain, name, value)
+        if name == "_array" and not hasattr(self, "wrapped"):  # being made, as by pickle
+            self.wrapped = wrap(value)
+        setattr(self.wrapped, name, value)
 
     return property(read, write)
 
@@ -46,19 +46,19 @@ for _name in _SLOTS:
     setattr(Proxy, _name, _forwarded(_name))
 
 
-def standing_for(tensor: Tensor, cls: type[Cls]) -> Cls:
+def proxy_of(tensor: Tensor, cls: type[Cls]) -> Cls:
     """An object of a subclass of Proxy for a tensor."""
     made = object.__new__(cls)
-    made.plain = tensor
+    made.wrapped = tensor
     return made
 
 
-def plain(value: Any) -> Any:
+def unwrapped(value: Any) -> Any:
     """Replace each Proxy by the tensor it stands for, also in lists and tuples."""
     if isinstance(value, Proxy):
-        return value.plain
+        return value.wrapped
     if type(value) is list or type(value) is tuple:
-        return type(value)([plain(each) for each in value])
+        return type(value)([unwrapped(each) for each in value])
     return value
 
 
@@ -71,9 +71,9 @@ def results_as(cls: type[Cls], result: Any, given: Any = ()) -> Any:
     """
     if type(result) in _PLAIN:
         for each in given:
-            if each is result or (isinstance(each, Proxy) and each.plain is result):
+            if each is result or (isinstance(each, Proxy) and each.wrapped is result):
                 return each
-        return standing_for(result, cls)
+        return proxy_of(result, cls)
     if isinstance(result, (tuple, list)):
         made = [results_as(cls, each, given) for each in result]
         return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.names import no_such_name
-from gradlib.core.proxy import plain
+from gradlib.core.proxy import unwrapped
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.numpy_array import Array, as_array
 from gradlib.numpy.operands import first_tensor, tensor_of
@@ -78,8 +78,8 @@ def _choosing(found: Any, call: Callable[..., Any]) -> Any:
         if tensor is None:
             return found(*args, **kwargs)
         if isinstance(tensor, Array):
-            named = {name: plain(value) for name, value in kwargs.items()}
-            return as_array(call(*plain(args), **named), (*args, *kwargs.values()))
+            named = {name: unwrapped(value) for name, value in kwargs.items()}
+            return as_array(call(*unwrapped(args), **named), (*args, *kwargs.values()))
         return call(*args, **kwargs)
 
     return choosing
@@ -100,8 +100,8 @@ class Joined:
         columns = self._found is np.c_
         if any(isinstance(each, str) for each in keys):
             raise TypeError(f"numpy.{'c_' if columns else 'r_'} with a text takes no gradlib Tensor; use numpy.concatenate or numpy.stack")
-        base = plain(like)
-        parts = [tensor_of(np.r_[each]).to(base.device) if isinstance(each, slice) else tensor_of(plain(each), base) for each in keys]
+        base = unwrapped(like)
+        parts = [tensor_of(np.r_[each]).to(base.device) if isinstance(each, slice) else tensor_of(unwrapped(each), base) for each in keys]
         parts = [part.reshape((1,)) if part.ndim == 0 else part for part in parts]
         if columns:
             parts = [part.reshape((-1, 1)) if part.ndim == 1 else part for part in parts]
@@ -148,6 +148,6 @@ def _stacked(value: Any) -> Any:
     if type(value) is list or type(value) is tuple:
         like = first_tensor(value)
         if like is not None:
-            made = tensor_of(plain(value), plain(like))
+            made = tensor_of(unwrapped(value), unwrapped(like))
             return as_array(made) if isinstance(like, Array) else made
     return value

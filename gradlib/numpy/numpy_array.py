@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.core.proxy import Proxy, plain, results_as
+from gradlib.core.proxy import Proxy, results_as, unwrapped
 from gradlib.core.tensor import Tensor
 from gradlib.numpy import methods
 from gradlib.numpy.operands import cast, value_of
@@ -85,8 +85,8 @@ class Array(Proxy):
         """The elements in another dtype; of complex ones for a real dtype the real part. Without ``copy`` itself where it has it."""
         if not np.can_cast(self.dtype, dtype, casting=casting):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {self.dtype!r} to {np.dtype(dtype)!r} according to the rule {casting!r}")
-        made = cast(self.plain, dtype)
-        return as_array(made.clone() if made is self.plain and copy else made, (self,))
+        made = cast(self.wrapped, dtype)
+        return as_array(made.clone() if made is self.wrapped and copy else made, (self,))
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
         """The elements in another shape, given as one tuple or as numbers."""
@@ -98,7 +98,7 @@ class Array(Proxy):
 
     def flatten(self, order: str = "C") -> Any:
         """A copy in one row."""
-        return as_array(self.plain.clone()).reshape(-1, order=order)
+        return as_array(self.wrapped.clone()).reshape(-1, order=order)
 
     def compress(self, condition: Any, axis: Any = None) -> Any:
         """The slices along an axis for which the condition is true."""
@@ -133,7 +133,7 @@ class Array(Proxy):
         if dtype is not None and np.dtype(dtype).kind in "biu":
             made: np.ndarray = value_of(self).astype(dtype)
             return made
-        found: np.ndarray = self.plain.__array__(dtype, copy)
+        found: np.ndarray = self.wrapped.__array__(dtype, copy)
         return found
 
     @property
@@ -144,14 +144,14 @@ class Array(Proxy):
         """
         if self.requires_grad:
             raise AttributeError("an Array that requires grad has no __array_interface__")
-        found: dict[str, Any] = self.plain.__array_interface__
+        found: dict[str, Any] = self.wrapped.__array_interface__
         return found
 
     def __getitem__(self, key: Any) -> Any:
-        return as_array(subscript(self.plain, key))
+        return as_array(subscript(self.wrapped, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        assign(self.plain, key, plain(value))
+        assign(self.wrapped, key, unwrapped(value))
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
@@ -177,9 +177,9 @@ class _ArrayUfunc(OfTheClass):
         if method == "__call__" and (not kwargs or from_operator(ufunc, inputs, kwargs)):  # of other += array comes a new Array
             return _applied(ufunc, *inputs)
         if method != "__call__":
-            made = methods.method(ufunc, method, plain(inputs), _plain_named(kwargs))
+            made = methods.method(ufunc, method, unwrapped(inputs), _plain_named(kwargs))
         else:
-            made = call(ufunc, *plain(inputs), **_plain_named(kwargs))
+            made = call(ufunc, *unwrapped(inputs), **_plain_named(kwargs))
         return as_array(made, (*inputs, *kwargs.get("out", ())))
 
 
@@ -193,16 +193,16 @@ def _served(function: Any, *args: Any, **kwargs: Any) -> Any:
     served = SERVED.get(function)
     if served is None:
         raise refusal(function)
-    return as_array(served.call(*plain(args), **_plain_named(kwargs)), (*args, *kwargs.values()))
+    return as_array(served.call(*unwrapped(args), **_plain_named(kwargs)), (*args, *kwargs.values()))
 
 
 def _plain_named(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return {name: plain(value) for name, value in kwargs.items()}
+    return {name: unwrapped(value) for name, value in kwargs.items()}
 
 
 def _applied(ufunc: Any, *inputs: Any) -> Any:
     """A ufunc of operands of which one is an Array."""
-    read = plain(inputs)
+    read = unwrapped(inputs)
     dtype = next(each.dtype for each in read if isinstance(each, Tensor))
     return as_array(applied(ufunc, read, dtype) if len(read) == ufunc.nin else call(ufunc, *read), inputs)
 
@@ -226,7 +226,7 @@ def _in_place_operator(name: str) -> Callable[..., Any]:
         if not isinstance(other, _OPERANDS):
             return NotImplemented
         before = (
-            as_array(self.plain.clone()) if isinstance(other, Tensor) and other.requires_grad else self
+            as_array(self.wrapped.clone()) if isinstance(other, Tensor) and other.requires_grad else self
         )  # whose value the derivative may need
         made = plain_operator(before, other)
         if not np.can_cast(made.dtype, self.dtype, "same_kind"):

@@ -11,7 +11,7 @@ import pytest
 
 import gradlib
 import gradlib.numpy as gnp
-from gradlib.core.proxy import standing_for
+from gradlib.core.proxy import proxy_of
 from gradlib.numpy.numpy_array import Array
 from tests.values import host
 
@@ -114,7 +114,7 @@ def test_it_has_numpys_meaning_and_the_derivative(name, rng):
 
 
 def made(array, **options):
-    return standing_for(gradlib.tensor(array, **options), Array)
+    return proxy_of(gradlib.tensor(array, **options), Array)
 
 
 KEYS = (
@@ -227,7 +227,7 @@ def test_the_operations_of_gradlib_take_an_array(rng):
     z = gradlib.linalg.inv(plain) @ gradlib.nn.functional.softmax(plain, 1) + gradlib.std(plain) + gradlib.repeat_interleave(plain, 3)[:3]
     z.sum().backward()
     np.testing.assert_allclose(host(x.grad), host(plain.grad))
-    assert x.plain.grad is x.grad
+    assert x.wrapped.grad is x.grad
 
 
 def test_it_is_hashed_copied_and_pickled_as_a_tensor():

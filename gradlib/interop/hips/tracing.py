@@ -21,7 +21,7 @@ from gradlib.backend.dtype import is_differentiable
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.grad_mode import set_grad_enabled
 from gradlib.core.modes import thread_state
-from gradlib.core.proxy import plain
+from gradlib.core.proxy import unwrapped
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.func.tree import flatten, map_leaves, unflatten
 from gradlib.numpy.numpy_array import Array, as_array
@@ -57,7 +57,7 @@ def is_traced(*values: Any) -> bool:
 def as_leaf(value: Any) -> Tensor:
     """A number, an array or a Tensor as a Tensor of floats. Raises: TypeError for anything else."""
     if isinstance(value, Tensor):
-        made = plain(value)
+        made = unwrapped(value)
     elif is_array(value):
         made = wrap(native(value))
     elif isinstance(value, NUMBERS):
