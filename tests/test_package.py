@@ -36,7 +36,7 @@ def test_core_dependencies_are_numpy_and_nvtx() -> None:
     assert core == {"numpy", "nvtx"}
 
 
-def test_extras() -> None:
+def test_extras_are_declared() -> None:
     extras = set(metadata("gradlib").get_all("Provides-Extra") or [])
     assert extras >= {"cuda12", "cuda13", "plot", "test", "bench", "dev"}
 

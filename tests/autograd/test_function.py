@@ -181,7 +181,7 @@ class TestStyles:
         assert gradcheck(ScaledProduct.apply, (x, y, 3.0))
         assert gradgradcheck(ScaledProduct.apply, (x, y))
 
-    def test_complex(self) -> None:
+    def test_complex_values_and_gradients(self) -> None:
         square = function(lambda ctx, z: (ctx.save_for_backward(z), z * z)[1], lambda ctx, g: g * 2 * ctx.saved_tensors[0].conj())
         z = gradlib.tensor(np.array([1 + 2j, -0.5 + 1j]), requires_grad=True)
         assert gradcheck(square.apply, (z,))
@@ -207,7 +207,7 @@ class TestNode:
         assert y.grad_fn is node
         assert (y * 1).grad_fn.next_functions[0][0] is node
 
-    def test_names(self) -> None:
+    def test_node_is_named_after_the_function(self) -> None:
         y = Cube.apply(leaf())
         assert y.grad_fn.name() == "CubeBackward" == Cube._backward_cls.__name__
         assert "grad_fn=<CubeBackward>" in repr(y)
@@ -263,7 +263,7 @@ class TestNode:
         made.apply(c, [x], 5, c)
         assert seen == [(True, False, False, False)] * 3 + [(False, False, False, False)]
 
-    def test_hooks(self) -> None:
+    def test_hooks_of_the_node_run_in_order(self) -> None:
         calls: list[Any] = []
         x = leaf()
         y = Cube.apply(x)

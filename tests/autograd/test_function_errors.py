@@ -50,7 +50,7 @@ class TestReturnedGradients:
         ],
     )
     @pytest.mark.parametrize("create_graph", [False, True])
-    def test_wrong(self, make: Any, arguments: int, says: str, create_graph: bool) -> None:
+    def test_wrong_gradient_is_refused_and_nothing_is_accumulated(self, make: Any, arguments: int, says: str, create_graph: bool) -> None:
         inputs = [leaf() for _ in range(arguments)]
         y = function(lambda ctx, first, *rest: first * 2, lambda ctx, g: make(g)).apply(*inputs)
         with pytest.raises(RuntimeError, match=re.escape(says)) as error:
@@ -181,7 +181,7 @@ class TestDefinition:
         with pytest.raises(NotImplementedError, match="setup_context"):
             Function.setup_context(None, (), None)
 
-    def test_instances(self) -> None:
+    def test_instances_of_an_old_style_function_are_refused(self) -> None:
         class Old(Function):
             def forward(self, x: Tensor) -> Tensor:
                 return x * 2
@@ -209,12 +209,12 @@ class TestOnceDifferentiable:
             assert not gradlib.is_grad_enabled()
             return g * 2 * ctx.saved_tensors[0]
 
-    def test_once(self) -> None:
+    def test_differentiates_once(self) -> None:
         x = leaf()
         self.Square.apply(x).sum().backward()
         assert x.grad.tolist() == [2, 4, 6]
 
-    def test_twice(self) -> None:
+    def test_refuses_to_differentiate_twice(self) -> None:
         x = leaf()
         y = self.Square.apply(x)
         (g,) = grad((y * y).sum(), x, create_graph=True)

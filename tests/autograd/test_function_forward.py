@@ -171,7 +171,7 @@ def test_without_a_tangent_jvp_is_not_asked() -> None:
         (lambda ctx, t: t.float(), "Custom.jvp .* float32"),
     ],
 )
-def test_wrong(jvp: Callable[..., Any], says: str) -> None:
+def test_wrong_tangent_of_jvp_is_refused(jvp: Callable[..., Any], says: str) -> None:
     with pytest.raises(RuntimeError, match=says):
         tangents(function(jvp).apply, (leaf(), ones(3)))
 

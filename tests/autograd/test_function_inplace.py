@@ -70,7 +70,7 @@ class TestReturnedAsIs:
         y = Identity.apply(c)
         assert (y is c, y._is_view(), y.requires_grad) == (False, True, False)
 
-    def test_twice(self) -> None:
+    def test_an_input_returned_twice_gives_two_results(self) -> None:
         made = function(lambda ctx, x: (x, x), lambda ctx, a, b: a * 2 + b * 3)
         x = leaf()
         a, b = made.apply(x)
@@ -92,7 +92,7 @@ class TestReturnedAsIs:
 
 
 class TestViews:
-    def test_gradient(self) -> None:
+    def test_view_of_an_input_takes_the_gradient_of_backward(self) -> None:
         x = leaf()
         y = FirstTwo.apply(x)
         assert (y._is_view(), y._base is x) == (True, True)
@@ -122,7 +122,7 @@ class TestViews:
         base.sum().backward()
         assert x.grad.tolist() == [2, 2, 2]
 
-    def test_several(self) -> None:
+    def test_write_into_one_of_several_views_is_refused(self) -> None:
         made = function(lambda ctx, x: (x[:2], x[2:]), lambda ctx, a, b: gradlib.cat([a, b]))
         a, _ = made.apply(leaf() * 1)
         with pytest.raises(RuntimeError, match="several views that one function returned"):
@@ -216,7 +216,7 @@ class TestDirty:
         with pytest.raises(RuntimeError, match=r"CustomBackward.*view of another Tensor, it cannot return more than one"):
             made.apply((leaf() * 1)[:2])
 
-    def test_several(self) -> None:
+    def test_several_dirty_inputs_keep_their_gradients(self) -> None:
         def forward(ctx: Any, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
             ctx.mark_dirty(b, a)
             return a * 1, a.add_(1), b.mul_(2)

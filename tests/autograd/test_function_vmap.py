@@ -84,7 +84,7 @@ class TestMadeRule:
         ahead = [vmap(lambda r, f=f: jvp(lambda r: f(r, w), (r,), (r,))[1])(x) for f in (by_function, by_operations)]
         same(*ahead)
 
-    def test_nested(self) -> None:
+    def test_nested_vmap_equals_nested_vmap_of_the_operations(self) -> None:
         x, w = drawn(2, 4, 3), drawn(4, 3, seed=1)
         same(vmap(vmap(by_function), (0, None))(x, w), vmap(vmap(by_operations), (0, None))(x, w))
 
@@ -131,7 +131,7 @@ class TestOwnRule:
             vmap(Alone.apply)(drawn(4, 3))
 
 
-def test_refused() -> None:
+def test_function_with_no_rule_or_with_both_is_refused() -> None:
     class Neither(Function):
         @staticmethod
         def forward(x: Any) -> Any:

@@ -28,7 +28,7 @@ def cubes(x: gradlib.Tensor) -> gradlib.Tensor:
 
 
 class TestProducts:
-    def test_values(self) -> None:
+    def test_products_equal_those_by_hand(self) -> None:
         x, v = drawn(3), drawn(3, seed=1)
         for product in (vhp, hvp):
             value, made = product(cubes, x, v)
@@ -74,7 +74,7 @@ class TestProducts:
         for made in product(cubes, x, v):
             assert not made.requires_grad
 
-    def test_refused(self) -> None:
+    def test_missing_or_wrong_vectors_are_refused(self) -> None:
         x = drawn(2)
         for call, says in (
             (lambda: vjp(lambda x: x, x), "v can only be None if the user-provided function returns a single Tensor with a single element"),
@@ -123,7 +123,7 @@ class TestStrict:
 
 class TestMatrices:
     @pytest.mark.parametrize("options", [{}, {"vectorize": True}, {"vectorize": True, "strategy": "forward-mode"}])
-    def test_jacobian(self, options: dict[str, Any]) -> None:
+    def test_jacobian_equals_the_one_by_hand(self, options: dict[str, Any]) -> None:
         x, y = drawn(2, 3), drawn(3, seed=1)
         same(jacobian(lambda x: x.sin(), y, **options), gradlib.diag(y.cos()))
         (a, b), (c, d) = jacobian(lambda x, y: (x * y, x.sum()), (x, y), **options)
@@ -136,7 +136,7 @@ class TestMatrices:
         assert jacobian(lambda y: y[:0], y, **options).shape == (0, 3)
 
     @pytest.mark.parametrize(("vectorize", "strategy"), [(False, "reverse-mode"), (True, "reverse-mode"), (True, "forward-mode")])
-    def test_hessian(self, vectorize: bool, strategy: str) -> None:
+    def test_hessian_equals_the_one_by_hand(self, vectorize: bool, strategy: str) -> None:
         x, y = drawn(2), drawn(3, seed=1)
         made = hessian(cubes, y, vectorize=vectorize, outer_jacobian_strategy=strategy)
         same(made, gradlib.diag(6 * y))

@@ -147,7 +147,7 @@ WRONG = {
 class TestWrong:
     @fast_or_not
     @pytest.mark.parametrize("case", WRONG)
-    def test_rule(self, case: str, fast: bool) -> None:
+    def test_finds_a_wrong_rule(self, case: str, fast: bool) -> None:
         forward, backward, make = WRONG[case]
         call, x = function(forward, backward), make(2, 3)
         with pytest.raises(GradcheckError):
@@ -171,7 +171,7 @@ class TestWrong:
             gradcheck(lambda x, k, y: Product.apply(x, y), (real(2), 5, real(2)), fast_mode=fast)
 
     @fast_or_not
-    def test_nondeterministic(self, fast: bool) -> None:
+    def test_finds_a_nondeterministic_backward(self, fast: bool) -> None:
         noise = itertools.count()
         call = function(lambda x: x * x, lambda x, g: g * 2 * x * (1 + 1e-9 * next(noise)))
         with pytest.raises(GradcheckError, match=r"not reentrant.*tolerance for nondeterminism was 0"):
@@ -289,7 +289,7 @@ class TestWrong:
 
 class TestForwardMode:
     @fast_or_not
-    def test_right(self, fast: bool) -> None:
+    def test_accepts_right_tangents(self, fast: bool) -> None:
         def call(k: int, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
             return (x * y).sin(), x.long(), x.sum(0) * k, y.exp()
 
@@ -305,7 +305,7 @@ class TestForwardMode:
 
     @fast_or_not
     @pytest.mark.parametrize("jvp", [lambda x, t: t * 2 * x * 1.001, lambda x, t: t * 0, lambda x, t: None, lambda x, t: t * 2 * x.conj()])
-    def test_wrong(self, jvp: Callable[..., Any], fast: bool) -> None:
+    def test_finds_a_wrong_jvp(self, jvp: Callable[..., Any], fast: bool) -> None:
         class Square(Function):
             @staticmethod
             def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -407,7 +407,7 @@ class TestArguments:
         with pytest.raises(AssertionError, match="check_rev_over_rev"):
             gradgradcheck(lambda x: x * 2, real(3), check_rev_over_rev=False)
 
-    def test_tolerances(self) -> None:
+    def test_tolerances_and_eps_are_heeded(self) -> None:
         call = function(lambda x: x * x, lambda x, g: g * 2 * x * 1.001)
         assert gradcheck(call, real(3), rtol=1e-2)
         assert gradcheck(call, real(3), atol=1e-1)

@@ -40,7 +40,7 @@ class TestNode:
         assert isinstance(get_gradient_edge(x).node, graph.Node)
         assert not isinstance(x, graph.Node)
 
-    def test_names(self) -> None:
+    def test_names_of_nodes(self) -> None:
         x = leaf(1.0, 2.0)
         assert x.exp().grad_fn.name() == "ExpBackward0"
         assert Twice.apply(x).grad_fn.name() == "TwiceBackward"
@@ -182,7 +182,7 @@ class TestGradientEdge:
         (g,) = grad((v * v).sum(), get_gradient_edge(v))
         np.testing.assert_array_equal(host(g), [8.0, 12.0])
 
-    def test_errors(self) -> None:
+    def test_wrong_calls_are_refused(self) -> None:
         x = leaf(1.0, 2.0)
         with pytest.raises(RuntimeError, match="does not require gradients"):
             get_gradient_edge(x.detach())
@@ -264,7 +264,7 @@ class TestMultiGradHook:
         a.sum().backward()
         assert [g is None for g in seen[0]] == [False, True]
 
-    def test_errors(self) -> None:
+    def test_wrong_calls_are_refused(self) -> None:
         with pytest.raises(ValueError, match=r"Expects mode to be one of \('all', 'any'\) but got some"):
             register_multi_grad_hook((leaf(1.0),), print, mode="some")
         with pytest.raises(RuntimeError, match="doesn't require gradient"):

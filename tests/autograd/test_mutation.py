@@ -121,7 +121,7 @@ def test_custom_functions() -> None:
     np.testing.assert_allclose(host(a.grad), np.exp([0.5, 1.0, 2.0]))
 
 
-def test_errors() -> None:
+def test_nesting_and_use_outside_are_refused() -> None:
     with allow_mutation_on_saved_tensors():
         _, b = values()
         out = (b**2).sum()

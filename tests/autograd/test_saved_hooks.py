@@ -142,7 +142,7 @@ class TestDefaultHooks:
         x = np.array([0.5, 1.0])
         np.testing.assert_allclose(host(a.grad), 2 * x + 2 * (1 - np.tanh(np.exp(x)) ** 2) * np.exp(x))
 
-    def test_views(self) -> None:
+    def test_write_into_a_view_leaves_the_copies(self) -> None:
         a = leaf(1.0, 2.0, 3.0)
         with copied():
             b = a.clone()
@@ -204,7 +204,7 @@ class TestDefaultHooks:
         finally:
             gc.enable()
 
-    def test_errors(self) -> None:
+    def test_unpacked_value_must_be_a_tensor_as_saved(self) -> None:
         a = leaf(1.0, 2.0)
         with saved_tensors_hooks(as_is, lambda x: 3):
             y = a * a
@@ -310,7 +310,7 @@ class TestRegisterHooks:
         assert raw.data == "packed"
         assert raw.unpack().grad_fn is y.grad_fn
 
-    def test_errors(self) -> None:
+    def test_hooks_are_set_once_and_on_saved_values_that_live(self) -> None:
         a = leaf(1.0, 2.0)
         y = a * a
         raw = y.grad_fn._raw_saved_self

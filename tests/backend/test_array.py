@@ -82,7 +82,7 @@ def test_what_is_dense(make: Make) -> None:
     assert not any(map(is_dense, (array[:, ::2], array[:, 0], broadcast_to(array[0], (2, 3)))))
 
 
-def test_copies(make: Make) -> None:
+def test_copies_keep_order_and_device(make: Make) -> None:
     """A copy keeps the order of a dense array's axes, and the array's device where another is current."""
     array = make((2, 3), "float32")
     for source in (array, array.T, array[:, ::2]):
@@ -93,7 +93,7 @@ def test_copies(make: Make) -> None:
     assert host(arrays.zeros_like(make((2, 3), "complex64") + 1)).tolist() == [[0] * 3] * 2
 
 
-def test_moves(make: Make) -> None:
+def test_moves_between_host_and_devices(make: Make) -> None:
     array = make((2, 3), "float32") + 2
     assert arrays.move(array, device_index(array)) is array
     for index in (None, 0):

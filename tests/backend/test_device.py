@@ -11,7 +11,7 @@ import gradlib
 from tests.device import cupy
 
 
-def test_names() -> None:
+def test_device_from_its_name() -> None:
     assert str(gradlib.device("cpu")) == "cpu"
     assert gradlib.device("cpu") == gradlib.device(gradlib.device("cpu"))
     assert repr(gradlib.device("cpu")) == "device(type='cpu')"

@@ -31,7 +31,7 @@ def drawn(shape: Any, dtype: str, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("rows", [2, 50])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_adding(rows: int, dtype: str, there: Any) -> None:
+def test_adds_what_meets_at_one_place(rows: int, dtype: str, there: Any) -> None:
     """Few places, of which most are named often, and many, for which NumPy is asked in another way."""
     places = np.random.default_rng(1).integers(-rows, rows, 9)
     values = drawn((9, 4), dtype)

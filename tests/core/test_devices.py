@@ -101,7 +101,7 @@ class TestNotCurrent:
         for jacobian in (gradlib.func.jacrev, gradlib.func.jacfwd):
             np.testing.assert_allclose(host(jacobian(gradlib.sin)(x.detach())), np.diag(np.cos(host(x))))
 
-    def test_writes(self) -> None:
+    def test_writes_in_place_stay_on_their_device(self) -> None:
         x = gradlib.ones(2, 3, device=AWAY)
         x.add_(1).mul_(x)
         x[0].zero_()
@@ -112,7 +112,7 @@ class TestNotCurrent:
         gradlib.mul(x, 2.0, out=x)
         assert (x.tolist(), str(x.device)) == ([[2, 18, 2], [10, 18, 10]], AWAY)
 
-    def test_reading(self) -> None:
+    def test_values_are_read_from_their_device(self) -> None:
         x = gradlib.arange(6, device=AWAY).view(2, 3)
         assert 4 in x
         assert gradlib.tensor(5) in x
@@ -289,7 +289,7 @@ class TestOneNumberFromTheHost:
                 assert str(tangent.device) == AWAY
         np.testing.assert_allclose(host(tangent), [1, 1, 1])
 
-    def test_observed(self, scale: Tensor) -> None:
+    def test_number_from_the_host_is_observed_by_the_profiler(self, scale: Tensor) -> None:
         x = leaf(device=AWAY)
         with profile() as found:
             (x * scale).sum().backward()

@@ -40,7 +40,7 @@ class TestCotangents:
         x.backward()
         assert x.grad.tolist() == [1]
 
-    def test_given(self) -> None:
+    def test_given_cotangent_is_taken(self) -> None:
         x = leaf()
         (x * x).backward(gradlib.tensor([1.0, 10.0, 100.0], dtype=gradlib.float64))
         assert x.grad.tolist() == [2, 40, 600]
@@ -77,13 +77,13 @@ class TestCotangents:
             (lambda x: x.detach(), None, RuntimeError, "element 0 of tensors does not require grad and does not have a grad_fn"),
         ],
     )
-    def test_wrong(self, make: Callable[[Tensor], Tensor], given: Any, error: type[Exception], says: str) -> None:
+    def test_wrong_cotangent_is_refused(self, make: Callable[[Tensor], Tensor], given: Any, error: type[Exception], says: str) -> None:
         x = leaf()
         with pytest.raises(error, match=says):
             make(x).backward(given)
         assert x.grad is None
 
-    def test_complex(self) -> None:
+    def test_complex_cotangents(self) -> None:
         z = gradlib.tensor([1 + 2j], dtype=gradlib.complex128, requires_grad=True)
         (z * z).backward(gradlib.ones(1, dtype=gradlib.complex128))
         assert z.grad.tolist() == [2 - 4j]
@@ -111,7 +111,7 @@ class TestSeveralOutputs:
         backward([])
         assert x.grad is None
 
-    def test_wrong(self) -> None:
+    def test_wrong_number_of_gradients_is_refused(self) -> None:
         x = leaf()
         with pytest.raises(RuntimeError, match="got 2 tensors and 1 gradients"):
             backward([x * x, x * 3], [ones(3)])
@@ -196,7 +196,7 @@ class TestRetaining:
         with pytest.raises(RuntimeError, match=f"{FREED}.*MulBackward0"):
             b.backward()
 
-    def test_retained(self) -> None:
+    def test_retained_graph_runs_again_until_it_is_freed(self) -> None:
         x = leaf()
         y = (x * x).sum()
         y.backward(retain_graph=True)
@@ -331,7 +331,7 @@ class TestInputs:
         (x * x).sum().backward(inputs=[y])
         assert x.grad is y.grad is None
 
-    def test_wrong(self) -> None:
+    def test_empty_or_constant_inputs_are_refused(self) -> None:
         x = leaf()
         with pytest.raises(RuntimeError, match=r"`inputs` argument to `backward\(\)` cannot be empty"):
             (x * x).sum().backward(inputs=[])
@@ -389,7 +389,7 @@ class TestGrad:
         assert grad([x * x, x * 3], x, [ones(3), ones(3)])[0].tolist() == [5, 7, 9]
         assert grad([(x * x).sum(), (x * 3).sum()], x)[0].tolist() == [5, 7, 9]
 
-    def test_unused(self) -> None:
+    def test_unused_input_is_refused_or_None(self) -> None:
         x, y = leaf(), leaf()
         with pytest.raises(RuntimeError, match=r"Tensor at index 1 appears to not have been used in the graph\. Set allow_unused=True"):
             grad((x * x).sum(), [x, y])
@@ -404,7 +404,7 @@ class TestGrad:
         (g,) = grad(x * x, x, ones(3), True, True)
         assert g.requires_grad
 
-    def test_wrong(self) -> None:
+    def test_empty_or_constant_inputs_are_refused(self) -> None:
         x = leaf()
         with pytest.raises(RuntimeError, match=r"`inputs` argument to `grad\(\)` cannot be empty"):
             grad(x.sum(), [])

@@ -169,7 +169,7 @@ class TestPostAccumulateHooks:
         assert seen == [(True, [2, 4, 6]), (True, [4, 8, 12])]
         x.grad = None
 
-    def test_order(self) -> None:
+    def test_run_after_tensor_hooks_in_the_order_of_registration(self) -> None:
         calls: list[str] = []
         x = leaf()
         x.register_post_accumulate_grad_hook(lambda t: calls.append("post 1"))
@@ -200,7 +200,7 @@ class TestPostAccumulateHooks:
         x.register_post_accumulate_grad_hook(lambda t: 1 / 0)
         assert grad(square(x), x)[0].tolist() == [2, 4, 6]
 
-    def test_wrong(self) -> None:
+    def test_non_leaves_and_constants_are_refused(self) -> None:
         with pytest.raises(RuntimeError, match="cannot be registered on non-leaf tensors"):
             (leaf() * 2).register_post_accumulate_grad_hook(lambda t: None)
         with pytest.raises(RuntimeError, match="doesn't require gradient"):
@@ -321,7 +321,7 @@ class TestNodeHooks:
         y.sum().backward()
         assert x.grad.tolist() == [20, 40, 60]
 
-    def test_order(self) -> None:
+    def test_tensor_hooks_then_prehooks_then_hooks(self) -> None:
         calls: list[str] = []
         y = leaf() * 2
         y.grad_fn.register_hook(lambda inputs, outputs: calls.append("post"))
@@ -438,7 +438,7 @@ class TestNodes:
         with pytest.raises(RuntimeError, match="second time"):
             y.grad_fn._saved_self  # noqa: B018
 
-    def test_metadata(self) -> None:
+    def test_metadata_is_kept(self) -> None:
         y = leaf() * 2
         y.grad_fn.metadata["note"] = 5
         assert y.grad_fn.metadata == {"note": 5}
@@ -466,7 +466,7 @@ class TestCalling:
         assert x.max(0)[0].grad_fn(one).tolist() == [0, 0, 1]
         assert x.unbind(0)[1].grad_fn(None, one, None).tolist() == [0, 1, 0]
 
-    def test_records(self) -> None:
+    def test_calling_a_node_records_where_gradients_are_enabled(self) -> None:
         x = leaf()
         d = x.exp().grad_fn(gradlib.ones_like(x))
         assert [g.tolist() for g in grad(d.sum(), x)] == [x.exp().tolist()]
@@ -594,7 +594,7 @@ class TestBackwardInsideBackward:
         assert x.grad.tolist() == [4, 6, 8]
 
     @pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
-    def test_nested(self, register: str) -> None:
+    def test_nests_twenty_deep(self, register: str) -> None:
         depth = 0
         x = leaf(1.0)
 

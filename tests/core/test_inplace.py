@@ -35,7 +35,7 @@ class TestCounters:
         assert [v._version for v in views] == [2] * 4
         assert x.clone()._version == 0
 
-    def test_bases(self) -> None:
+    def test_base_of_a_view_is_the_whole(self) -> None:
         x = gradlib.zeros(2, 3)
         v = x[0][1:]
         assert v._is_view()

@@ -64,7 +64,7 @@ class TestLeaves:
         with gradlib.no_grad():
             assert (x * 2).is_leaf
 
-    def test_detach(self) -> None:
+    def test_detach_shares_memory_and_version(self) -> None:
         x = leaf()
         y = x * x
         d = x.detach()
@@ -97,7 +97,7 @@ class TestLeaves:
 
 
 class TestGradAttribute:
-    def test_assigned(self) -> None:
+    def test_assigned_gradient_is_added_to(self) -> None:
         x = leaf()
         x.grad = ones(3)
         (x * 2).sum().backward()
@@ -113,7 +113,7 @@ class TestGradAttribute:
             (5, TypeError, "assigned grad expected to be a Tensor or None but got int"),
         ],
     )
-    def test_wrong(self, value: Any, error: type[Exception], says: str) -> None:
+    def test_wrong_gradient_is_refused(self, value: Any, error: type[Exception], says: str) -> None:
         x = leaf()
         with pytest.raises(error, match=says):
             x.grad = value
@@ -162,7 +162,7 @@ class TestLayout:
     )
     @pytest.mark.parametrize("function", [lambda x: (x * x).sum(), lambda x: x.sum()], ids=["square", "sum"])
     @pytest.mark.parametrize("create_graph", [False, True])
-    def test_first(self, make: Any, strides: tuple[int, ...], function: Any, create_graph: bool) -> None:
+    def test_first_gradient_takes_its_leafs_layout(self, make: Any, strides: tuple[int, ...], function: Any, create_graph: bool) -> None:
         x = make(gradlib.arange(24.0, dtype=gradlib.float64).view(2, 3, 4)).detach().requires_grad_()
         function(x).backward(create_graph=create_graph)
         assert x.grad.stride() == strides

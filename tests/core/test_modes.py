@@ -36,7 +36,7 @@ class TestContexts:
             y = x * 2
         assert (y.requires_grad, y.is_leaf, enabled()) == (False, True, True)
 
-    def test_nested(self) -> None:
+    def test_nested_modes_restore_what_was_before(self) -> None:
         seen = []
         with gradlib.no_grad():
             with gradlib.enable_grad():
@@ -286,7 +286,7 @@ class TestInference:
         (x * c.clone()).sum().backward()
         assert x.grad.tolist() == [2, 2, 2]
 
-    def test_writes(self) -> None:
+    def test_inference_tensors_are_written_inside_only(self) -> None:
         with gradlib.inference_mode():
             c = gradlib.ones(3)
             c.add_(1)

@@ -28,7 +28,7 @@ from tests.values import host, shares_memory
         (gradlib.complex64, 32, 1.1920928955078125e-07, 3.4028234663852886e38, 1.1754943508222875e-38, 1e-06),
     ],
 )
-def test_finfo(dtype: Any, bits: int, eps: float, largest: float, tiny: float, resolution: float) -> None:
+def test_finfo_tells_the_limits_of_a_dtype(dtype: Any, bits: int, eps: float, largest: float, tiny: float, resolution: float) -> None:
     found = gradlib.finfo(dtype)
     assert (found.bits, found.eps, found.max, found.min) == (bits, eps, largest, -largest)
     assert (found.tiny, found.smallest_normal, found.resolution) == (tiny, tiny, resolution)
@@ -104,7 +104,7 @@ def test_memory_formats_are_taken_or_clearly_refused() -> None:
 # ---- other memory, in place -----------------------------------------------------------------------------------------------------
 
 
-def test_resize() -> None:
+def test_resize_keeps_the_memory() -> None:
     x = gradlib.arange(6.0)
     before = x.data_ptr()
     assert x.resize_(2, 2) is x
@@ -137,7 +137,7 @@ def test_a_resized_tensor_that_was_saved_is_stale() -> None:
         y.backward()
 
 
-def test_set() -> None:
+def test_set_takes_the_memory_of_another() -> None:
     a, b = gradlib.ones(2), gradlib.arange(3.0)
     assert a.set_(b) is a
     assert shares_memory(a, b)
@@ -183,7 +183,7 @@ def test_unsafe_split_gives_slices_that_may_be_written() -> None:
 # ---- older spellings ------------------------------------------------------------------------------------------------------------
 
 
-def test_variable() -> None:
+def test_variable_is_a_tensor() -> None:
     x = gradlib.arange(3.0)
     v = autograd.Variable(x, requires_grad=True)
     assert type(v) is Tensor
@@ -210,7 +210,7 @@ def test_multithreading_setting_is_a_name_of_autograd() -> None:
     assert autograd.is_multithreading_enabled()
 
 
-def test_new() -> None:
+def test_new_keeps_dtype_and_device() -> None:
     x = gradlib.ones(2, dtype=gradlib.float64)
     assert x.new(2, 3).shape == (2, 3)
     assert x.new(gradlib.Size((2,))).shape == (2,)
@@ -223,7 +223,7 @@ def test_new() -> None:
     assert shares_memory(x.new(x), x)
 
 
-def test_type() -> None:
+def test_type_names_and_casts() -> None:
     x = gradlib.ones(2)
     where = "cuda." if x.is_cuda else ""
     assert x.type() == f"torch.{where}FloatTensor"

@@ -57,7 +57,7 @@ def forward_and_backward(case: Case, inputs: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
-def test_operations(case: Case) -> None:
+def test_operations_wait_for_the_device_only_where_listed(case: Case) -> None:
     inputs = as_tensors(list(case.inputs(np.random.default_rng(0))), "float32", "cuda", requires_grad=case.differentiable)
     made = waits(lambda: forward_and_backward(case, inputs))
     assert bool(made) == (case.id in WAITS), made
@@ -108,7 +108,7 @@ def test_random_numbers() -> None:
 @pytest.mark.parametrize(
     "step", [step_position, step_velocity, step_acceleration, step_jerk, step_bspline, "central", "rows", "cost", "sum"]
 )
-def test_trajectories(step: Any) -> None:
+def test_trajectories_never_wait_for_the_device(step: Any) -> None:
     u = gradlib.randn(3, 8, 2, device="cuda").requires_grad_()
     start = [gradlib.randn(3, 2, device="cuda").requires_grad_() for _ in range(3)]
     dt = gradlib.full((3, 1), 0.1, device="cuda").requires_grad_()

@@ -53,7 +53,7 @@ class TestGraphsOfItsOwn:
                 lambda y: (y**3).sum(), x, x), lambda x: functional.hessian(lambda y: (y**3).sum(), x),
         ],
     )  # fmt: skip
-    def test_leaves(self, transform: Callable[[Any], Any], own: Callable[[Tensor], Any]) -> None:
+    def test_outer_tensors_do_not_become_leaves_inside(self, transform: Callable[[Any], Any], own: Callable[[Tensor], Any]) -> None:
         def f(x: Tensor) -> Tensor:
             own(x)
             return x.sum()
@@ -297,7 +297,7 @@ class TestWrites:
             assert host(w["a"]).tolist() == [6, 12, 18]
             assert not w["a"].requires_grad
 
-    def test_linearize(self) -> None:
+    def test_linearize_refuses_writes_to_captured_tensors(self) -> None:
         y = gradlib.ones(3)
         with pytest.raises(RuntimeError, match="that would mutate a captured Tensor"):
             linearize(lambda x: y.mul_(x), vector())

@@ -45,7 +45,7 @@ class TestGrad:
         same(nested["a"], y.expand(4, 3))
         same(nested["b"][0], x.sum(0))
 
-    def test_aux(self) -> None:
+    def test_aux_is_returned_detached(self) -> None:
         x = drawn(3)
         gradient, aux = grad(lambda x: (x.sum(), {"twice": x * 2}), has_aux=True)(x)
         same(gradient, np.ones(3))
@@ -60,7 +60,7 @@ class TestGrad:
         both = grad(lambda x, y: x.sum(), (0, 1))(drawn(3), drawn(2))
         same(both[1], np.zeros(2))
 
-    def test_refused(self) -> None:
+    def test_results_that_are_no_scalar_tensors_are_refused(self) -> None:
         x = drawn(3)
         for call, says in (
             (lambda: grad(lambda x: x)(x), r"return a scalar Tensor, got tensor with 1 dims"),
@@ -166,7 +166,7 @@ class TestNesting:
 
     @pytest.mark.parametrize("outer", [jacrev, jacfwd])
     @pytest.mark.parametrize("inner", [jacrev, jacfwd])
-    def test_hessians(self, outer: Any, inner: Any) -> None:
+    def test_batched_hessians_equal_one_after_the_other(self, outer: Any, inner: Any) -> None:
         x = drawn(2, 3)
         f = lambda r: r.prod() * r.sin().sum() + r.max() * r.logsumexp(0)  # noqa: E731
         want = gradlib.stack([gradlib.autograd.functional.hessian(f, row) for row in x])
@@ -200,7 +200,7 @@ class TestNesting:
 
 
 class TestProducts:
-    def test_vjp(self) -> None:
+    def test_vjp_of_nested_results(self) -> None:
         x, y = drawn(4, 3), drawn(3, seed=1)
         value, pull = vjp(lambda x, y: {"a": x * y, "b": y.sum()}, x, y)
         assert set(value) == {"a", "b"}
@@ -219,7 +219,7 @@ class TestProducts:
             with pytest.raises(RuntimeError, match=says):
                 call()
 
-    def test_jvp(self) -> None:
+    def test_jvp_of_several_inputs_and_constants(self) -> None:
         x, t = drawn(3), drawn(3, seed=1)
         value, ahead = jvp(lambda x, y: (x * y, y.sum()), (x, x), (t, t))
         same(value[0], x * x)
@@ -247,7 +247,7 @@ class TestProducts:
         jvp(lambda x: x**3, (x,), (t,))[1].sum().backward()
         same(x.grad, 6 * x * t)
 
-    def test_linearize(self) -> None:
+    def test_linearize_runs_the_function_once(self) -> None:
         x, t = drawn(4, 3), drawn(4, 3, seed=1)
         calls = []
 
@@ -286,7 +286,7 @@ class TestJacobians:
         same(transform(lambda y: gradlib.ones(2))(y), np.zeros((2, 3)))
         assert transform(lambda y: y[:0])(y).shape == (0, 3)
 
-    def test_chunks(self) -> None:
+    def test_chunks_change_no_result(self) -> None:
         x = drawn(5)
         f = lambda x: x.sin() * x.sum()  # noqa: E731
         for size in (1, 2, 5, 9):

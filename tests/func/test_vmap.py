@@ -87,7 +87,7 @@ class TestDimensions:
         for chunks in (1, 2, 3, 7, 9):
             same(gradlib.func.chunk_vmap(lambda r: r.sin(), chunks=chunks)(x), x.sin())
 
-    def test_nested(self) -> None:
+    def test_nested_vmap_over_other_dimensions(self) -> None:
         x, y = drawn(4, 3), drawn(3, seed=1)
         outer = vmap(vmap(lambda a, b: a * b, (None, 0)), (0, None))
         same(outer(x[:, 0], y), x[:, :1] * y)

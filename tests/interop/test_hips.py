@@ -143,7 +143,7 @@ def test_by_names_and_beside_another_value():
     assert (first, other["kept"]) == (6, 4)
 
 
-def test_flatten(device):
+def test_flatten_and_restore_a_nest(device):
     x = array(1.0, 2.0, device=device)
     nest = {"b": x, "a": [x[0], (x * 2,)]}
     flat, restore = hips.flatten(nest)

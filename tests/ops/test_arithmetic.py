@@ -102,7 +102,7 @@ def test_masks_add_but_do_not_subtract() -> None:
             wrong()
 
 
-def test_alpha() -> None:
+def test_alpha_scales_the_second_operand() -> None:
     assert gradlib.add(t([1, 2]), t([3, 4]), alpha=2).tolist() == [7, 10]
     assert gradlib.sub(t([1.0]), 2, alpha=0.5).tolist() == [0]
     assert gradlib.rsub(t([1.0]), 2, alpha=3).tolist() == [-1]

@@ -78,7 +78,7 @@ def test_logic_of_every_dtype() -> None:
         assert gradlib.logical_not(a).tolist() == [True, True, False, False]
 
 
-def test_bits() -> None:
+def test_bits_of_integers_and_masks() -> None:
     n, mask = t([6, -1]), t([True, False])
     assert (n & 3).tolist() == [2, 3]
     assert (3 | n).tolist() == [7, -1]
@@ -122,7 +122,7 @@ def test_inverting_floats() -> None:
 
 
 @pytest.mark.nonfinite
-def test_isclose() -> None:
+def test_isclose_at_infinities_and_nan() -> None:
     inf = math.inf
     a = t([1.0, 1.0, inf, inf, math.nan, 1.0])
     b = t([1.000005, 1.0001, inf, -inf, math.nan, inf])
@@ -145,7 +145,7 @@ def test_isclose_is_relative_to_the_second() -> None:
     assert not gradlib.isclose(t([110.0]), t([100.0]), rtol=0.095).item()
 
 
-def test_equal() -> None:
+def test_equal_asks_shape_and_values() -> None:
     x = t([1.0, 2.0])
     assert gradlib.equal(x, t([1.0, 2.0])) is True
     assert gradlib.equal(x, t([1, 2]))

@@ -54,7 +54,7 @@ def test_short_forms(name: str, dtype: str) -> None:
         (lambda x: x.type_as(gradlib.ones(1).double()), "float64", False),
     ],
 )
-def test_to(call: Callable[[Tensor], Tensor], dtype: str, same: bool) -> None:
+def test_to_keeps_what_is_already_so(call: Callable[[Tensor], Tensor], dtype: str, same: bool) -> None:
     x = gradlib.ones(2, requires_grad=True)
     made = call(x)
     assert made.dtype.name == dtype
@@ -95,7 +95,7 @@ def test_conversion_keeps_dense_strides() -> None:
     assert x.contiguous().stride() == (3, 1)
 
 
-def test_questions() -> None:
+def test_questions_about_a_tensor() -> None:
     x = gradlib.ones(2, 3)
     assert gradlib.is_tensor(x)
     assert not gradlib.is_tensor(np.ones(2))

@@ -243,7 +243,7 @@ def test_new_ones_that_take_after_a_tensor() -> None:
         ((-1, 1), "float16", [-1.0, 0.0]),
     ],
 )
-def test_arange(arguments: tuple[Any, ...], dtype: str | None, expected: list[float]) -> None:
+def test_arange_of_numbers_and_dtypes(arguments: tuple[Any, ...], dtype: str | None, expected: list[float]) -> None:
     made = gradlib.arange(*arguments, dtype=dtype)
     assert made.tolist() == expected
     natural = "float32" if any(isinstance(a, float) for a in arguments) else "int64"
@@ -269,7 +269,7 @@ def test_arange_errors() -> None:
 
 
 @given(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.integers(0, 9))
-def test_linspace(start: float, end: float, steps: int) -> None:
+def test_linspace_ends_exactly(start: float, end: float, steps: int) -> None:
     made = host(gradlib.linspace(start, end, steps, dtype=gradlib.float64))
     np.testing.assert_allclose(made, np.linspace(start, end, steps), rtol=1e-12, atol=1e-10)
     if steps > 1:
@@ -290,7 +290,7 @@ def test_spaced_in_other_dtypes() -> None:
         gradlib.linspace(0, 1, 2, dtype=gradlib.bool)
 
 
-def test_eye() -> None:
+def test_eye_of_any_shape() -> None:
     np.testing.assert_array_equal(host(gradlib.eye(2, 3)), np.eye(2, 3))
     assert gradlib.eye(2, dtype=gradlib.bool).tolist() == [[True, False], [False, True]]
     assert gradlib.eye(0).shape == (0, 0)

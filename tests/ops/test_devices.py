@@ -143,7 +143,7 @@ def test_what_is_assigned_comes_from_anywhere(place: str) -> None:
 
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("name", WRITES)
-def test_writes(name: str, recorded: bool) -> None:
+def test_writes_stay_on_their_device(name: str, recorded: bool) -> None:
     """Into a tensor that takes part in no graph, and into one that does."""
     data = np.arange(6, dtype=np.float32).reshape(3, 2)
     there = gradlib.tensor(data, device=AWAY, requires_grad=recorded)

@@ -68,7 +68,7 @@ def test_rounding_to_even_and_by_tens() -> None:
         gradlib.round(gradlib.tensor([1]), decimals=1)
 
 
-def test_signs() -> None:
+def test_signs_of_integers_and_special_values() -> None:
     assert gradlib.sign(gradlib.tensor([True, False])).tolist() == [True, False]
     assert gradlib.sign(gradlib.tensor([-3, 0, 2], dtype="int16")).tolist() == [-1, 0, 1]
     assert gradlib.sign(gradlib.tensor([-math.inf, -0.0, math.nan])).tolist() == [-1, 0, 0]
@@ -197,7 +197,7 @@ def test_in_place_keeps_the_dtype() -> None:
     assert x.abs_().tolist() == [1.5, 2]
 
 
-def test_out() -> None:
+def test_out_is_written_and_refused() -> None:
     out = gradlib.zeros(2)
     assert gradlib.exp(gradlib.tensor([0.0, 1.0]), out=out) is out
     np.testing.assert_allclose(host(out), [1, math.e], rtol=1e-6)

@@ -207,7 +207,7 @@ def test_0d_and_empty() -> None:
         one.take_along_dim(zero, 0)
 
 
-def test_nonzero() -> None:
+def test_nonzero_as_tuple_and_of_no_dimensions() -> None:
     assert [part.tolist() for part in (X > 9).nonzero(as_tuple=True)] == [[2, 2], [2, 3]]
     assert gradlib.tensor(3.0).nonzero().shape == (1, 0)
     assert gradlib.tensor(0.0).nonzero().shape == (0, 0)

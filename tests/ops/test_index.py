@@ -188,7 +188,7 @@ def test_reading_and_its_gradient(drawn: tuple[tuple[int, ...], Any]) -> None:
 
 
 @given(indexed())
-def test_writing(drawn: tuple[tuple[int, ...], Any]) -> None:
+def test_assignment_gives_values_and_gradients(drawn: tuple[tuple[int, ...], Any]) -> None:
     """The values, and the gradients to what was written and to what was left, outside a graph and within."""
     shape, key = drawn
     rng = np.random.default_rng(0)

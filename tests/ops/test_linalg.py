@@ -432,7 +432,7 @@ def test_which_norm_is_meant() -> None:
 
 
 @pytest.mark.parametrize("n", [-3, -1, 0, 1, 2, 7])
-def test_powers(n: int) -> None:
+def test_matrix_power_equals_numpys(n: int) -> None:
     x = A.clone().requires_grad_()
     made = linalg.matrix_power(x, n)
     np.testing.assert_allclose(host(made), np.linalg.matrix_power(host(A), n), rtol=1e-10)

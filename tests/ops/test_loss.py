@@ -30,7 +30,7 @@ def slope(function: Callable[[Any], Any], values: Any) -> Any:
 
 
 @each
-def test_reductions(function: Any) -> None:
+def test_reductions_of_losses(function: Any) -> None:
     a, b = t([0.0, 2.0]), t([0.5, -1.0])
     each = function(a, b, reduction="none").tolist()
     assert function(a, b, reduction="sum").item() == pytest.approx(sum(each))
@@ -71,7 +71,7 @@ def test_dtypes_of_losses(function: Any) -> None:
             function(t([3j]), t([4j]))
 
 
-def test_kinks() -> None:
+def test_gradients_at_kinks() -> None:
     """At no difference, at the join, and beyond it."""
     x, zeros = [0.0, 1.0, -1.0, 2.0], gradlib.zeros(4, dtype=gradlib.float64)
     for function in ELEMENTWISE:

@@ -120,7 +120,7 @@ def test_other_distributions() -> None:
     assert gradlib.zeros(2).bernoulli_(gradlib.tensor([1.0, 0.0])).tolist() == [1, 0]
 
 
-def test_integers() -> None:
+def test_integers_are_uniform() -> None:
     drawn = gradlib.randint(-2, 4, (COUNT,))
     assert drawn.dtype == np.int64
     counts = np.bincount(host(drawn) + 2, minlength=6)
@@ -141,7 +141,7 @@ def test_where_every_permutation_starts() -> None:
 
 
 @pytest.mark.parametrize("replacement", [False, True])
-def test_multinomial(replacement: bool) -> None:
+def test_multinomial_follows_its_weights(replacement: bool) -> None:
     weights = gradlib.tensor([[0.0, 1.0, 0.0, 3.0, 0.0], [2.0, 0.0, 2.0, 0.0, 0.0]])
     rows = gradlib.multinomial(weights.repeat(2000, 1), 1 if not replacement else 4, replacement=replacement)
     assert rows.dtype == np.int64
@@ -194,7 +194,7 @@ def test_no_gradient_flows_to_what_numbers_were_drawn_from() -> None:
         (lambda: Generator().set_state(b"x"), TypeError, "get_state"),  # type: ignore[arg-type]
     ],
 )
-def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+def test_wrong_arguments_are_refused(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
 
@@ -245,7 +245,7 @@ def test_empty_and_0d() -> None:
 # ---- generators ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_seeds(device: str) -> None:
+def test_seeds_of_a_generator(device: str) -> None:
     assert repr(Generator().device) == "device(type='cpu')"
     generator = Generator(device)
     first = generator.seed()

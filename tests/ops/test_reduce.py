@@ -216,7 +216,7 @@ def test_norms_of_nothing() -> None:
         (lambda x: x.median(), [0, 0.5, 0, 0.5]),
     ],
 )  # fmt: skip
-def test_ties(function: Callable[[Any], Any], expected: list[float]) -> None:
+def test_gradient_is_shared_among_ties(function: Callable[[Any], Any], expected: list[float]) -> None:
     assert slope(function, [3.0, 1.0, 3.0, 1.0]) == expected
 
 

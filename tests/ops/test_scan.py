@@ -111,7 +111,7 @@ def test_complex_numbers_have_no_running_extreme() -> None:
 # ---- differences and integrals ------------------------------------------------------------------------------------------------
 
 
-def test_differences() -> None:
+def test_differences_of_any_order_and_dtype() -> None:
     x = t([1.0, 4.0, 9.0])
     assert gradlib.diff(x, 0).tolist() == x.tolist()
     assert gradlib.diff(x, 5).tolist() == []
@@ -126,7 +126,7 @@ def test_differences() -> None:
         gradlib.diff(x, append=gradlib.ones(1, 1))
 
 
-def test_integrals() -> None:
+def test_integrals_by_the_trapezoidal_rule() -> None:
     assert gradlib.trapezoid(t([1, 2, 3])).item() == 4
     assert gradlib.trapz(t([1, 2, 3]), t([0, 1, 3])).item() == 6.5
     assert gradlib.trapezoid(gradlib.empty(2, 0)).tolist() == [0, 0]

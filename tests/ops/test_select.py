@@ -78,12 +78,12 @@ def test_where_takes_a_mask() -> None:
         ("fmax", [0, 1, 1], [1, 0, 0]), ("fmin", [1, 1, 0], [0, 0, 1]),
     ],
 )  # fmt: skip
-def test_ties(name: str, first: list[float], second: list[float]) -> None:
+def test_gradient_is_shared_among_ties(name: str, first: list[float], second: list[float]) -> None:
     assert grads(getattr(gradlib, name), [1.0, 2.0, 3.0], [2.0, 2.0, 2.0]) == [first, second]
 
 
 @pytest.mark.nonfinite
-def test_nan() -> None:
+def test_nan_wins_or_is_left_out() -> None:
     a, b = [math.nan, 1.0, math.nan], [1.0, math.nan, math.nan]
     for name in ("maximum", "minimum"):
         function = getattr(gradlib, name)
@@ -97,7 +97,7 @@ def test_nan() -> None:
         assert grads(function, a, b) == [[0, 1, 1], [1, 0, 0]]
 
 
-def test_kinds() -> None:
+def test_operands_of_several_dtypes() -> None:
     assert gradlib.maximum(t([1.5]), t([2])).dtype == gradlib.float32
     assert gradlib.maximum(t([True]), t([False])).tolist() == [True]
     assert gradlib.fmin(t([1]), t([2], "int8")).dtype == gradlib.int64

@@ -205,7 +205,7 @@ def test_every_dtype_is_moved_as_it_is(case: Case, rng: np.random.Generator) -> 
         (lambda x: gradlib.tril_indices(2, 2, dtype=gradlib.float32), NotImplementedError, "int64"),
     ],
 )
-def test_errors(call: Callable[[gradlib.Tensor], Any], error: type[Exception] | None, words: str) -> None:
+def test_wrong_shapes_are_refused(call: Callable[[gradlib.Tensor], Any], error: type[Exception] | None, words: str) -> None:
     if error is None:
         call(x23()[None])
         return
@@ -239,7 +239,7 @@ def test_several_dimensions() -> None:
         wrap_dim(1.0, 2)
 
 
-def test_sizes() -> None:
+def test_sizes_in_every_form() -> None:
     assert sizes_of((2, np.int64(3))) == sizes_of(([2, 3],)) == sizes_of((gradlib.Size((2, 3)),)) == (2, 3)
     assert sizes_of((gradlib.tensor(4),)) == (4,)
     assert sizes_of(((),)) == ()

@@ -103,7 +103,7 @@ def test_what_has_no_order(dtype: str) -> None:
             call()
 
 
-def test_refusals() -> None:
+def test_counts_out_of_range_are_refused() -> None:
     x = gradlib.ones(2, 3)
     for k in (-1, 4):
         with pytest.raises(RuntimeError, match="k out of range"):
@@ -122,7 +122,7 @@ def test_refusals() -> None:
         gradlib.empty(3, 0).unique(dim=0)
 
 
-def test_membership() -> None:
+def test_membership_of_values_of_another_dtype() -> None:
     x = t([[1, 2], [3, 4]])
     assert gradlib.isin(x, t([1.0, 4.0])).tolist() == [[True, False], [False, True]]
     assert gradlib.isin(2, x).item() is True

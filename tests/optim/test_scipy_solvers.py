@@ -89,7 +89,7 @@ def test_bounds_as_scipy_has_them_and_nested():
 
 @pytest.mark.host
 @pytest.mark.parametrize("method", ["SLSQP", "trust-constr", "COBYLA", "COBYQA"])
-def test_constraints(method):
+def test_constraints_are_met(method):
     on_line = {"type": "eq", "fun": lambda x: x.sum() - 1}
     inside = {"type": "ineq", "fun": lambda x: 0.3 - x[:1]}
     found = minimize(lambda x: (x * x).sum(), [0.2, 0.1], method=method, constraints=[on_line, inside])
@@ -209,7 +209,7 @@ def test_residuals_by_a_function_without_forward_mode():
 
 @pytest.mark.host
 @pytest.mark.parametrize("method", ["hybr", "lm", "broyden1"])
-def test_root(method):
+def test_root_of_a_nest(method):
     def equations(p):
         return [p["x"] + 0.5 * (p["x"] - p["y"]) ** 3 - 1, 0.5 * (p["y"] - p["x"]) ** 3 + p["y"]]
 

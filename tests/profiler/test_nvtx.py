@@ -38,7 +38,7 @@ def test_exact_labels_and_nesting_of_both_passes(tmp_path: Path) -> None:
     assert len(got.all()) == 9
 
 
-def test_sizes(tmp_path: Path) -> None:
+def test_labels_hold_shapes_of_operands(tmp_path: Path) -> None:
     got = record(
         """
         x = gradlib.zeros(2, 3, requires_grad=True)

@@ -129,7 +129,7 @@ def test_table_is_sorted_limited_and_has_the_asked_columns() -> None:
         found.table(sort_by="colour")
 
 
-def test_units() -> None:
+def test_units_of_times_bytes_and_flops() -> None:
     assert [time_text(t) for t in (0.5, 1500.0, 2.5e6)] == ["0.500us", "1.500ms", "2.500s"]
     assert [bytes_text(b) for b in (12, 2048, -3 << 20, 5 << 30)] == ["12 B", "2.00 KB", "-3.00 MB", "5.00 GB"]
     assert [flops_text(f) for f in (0, 12, 1500, 2e9)] == ["--", "12 FLOP", "1.500 KFLOP", "2.000 GFLOP"]

@@ -61,7 +61,7 @@ def same(function, *args):
 @pytest.mark.parametrize("start", [((V, B, D), True), ((V, D), True), ((B, D), False)], ids=str)
 @pytest.mark.parametrize("dt", [((), False), ((H,), False), ((B, H), False), ((V,), True), ((V, H), True), ((V, B, 1), True)], ids=str)
 @pytest.mark.parametrize("name", STEPS)
-def test_integrators(rng, name, dt, start, controls):
+def test_integrators_under_vmap_equal_one_after_the_other(rng, name, dt, start, controls):
     if not (controls or start[1] or dt[1]):
         pytest.skip("nothing is batched")
     u = rng.standard_normal((V, B, H, D) if controls else (B, H, D))

@@ -56,7 +56,7 @@ PAIRS = [case for degree in (4, 5) for case in ((degree, True, (), "bhd"), (degr
 
 @pytest.mark.parametrize(("degree", "with_goal", "shape", "layout"), [*PRODUCT, *PAIRS], ids=str)
 @pytest.mark.slow
-def test_derivatives(make, degree, with_goal, shape, layout):
+def test_derivatives_by_every_input(make, degree, with_goal, shape, layout):
     """By knots, dt, and each part of start and goal."""
 
     def function(knots, dt, *states):

@@ -135,7 +135,7 @@ def test_narrow_types_compute_in_float32(rng, case, order, exact, dtype):
 
 
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
-def test_bfloat16(rng, case, order, exact):
+def test_bfloat16_rounds_once(rng, case, order, exact):
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     u, start = case[0].astype(bfloat16), [x.astype(bfloat16) for x in case[1]]
     dt = np.full((1, 1), 0.5, np.float32)

@@ -98,7 +98,7 @@ def test_position_differences(parts, device):
 
 @pytest.mark.parametrize("forward", [jit_tensor_step_pos_clique, jit_tensor_step_pos_clique_contiguous])
 @pytest.mark.parametrize("backward", [jit_backward_pos_clique, jit_backward_pos_clique_contiguous])
-def test_clique(parts, rng, device, forward, backward):
+def test_matrices_give_what_the_steps_give(parts, rng, device, forward, backward):
     act, start, _, _ = parts
     mask, n_mask = build_start_state_mask(H, {"device": device, "dtype": WIDE})
     fds = [build_fd_matrix(H, device=device, dtype=WIDE, order=k, SHIFT=True) for k in (1, 2, 3)]

@@ -93,7 +93,7 @@ def test_equal_to_the_definition(make, name, dt):
 
 
 @pytest.mark.parametrize(("name", "layout"), [*((name, "bhd") for name in COSTS), ("all", "bdh")])
-def test_derivatives(make, name, layout):
+def test_derivatives_to_second_order(make, name, layout):
     """By the motion, the step times, references and goals, to second order."""
     motion, times, references = drawn(make, layout)
     needed = [*(x for x in motion), times, *references]

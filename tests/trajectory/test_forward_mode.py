@@ -28,7 +28,7 @@ CASES = {
 
 @pytest.mark.parametrize("fixed_dt", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_tangents(rng, case, fixed_dt):
+def test_tangents_are_the_transpose_of_the_adjoint(rng, case, fixed_dt):
     function, shape, starts = CASES[case]
     inputs = [rng.standard_normal((B, H, D)), rng.uniform(0.5, 1.5, shape), *rng.standard_normal((3, starts, D))]
     ways = [rng.standard_normal(x.shape) for x in inputs]

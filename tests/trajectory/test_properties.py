@@ -21,7 +21,7 @@ def cases(draw, shortest=2):
 
 
 @given(cases(), st.sampled_from(oracle.CHAINS), st.sampled_from(oracle.DT_SHAPES), st.booleans())
-def test_chain(case, kind, dt_kind, with_sources):
+def test_chain_is_linear_and_its_adjoint_the_transpose(case, kind, dt_kind, with_sources):
     (rng, batch, horizon, joints), (order, exact) = case, kind
     shape = (batch, horizon, joints)
     dt = oracle.step_times(rng, dt_kind, batch, horizon)
@@ -43,7 +43,7 @@ def test_chain(case, kind, dt_kind, with_sources):
 
 
 @given(cases(shortest=6), st.booleans())
-def test_central(case, with_goal):
+def test_central_differences_are_linear_and_their_adjoint_the_transpose(case, with_goal):
     rng, batch, horizon, joints = case
     dt = rng.uniform(0.5, 1.5, (batch, 1))
 
@@ -58,7 +58,7 @@ def test_central(case, with_goal):
 
 
 @given(cases(), st.sampled_from(bspline.DEGREES), st.integers(1, 4))
-def test_bspline(case, degree, samples):
+def test_bspline_is_linear_and_its_adjoint_the_transpose(case, degree, samples):
     rng, batch, number, joints = case
     dt = rng.uniform(0.5, 1.5, (batch, 1))
 

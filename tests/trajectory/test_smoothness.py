@@ -52,7 +52,7 @@ def test_equal_to_the_composed_form(make, shape, limits, layout):
 @pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("limits", LIMITS, ids=["none", "some", "acceleration"])
 @pytest.mark.parametrize(("shape", "layout"), [((), "bdh"), ((1, H), "bhd"), ((B, 1), "bhd"), ((B, H), "bdh")], ids=str)
-def test_derivatives(make, shape, limits, layout, timed):
+def test_derivatives_by_every_input(make, shape, limits, layout, timed):
     dt = make.times(*shape, grad=timed)
 
     def function(u, *rest):

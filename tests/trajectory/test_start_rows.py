@@ -16,7 +16,7 @@ from tests.trajectory.helpers import host
 
 
 @pytest.mark.parametrize("index", [[0, 0, 3, 1], [2], [], [0, 3, 1] * 100], ids=len)
-def test_transpose(make, rng, index):
+def test_gradient_of_rows_is_the_transpose(make, rng, index):
     values, chosen = make(4, 3), make.put(np.array(index, dtype=np.int64))
     np.testing.assert_array_equal(host(rows(values, chosen)), host(values)[index])
     grads = make(len(index), 3)

@@ -120,7 +120,7 @@ def test_second_derivatives() -> None:
     same(second(checkpoint(block, x, w)), second(block(x, w)))
 
 
-def test_nested() -> None:
+def test_nested_checkpoints_run_again() -> None:
     x, w = inputs()
 
     def outer(x: gradlib.Tensor, w: gradlib.Tensor, inner: Any) -> gradlib.Tensor:
@@ -327,7 +327,7 @@ def test_debug_lists_the_operations(everywhere: bool) -> None:
         y.sum().backward()
 
 
-def test_errors() -> None:
+def test_wrong_arguments_are_refused() -> None:
     x, w = inputs()
     with pytest.raises(ValueError, match="use_reentrant=True is not offered"):
         checkpoint(block, x, w, use_reentrant=True)

@@ -145,7 +145,7 @@ def test_prints_to_standard_output(x: gradlib.Tensor, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.startswith("MulBackward0 (seq ")
 
 
-def test_errors(x: gradlib.Tensor) -> None:
+def test_nothing_recorded_and_arrays_are_refused(x: gradlib.Tensor) -> None:
     with pytest.raises(RuntimeError, match="nothing was recorded"):
         graphviz(gradlib.ones(2))
     with pytest.raises(TypeError, match="the graph is shown of Tensors, got ndarray"):

@@ -64,7 +64,7 @@ def test_the_shortest_horizons_are_feasible(horizon):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("horizon", "jerk", "reach"), [(64, 1.0, 1.03), (256, 1e-3, 1.1)])  # third differences of rounded positions
-def test_float32(horizon, jerk, reach):
+def test_float32_finds_motions_within_the_limits(horizon, jerk, reach):
     start, goal = (x.astype(np.float32).astype(np.float64) for x in pairs(16, 5))
     found = planned(start, goal, scaled(jerk=jerk), horizon=horizon, dtype=np.float32)
     assert all(getattr(found, name).dtype == np.float32 for name in PARTS)
