@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import SMALL, Namespace, is_array, row_major
+from gradlib.backend.array import Namespace, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.reducing import extreme as smallest_or_largest
 from gradlib.core.op import REGISTRY, composite, op
@@ -40,13 +40,16 @@ def _refuse(name: str, input: Any, dim: Any, error: type[Exception] = RuntimeErr
 
 def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> Any:
     """The array's method ``max`` or ``min``, on the host by what NumPy's calls."""
-    if xp is np and axis is None and not keepdim and input.size <= SMALL and input.dtype.kind in "fiub":
+    if xp is np and axis is None and not keepdim and input.size <= _PLACED and input.dtype.kind in "fiub":
         place = input.argmax() if name == "max" else input.argmin()
         return np.array(input.item(place), input.dtype)  # half the time of a reduction; both take NaN for the extreme
     if xp is np:
         reduce: Any = (np.maximum if name == "max" else np.minimum).reduce  # of which the overloads ask for a literal
         return reduce(input, axis=axis, keepdims=keepdim)
     return getattr(input, name)(axis=axis, keepdims=keepdim)
+
+
+_PLACED = 1 << 15  # elements up to which it takes less time to find the place
 
 
 def _on_device(name: str, form: str) -> Any:

@@ -19,7 +19,7 @@ from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.linalg.norms import vector_norm
 from gradlib.ops.product import matmul, multiplied, multiply_stacks, one_dtype, rows
-from gradlib.ops.reduce import count, mean, spread
+from gradlib.ops.reduce import count, mean, spread, total, total_of_squares
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
 
@@ -254,20 +254,24 @@ def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ..
     return result
 
 
+_SHORT = 128  # elements of a row that BLAS adds up without losing digits
+
+
 @op("other", outputs=("out", "centre", "rstd"), method=False, complex="none", input=_normal_rule)
 def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
     number = max(math.prod(map(x.shape.__getitem__, dims)), 1)
-    if xp is np and x.size <= SMALL and len(dims) == 1 and x.flags.c_contiguous:
+    if xp is np and (number <= _SHORT or x.size <= SMALL) and len(dims) == 1 and x.flags.c_contiguous:
         count = zero_d(float(number), x.dtype)
         centre = (row_sums(x) / count)[..., None]
         away = x - centre
         rstd = (1 / np.sqrt(row_sums(away * away) / count + eps))[..., None]
     else:
-        centre = xp.add.reduce(x, axis=dims, keepdims=True) / number
+        dim = dims[0] if len(dims) == 1 else dims
+        centre = total(xp, x, dim, True) / number
         away = x - centre
-        rstd = 1 / xp.sqrt(xp.add.reduce(away * away, axis=dims, keepdims=True) / number + eps)
+        rstd = 1 / xp.sqrt(total_of_squares(xp, away, dim, True) / number + eps)
     away *= rstd
     return row_major(away.astype(input.dtype, copy=False)), centre, rstd
 

@@ -90,7 +90,7 @@ def _by_products(input: Any, axis: Any) -> Any:
 
     The products are as short as the sums that NumPy's pairwise sum begins with: a long one loses digits.
     """
-    if axis is None:
+    if axis is None or (axis == 0 and input.ndim == 1):
         if input.size < _LARGE:
             return None
         line = input.reshape(-1)
@@ -118,6 +118,9 @@ def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     axis = None if dim is None else axes(input.ndim, dim)
     if axis is None:
         line = input.reshape(-1)
+        if line.size <= 16 * _LONG:
+            made = np.asarray(line.dot(line))
+            return made.reshape(kept(input.shape, dim)) if keepdim else made
         whole = line.size - line.size % _LONG
         lines = line[:whole].reshape(-1, _LONG)
         made = np.asarray(np.add.reduce(np.vecdot(lines, lines)) + np.vecdot(line[whole:], line[whole:]))
@@ -152,7 +155,7 @@ def _column_sums(lines: Any) -> Any:
     return made + _MORE_ONES[: size - whole].dot(lines[whole:])
 
 
-_ONES = np.ones(64, np.float32)
+_ONES = np.ones(256, np.float32)
 _MORE_ONES = np.ones(128, np.float32)
 _SOME, _FEW_LINES, _LARGE = 1024, 32, 1 << 16
 _LONG = 1024
@@ -325,8 +328,9 @@ def _product_rule(g: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 def _side_by_side(input: Any) -> Any:
     """Numbers of the same product, but for rounding, in one row: NumPy multiplies rows by each other several elements at once."""
     line = input.reshape(-1)
-    whole = line.size - line.size % _ROW
-    made = np.multiply.reduce(line[:whole].reshape(-1, _ROW), axis=0)
+    row = _ROW if line.size < _LARGE else 4 * _ROW
+    whole = line.size - line.size % row
+    made = np.multiply.reduce(line[:whole].reshape(-1, row), axis=0)
     return np.concatenate((made, line[whole:])) if whole < line.size else made
 
 

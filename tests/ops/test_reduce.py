@@ -455,8 +455,27 @@ def test_sums_over_first_and_last_dimensions_lose_no_more_digits_than_a_pairwise
     assert np.array_equal(np.isfinite(host(gradlib.tensor(x).sum(dim))), np.isfinite(x.astype(np.float64).sum(dim)))
 
 
-def test_the_product_of_many_numbers_is_numpys() -> None:
-    x = np.random.default_rng(0).uniform(0.999, 1.001, (50, 401))
+@pytest.mark.parametrize("number", [5_000, 16_384, 16_385, 300_000])
+def test_norms_of_many_numbers_keep_their_digits(number: int) -> None:
+    x = np.random.default_rng(0).standard_normal(number).astype(np.float32)
+    assert gradlib.tensor(x).norm().item() == pytest.approx(math.sqrt((x.astype(np.float64) ** 2).sum()), rel=5 * 2.0**-24)
+
+
+@pytest.mark.parametrize("number", [2_049, 32_768, 32_769])
+def test_the_extremes_of_many_numbers_are_in_their_dtype_and_nan_if_one_is(number: int) -> None:
+    x = np.random.default_rng(0).standard_normal(number).astype(np.float32)
+    for dtype in ("float32", "float64", "int32"):
+        low, high = gradlib.aminmax(gradlib.tensor(x * 100).to(dtype))
+        given = (x * 100).astype(dtype)
+        assert (low.item(), high.item(), low.dtype, high.shape) == (given.min(), given.max(), given.dtype, ())
+    x[7] = np.nan
+    assert math.isnan(gradlib.tensor(x).max().item())
+    assert math.isnan(gradlib.tensor(x).amin().item())
+
+
+@pytest.mark.parametrize("shape", [(50, 401), (300, 301)])
+def test_the_product_of_many_numbers_is_numpys(shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(0).uniform(0.999, 1.001, shape)
     assert np.allclose(host(gradlib.tensor(x).prod()), np.prod(x), rtol=1e-12)
     x[3, 4] = 0
     assert gradlib.tensor(x).prod().item() == 0
