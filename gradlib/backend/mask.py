@@ -11,7 +11,7 @@ from gradlib.backend.array import Array, Namespace, device_array
 from gradlib.backend.pointwise import where
 
 _BITS = {"f": np.int32, "d": np.int64}
-_BLOCK = 1 << 15  # elements at a time, so that several passes over them stay in the cache
+_BLOCK = 1 << 15
 LEAST = 4096  # below, the passes cost more than they save
 
 
@@ -27,8 +27,8 @@ def masked(xp: Namespace, mask: Array, array: Array) -> Array:
 def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
     """``xp.where(mask, input, other)``.
 
-    NumPy's ``where`` branches at each element, which is slow for a mask without a pattern. Here the mask becomes a bit mask of all ones or
-    zeros for each element, which selects several elements at once without a branch.
+    NumPy's ``where`` branches at each element, which is slow for a mask without a pattern. Here the bits of each element, read as an
+    integer, are multiplied by 1 or 0, several at once without a branch.
 
     Args:
         mask: bool, broadcasts with the others; input, other: arrays of one dtype, or one of them a number.
@@ -44,26 +44,33 @@ def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
     if array.size < _BLOCK and type(input) is type(other):
         return xp.where(mask, input, other)
     zeros = [type(x) is not np.ndarray and x == 0 and math.copysign(1, x) > 0 for x in (input, other)]
-    a, b = (x.reshape(-1).view(bits) if type(x) is np.ndarray else np.array(x, array.dtype).view(bits)[()] for x in (input, other))
-    made, line = np.empty(array.shape, array.dtype), mask.reshape(-1)
-    out = made.reshape(-1).view(bits)
-    for begin in range(0, line.size, _BLOCK):
-        part = slice(begin, begin + _BLOCK)
-        into, here = out[part], line[part]
-        np.copyto(into, ~here if zeros[0] else here)
-        np.negative(into, into)
-        if any(zeros):
-            into &= (b if zeros[0] else a)[part]
-            continue
-        first, second = (x[part] if x.ndim else x for x in (a, b))
-        into &= first ^ second
-        into ^= second
+    a, b = (x.view(bits) if type(x) is np.ndarray else np.array(x, array.dtype).view(bits)[()] for x in (input, other))
+    made = np.empty(array.shape, array.dtype)  # which owns its memory, as a view of integers would not
+    out = made.view(bits)
+    if any(zeros):
+        np.multiply(b if zeros[0] else a, (~mask if zeros[0] else mask).view(np.int8), out)
+    else:
+        np.bitwise_xor(a, b, out)
+        out *= mask.view(np.int8)
+        out ^= b
+    return made
+
+
+def stepped(xp: Namespace, mask: Array, high: float, low: float, dtype: np.dtype) -> Array:
+    """``xp.where(mask, high, low)`` of two numbers in a dtype."""
+    if xp is not np or mask.size < LEAST or not mask.flags.c_contiguous or dtype.char not in _BITS:
+        return xp.where(mask, dtype.type(high), dtype.type(low))
+    made = np.empty(mask.shape, dtype)
+    bits = made.view(_BITS[dtype.char])
+    one, other = (np.array(x, dtype).view(bits.dtype)[()] for x in (high, low))
+    np.multiply(mask.view(np.int8), one ^ other, out=bits)
+    bits ^= other
     return made
 
 
 def _fits(array: Any, mask: Array) -> bool:
-    """Whether an array has the layout of the mask, and a dtype with an integer type of the same size."""
-    return type(array) is np.ndarray and array.shape == mask.shape and array.dtype.char in _BITS and array.flags.c_contiguous
+    """Whether an array has the shape of the mask, and a dtype with an integer type of the same size."""
+    return type(array) is np.ndarray and array.shape == mask.shape and array.dtype.char in _BITS
 
 
 def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) -> Array:

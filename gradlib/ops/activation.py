@@ -9,7 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import device_index, on_device_of, row_major
-from gradlib.backend.mask import chosen, extreme, masked
+from gradlib.backend.mask import chosen, extreme, stepped
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
@@ -32,7 +32,7 @@ __all__ = ["dropout", "relu"]  # the others are offered by gradlib.nn.functional
 )  # fmt: skip
 def threshold_backward(xp: Any, grad_output: Any, input: Any, threshold: float) -> Any:
     """The gradient where input is above the threshold or NaN, else 0: the derivative of ``relu``. Its own derivative by input is 0."""
-    return masked(xp, ~(input <= threshold), grad_output)  # NaN passes
+    return chosen(xp, input <= threshold, 0, grad_output)  # NaN passes
 
 
 @op(
@@ -41,10 +41,7 @@ def threshold_backward(xp: Any, grad_output: Any, input: Any, threshold: float) 
 )  # fmt: skip
 def leaky_relu_backward(xp: Any, grad_output: Any, input: Any, negative_slope: float) -> Any:
     """The gradient, times negative_slope where input is not positive: the derivative of ``leaky_relu``, whose own by input is 0."""
-    if 0 < negative_slope <= 1:
-        slope = negative_slope if grad_output.dtype.kind != "V" else grad_output.dtype.type(negative_slope)  # as in relu_op
-        return grad_output * extreme(xp.maximum, (input > 0).astype(grad_output.dtype), slope)
-    return xp.where(input > 0, grad_output, grad_output * grad_output.dtype.type(negative_slope))
+    return grad_output * stepped(xp, input > 0, 1.0, negative_slope, grad_output.dtype)
 
 
 @op(

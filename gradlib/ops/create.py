@@ -194,7 +194,9 @@ def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -
     chosen = dtypes.as_dtype(dtype)
     xp, place = (namespace(array), on_device_of(array)) if device is None else at(device)
     with place:
-        if xp is namespace(array):
+        if xp is np and name == "zeros" and type(array) is np.ndarray and array.flags.c_contiguous:
+            made = np.zeros(array.shape, chosen or array.dtype)  # asks for memory of zeros, where `zeros_like` writes them
+        elif xp is namespace(array):
             made = getattr(xp, f"{name}_like")(array, dtype=chosen or array.dtype, order="C" if 0 in array.strides else "K")
         else:
             made = getattr(xp, name)(array.shape, chosen or array.dtype)

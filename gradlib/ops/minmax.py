@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.reducing import extreme as smallest_or_largest
@@ -72,10 +74,10 @@ def _on_device(name: str, form: str) -> Any:
 
 def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     """The gradient goes in equal parts to all elements that attain the extreme; it is NaN where that is."""
-    extreme = spread(out, input.shape, dim, keepdim)
-    mask = input == extreme
-    share = spread(g / sum(mask, dim, keepdim), input.shape, dim, keepdim)
-    return where_op(mask, share, where_op(extreme == extreme, 0.0, share * 0))  # no element equals a NaN: g / 0
+    mask = input == spread(out, input.shape, dim, keepdim)
+    number = sum(mask, dim, keepdim, dtypes.float32 if g.dtype.itemsize == 2 else g.dtype)
+    share = where_op(out == out, g / number, math.nan)  # no element equals a NaN
+    return where_op(mask | spread(out != out, input.shape, dim, keepdim), spread(share, input.shape, dim, keepdim), 0)
 
 
 @op("other", device=_on_device("max", "amax"), input=_shared)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlib.backend.mask import chosen, extreme, masked
+from gradlib.backend.mask import chosen, extreme, masked, stepped
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -45,6 +45,22 @@ def test_large_arrays_are_chosen_from_as_where_does(dtype: str, pair: str) -> No
     made = chosen(np, mask, input, other)
     assert made.dtype == dtype
     assert made.tobytes() == np.where(mask, input, other).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("size", [3, 5000])
+def test_two_numbers_are_chosen_from_as_where_does(dtype: str, size: int) -> None:
+    mask = np.random.default_rng(0).random(size) < 0.5
+    made = stepped(np, mask, 1.0, -0.01, np.dtype(dtype))
+    assert made.dtype == dtype
+    assert made.tobytes() == np.where(mask, np.dtype(dtype).type(1.0), np.dtype(dtype).type(-0.01)).tobytes()
+
+
+def test_what_is_chosen_from_spread_numbers_owns_its_memory() -> None:
+    mask = np.random.default_rng(0).random((100, 100)) < 0.5
+    made = chosen(np, mask, np.broadcast_to(np.arange(100.0), mask.shape), 0)
+    assert made.base is None
+    np.testing.assert_array_equal(made, np.where(mask, np.arange(100.0), 0))
 
 
 @pytest.mark.nonfinite

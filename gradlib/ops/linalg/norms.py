@@ -34,9 +34,9 @@ def _norm_rule(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool
         return g * 0
     if ord == 1:
         return g * sgn(input)
+    if ord == 2:  # what is 0 is asked of the norm, not of each element
+        return g * (input / spread(where_op(out == 0, 1.0, out), input.shape, dim, keepdim))
     whole = spread(out, input.shape, dim, keepdim)
-    if ord == 2:
-        return g * where_op(whole == 0, 0.0, input / where_op(whole == 0, 1.0, whole))
     size = abs(input)
     if abs(ord) == math.inf:
         ties = (size == whole) | (size != size)
