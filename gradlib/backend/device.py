@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import lru_cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy, device_index
@@ -127,13 +128,14 @@ def resolve(place: Any) -> int | None:
     """The CUDA device number that a ``device=`` argument means, or None for the host; a ``place`` of None is the default."""
     if place is None:
         return default_index()
-    chosen = place if isinstance(place, device) else device(place)
+    chosen = place if isinstance(place, device) else _named(place) if type(place) is str else device(place)
     if chosen.type == "cpu":
         return None
     return chosen.index if chosen.index is not None else int(cupy().cuda.runtime.getDevice())
 
 
 _device = device
+_named = lru_cache(64)(device)  # a device that was found stays there
 _CPU = device("cpu")
 
 

@@ -38,9 +38,12 @@ def at(device: Any) -> tuple[Namespace, Any]:
     """The namespace for a ``device=`` argument and a context in which it allocates there."""
     index = resolve(device)
     if index is None:
-        return np, contextlib.nullcontext()
+        return np, _HERE
     library = cupy()
-    return library, contextlib.nullcontext() if index == library.cuda.runtime.getDevice() else library.cuda.Device(index)
+    return library, _HERE if index == library.cuda.runtime.getDevice() else library.cuda.Device(index)
+
+
+_HERE = contextlib.nullcontext()
 
 
 def finished(array: Array, requires_grad: bool, pin_memory: Any = False) -> Tensor:
@@ -60,14 +63,20 @@ def finished(array: Array, requires_grad: bool, pin_memory: Any = False) -> Tens
 # ---- filled ---------------------------------------------------------------------------------------------------------------------
 
 
-def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, pin_memory: Any = False) -> Tensor:
+def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_grad: bool, other: dict[str, Any]) -> Tensor:
+    if other or not size:
+        size = size_given(name, size, ignored(name, other))
     shape = sizes_of(size)
     if shape and min(shape) < 0:
         raise RuntimeError(f"{name}: sizes must not be negative, got {list(shape)}")
     xp, place = at(device)
     chosen = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    with place:
-        return finished(getattr(xp, name)(shape, chosen), requires_grad, pin_memory)
+    if place is _HERE:
+        array = getattr(xp, name)(shape, chosen)
+    else:
+        with place:
+            array = getattr(xp, name)(shape, chosen)
+    return finished(array, requires_grad, other.get("pin_memory")) if requires_grad or other else wrap(array)
 
 
 def size_given(name: str, positional: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
@@ -90,7 +99,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
         tensor([[0, 0],
                 [0, 0]])
     """
-    return _new("zeros", size_given("zeros", size, ignored("zeros", other)), dtype, device, requires_grad, other.get("pin_memory"))
+    return _new("zeros", size, dtype, device, requires_grad, other)
 
 
 @takes_out
@@ -107,7 +116,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
         tensor([[1., 1.],
                 [1., 1.]])
     """
-    return _new("ones", size_given("ones", size, ignored("ones", other)), dtype, device, requires_grad, other.get("pin_memory"))
+    return _new("ones", size, dtype, device, requires_grad, other)
 
 
 @takes_out
@@ -123,7 +132,7 @@ def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
         >>> gradlib.empty(2, 3).shape
         gradlib.Size([2, 3])
     """
-    return _new("empty", size_given("empty", size, ignored("empty", other)), dtype, device, requires_grad, other.get("pin_memory"))
+    return _new("empty", size, dtype, device, requires_grad, other)
 
 
 _WITHOUT_EFFECT = ("layout", "memory_format", "names", "pin_memory")
@@ -158,7 +167,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     ignored("full", other)
     natural = fill_value.dtype if isinstance(fill_value, Tensor) else dtypes.scalar_dtype(fill_value)
     chosen = dtypes.as_dtype(dtype) or natural
-    made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), chosen, device, False)
+    made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), chosen, device, False, {})
     with on_device_of(made._array):
         assign(made._array, ..., as_element(fill_value, chosen))
     return finished(made._array, requires_grad)

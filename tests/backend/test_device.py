@@ -37,6 +37,7 @@ def no_driver() -> int:
 )
 def test_cuda_without_a_gpu_says_so(monkeypatch: pytest.MonkeyPatch, count: Any, says: str) -> None:
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", count)
+    monkeypatch.setattr("gradlib.backend.device._named", gradlib.device)  # which remembers the devices that were found
     for call in (lambda: gradlib.device("cuda:0"), lambda: gradlib.ones(2, device="cuda"), lambda: gradlib.ones(2).cuda(0)):
         with pytest.raises(RuntimeError, match=f"CuPy is installed, {says}.*device\\(.cpu.\\)"):
             call()
