@@ -13,8 +13,8 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, cupy, has_nan, is_array, row_major
-from gradlib.backend.copying import taken_along
 from gradlib.backend.flat_index import take_along_axis
+from gradlib.backend.sorting import sorted_lines
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
@@ -43,6 +43,9 @@ def _comparable(input: Array) -> Array:
 
 def _order(xp: Namespace, input: Array, dim: int, descending: bool) -> Array:
     """The indices that sort along ``dim``; equal elements keep their order, also descending."""
+    made = None if xp is np else sorted_lines(input, dim, descending)
+    if made is not None:
+        return made[1]
     if input.dtype.kind == "V":
         input = _comparable(input)
     if not descending:
@@ -61,11 +64,9 @@ def _unsorted(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> A
 
 def _sorted_on_device(input: Any, dim: int = -1, descending: bool = False) -> Any:
     """``sort`` of CuPy arrays."""
-    if input.ndim and not descending and input.dtype.kind == "f":
-        indices = input.argsort(axis=dim, kind="stable")
-        values = taken_along(input, indices, dim % input.ndim)
-        if values is not None:
-            return values, indices
+    made = sorted_lines(input, dim, descending)
+    if made is not None:
+        return made
     return sort_op.op.value(cupy(), input, dim, descending)  # type: ignore[attr-defined]
 
 

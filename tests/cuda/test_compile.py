@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlib.backend import copying, pointwise, reducing
+from gradlib.backend import copying, pointwise, reducing, sorting
 from gradlib.cuda import nvrtc
 from gradlib.cuda.source import CompileError, kernel_files, kernel_folder, read_source
 from gradlib.trajectory.kernel_options import VARIANTS
@@ -156,7 +156,9 @@ def nvcc_report(folder: Path, text: str, source: str) -> str:
     return kept.read_text()
 
 
-SMALL = {"pointwise": pointwise.source("f"), "reducing": reducing.source("d"), "copying": copying.source(4)}
+SMALL = {
+    "pointwise": pointwise.source("f"), "reducing": reducing.source("d"), "copying": copying.source(4), "sorting": sorting.source("d"),
+}  # fmt: skip
 
 
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC")
