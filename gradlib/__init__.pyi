@@ -3147,7 +3147,7 @@ def roll(input: Tensor, shifts: _Shape, dims: _Dims | None = None, *, out: Tenso
         tensor([3, 1, 2])
     """
 
-def rot90(input: Tensor, k: _int = 1, dims: _Shape = ...) -> Tensor:
+def rot90(input: Tensor, k: Any = 1, dims: _Shape = ..., *, out: Tensor | None = None) -> Tensor:
     """A quarter turn, k times, in the plane of two dimensions, from the first towards the second.
 
     Args:

@@ -354,14 +354,15 @@ def is_dense(array: Array) -> bool:
 
 def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
     """A view of the array stretched to a shape it broadcasts to, writable where the array is."""
-    if isinstance(array, np.ndarray) and array.flags.c_contiguous and array.dtype.kind != "V":  # NumPy's own takes ten times as long
+    if type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":  # NumPy's own takes ten times as long
         extra = len(shape) - array.ndim
         if extra >= 0:
-            strides = [0] * extra
-            for have, step, want in zip(array.shape, array.strides, shape[extra:], strict=True):
-                if have != 1 and have != want:
-                    break
-                strides.append(0 if have == 1 else step)
+            strides = [0] * extra + list(array.strides)
+            for d, have in enumerate(array.shape, extra):
+                if have != shape[d]:
+                    if have != 1:
+                        break
+                    strides[d] = 0
             else:
                 return np.ndarray(shape, array.dtype, array, 0, strides)
     result = namespace(array).broadcast_to(array, shape)

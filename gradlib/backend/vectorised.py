@@ -18,6 +18,7 @@ from gradlib.backend.mask import chosen
 
 LEAST = 1024
 """How many elements there are to be: below, the calls cost more than they save."""
+_FEW = 100  # elements: up to that what counts is the number of calls
 _BLOCK = 1 << 15  # elements: what is computed of them in several passes stays in the cache
 _SIGN = -(1 << 31)  # the bit of a float32's sign, as an int32
 
@@ -291,9 +292,13 @@ def _log_of_sigmoid(x: Array, out: Array) -> None:
 
 def log_sigmoid(xp: Namespace, input: Any) -> Any:
     """log(1 / (1 + exp(-x)))."""
+    if xp is np and input.size <= _FEW and input.dtype.char in "fd":
+        zero = zero_d(0.0, input.dtype)
+        return zero - np.logaddexp(zero, -input)  # fewer calls, which take longer for each element
     if xp is np and fits(input):
         return blocks(_log_of_sigmoid, input)
-    return xp.minimum(input, 0) - xp.log1p(xp.exp(xp.copysign(input, -1.0)))
+    zero, below = (zero_d(0.0, input.dtype), zero_d(-1.0, input.dtype)) if xp is np else (0, -1.0)
+    return xp.minimum(input, zero) - xp.log1p(xp.exp(xp.copysign(input, below)))
 
 
 def _log_of_grown(x: Array, out: Array) -> None:

@@ -110,8 +110,10 @@ def written_when_called(name: str, file: str, head: str, call: str, write: Calla
     return function
 
 
-def _nodes(op: Op) -> dict[str, Any]:
-    return {"Node": op.node, "Lasting": op.lasting_node, "_meet": op.meet}
+def _parts(op: Op) -> dict[str, Any]:
+    """What the texts of an operation name of its declaration."""
+    nodes = {"Node": op.node, "Lasting": op.lasting_node}
+    return {"op": op, "_value": op.value, "_of_floats": op.of_floats, "_direct": op.direct, "_meet": op.meet, **nodes}
 
 
 # ---- what is written in terms of operations ---------------------------------------------------------------------------------
@@ -237,7 +239,7 @@ def compile_call(op: Op, operator: bool = False) -> Any:
     """The public function of an operation; or what stands on Tensor for one of Python's operators: no keywords, and ``operate``."""
     variant = OPERATOR if operator else CALL
     names = {f"_default_{name}": value for name, value in op.defaults.items()}
-    names |= {"op": op, "_value": op.value, "_direct": op.direct, **_nodes(op), **forward_names(op)}
+    names |= {**_parts(op), **forward_names(op)}
     head, call = (", ".join(op.params),) * 2 if operator else _signature(op)
     function: Any = written_when_called(op.label, variant.file(op), head, call, lambda: source_of_call(op, variant), names)
     function.__doc__ = op.value.__doc__
@@ -269,8 +271,7 @@ def compile_on_device(op: Op) -> Any:
     direct = op.device
     if direct is None and op.direct is not None:
         direct = small(op.direct.__name__, device_function(op.direct.__name__))
-    named |= {"op": op, "_value": op.value, "_direct": direct, **_nodes(op)}
-    return build(op.name, ON_DEVICE.file(op), source_on_device(op), named)
+    return build(op.name, ON_DEVICE.file(op), source_on_device(op), {**named, **_parts(op), "_direct": direct})
 
 
 def source_on_device(op: Op) -> str:
@@ -280,8 +281,7 @@ def source_on_device(op: Op) -> str:
 
 def compile_packing(op: Op) -> Any:
     """The operation where hooks for saved tensors are all that is active; everything else goes to ``slow_path``."""
-    named = {"op": op, "_value": op.value, "_direct": op.direct, "pack_results": pack_results, **_nodes(op)}
-    return build(op.name, PACKING.file(op), source_of_packing(op), named)
+    return build(op.name, PACKING.file(op), source_of_packing(op), {**_parts(op), "pack_results": pack_results})
 
 
 def source_of_packing(op: Op) -> str:
@@ -291,8 +291,7 @@ def source_of_packing(op: Op) -> str:
 
 def compile_observed(op: Op) -> Any:
     """``observed(seq, *args)``: the operation with the number its node is to have, for an observer to call while it is all there is."""
-    named = {"op": op, "_value": op.value, "_direct": op.direct, **_nodes(op)}
-    return build("observed", OBSERVED.file(op), source_of_observed(op), named)
+    return build("observed", OBSERVED.file(op), source_of_observed(op), _parts(op))
 
 
 def source_of_observed(op: Op) -> str:
@@ -466,10 +465,11 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
     """The operands of a list: Tensors, raw arrays, and None where nothing brings them to one dtype."""
     name = op.sequence
     by_first = op.tensors[0] == name and op.promote and not _promotes_itself(op)
+    of_first = ["if _array.dtype is not _dtype:", f"    _dtype = None if a_{name} else _array.dtype"]
     return [
         f"if type({name}) is not list and type({name}) is not tuple{f' or not {name}' if by_first else ''}:",
         f"    {variant.leave(op)}",
-        *([f"_dtype = getattr(getattr({name}[0], '_array', {name}[0]), 'dtype', None)"] if by_first else []),
+        *(["_dtype = None"] if by_first else []),
         f"a_{name} = []",
         f"n_{name} = []",
         f"for _each in {name}:",
@@ -481,8 +481,8 @@ def _read_list(op: Op, variant: Variant) -> list[str]:
         "        _array = _each",
         f"        n_{name}.append(None)",
         f"    if {variant.serves('_array')}:",
+        *(f"        {line}" for line in (of_first if by_first else _checked_array(op, "_array", variant, known=True))),
         f"        a_{name}.append(_array)",
-        *(f"        {line}" for line in _checked_array(op, "_array", variant, known=True)),
         *([] if op.promote else ["    elif _array is None:", f"        a_{name}.append(None)"]),
         "    else:",
         f"        {variant.leave(op)}",
@@ -537,6 +537,8 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     """The value, and the node around it where a gradient is wanted."""
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     compute = [f"    out = {variant.value(op, passed)}"]
+    if op.of_floats is not None and _is_dtype_known(op):
+        compute = [f"    out = (_of_floats if _float is not None else _value)({variant.library}, {passed})"]
     single = len(op.outputs) == 1
     if single:
         scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
@@ -606,21 +608,23 @@ _UNMARKED = ["    _result._meta = global_state.born", "    _result._version_slot
 
 
 def _marked(op: Op, rest: str, variant: Variant) -> list[str]:
-    """The text that does the work of ``mark_view``; for a view of a base on the CPU without a call."""
+    """The text that does the work of ``mark_view``; on the CPU without a call."""
     source, array = op.params[0], f"a_{op.params[0]}"
     marked = [*_UNMARKED, f"    mark_view(op, {source}, _result, ({rest}))"]
     if variant.array != "ndarray" or source != op.tensors[0]:
         return marked
     return [
         "    _owner = out.base",
-        f"    _meta = {source}._meta",
-        "    if (_meta is None or _meta.view is None) and global_state.born is None and _owner is not None and (",
-        f"        _owner is {array} or _owner is {array}.base",
-        "    ):",
+        f"    if global_state.born is None and _owner is not None and (_owner is {array} or _owner is {array}.base):",
         "        _view = new_view()",
         f"        _view.step = (op, ({rest}), None)",
-        f"        _view.base = {source}",
         "        _view.recorded = not global_state.no_grad or thread_state.grad_enabled",
+        f"        _meta = {source}._meta",
+        "        _parent = None if _meta is None else _meta.view",
+        "        if _parent is None:",
+        f"            _view.base = {source}",
+        "        else:",
+        "            _view.follow(_parent)",
         "        _result._meta = _meta = new_meta()",
         "        _meta.view = _view",
         f"        _counter = _result._version_slot = {source}._version_slot or {source}.version",

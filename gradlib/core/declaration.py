@@ -48,7 +48,8 @@ class Op:
             will; "none": no derivative.
         jvp: the tangent of the output, of names as in a rule and ``t_NAME`` for the tangent of an input; of an elementwise operation
             that for inputs which all have one, where it is better than the sum of the rules.
-        value: the function on raw arrays; its first parameter is the namespace.
+        value: the function on raw arrays; its first parameter is the namespace. of_floats: the same where all of them are known to be
+            floats of one dtype, float32 or float64; None where that is ``value`` too.
         params: the names of its arguments; keyword_only: which may be given by name only; defaults: the values of those left out.
         tensors: which of them are tensors; rules: the derivative for each that has one; rule_params: what each of these asks for.
         joint: the inputs whose gradient the rule of ``sequence`` gives too; kept_for_joint: what is kept for these alone.
@@ -84,6 +85,7 @@ class Op:
         self.name: str = options.get("name") or value.__name__.removesuffix("_op")
         self.label: str = options.get("label") or self.name
         self.value = value
+        self.of_floats: Callable[..., Any] | None = getattr(value, "of_floats", None)
         self.kind = kind
         declared = inspect.unwrap(value)
         code = declared.__code__

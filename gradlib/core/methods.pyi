@@ -1263,7 +1263,7 @@ class Methods:
     def roll(self, shifts: _Shape, dims: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
         """Elements moved along dimensions; those that fall off the end come back at the beginning."""
 
-    def rot90(self, k: _int = 1, dims: _Shape = ...) -> Tensor:
+    def rot90(self, k: Any = 1, dims: _Shape = ..., *, out: Tensor | None = None) -> Tensor:
         """A quarter turn, k times, in the plane of two dimensions, from the first towards the second."""
 
     def round(self, decimals: Any = 0, *, out: Tensor | None = None) -> Tensor:

@@ -228,9 +228,11 @@ class Tensor(Methods):
             with making:
                 if self._version_slot is None:
                     counter, node = Version(), self._node
-                    if isinstance(node, Output):
+                    if node is None:
+                        pass
+                    elif isinstance(node, Output):
                         counter = node.parent.meta.output_versions.setdefault(node.index, counter)
-                    elif node is not None and not isinstance(node, AccumulateGrad):
+                    elif not isinstance(node, AccumulateGrad):
                         counter = node.meta.output_versions.setdefault(0, counter)
                     self._version_slot = counter
         return self._version_slot

@@ -37,22 +37,16 @@ class View:
     # of an argument that a transform passes to its function, which may write it: the sequence number at which the transform began
     born = 0
 
-    def __init__(self, source: Tensor, step: Step) -> None:
-        self.step = step
-        parent = None if source._meta is None else source._meta.view
-        if parent is None:  # what stays as the class has it costs no assignment
-            self.base = source
-            self.recorded = not global_state.no_grad or thread_state.grad_enabled
-        else:
-            self.base = parent.base
-            self.parent = parent
-            self.recorded = parent.recorded and (not global_state.no_grad or thread_state.grad_enabled)
-            if parent.several:
-                self.several = True
-            if parent.custom:
-                self.custom = True
-        if step[2] is not None:
+    def follow(self, parent: View) -> None:
+        """Make it a view of a view. What stays as the class has it costs no assignment."""
+        self.base = parent.base
+        self.parent = parent
+        if not parent.recorded:
+            self.recorded = False
+        if parent.several:
             self.several = True
+        if parent.custom:
+            self.custom = True
 
     def path(self, start: View | None = None) -> tuple[Step, ...]:
         """The steps to this view from the base, or from a view that it was made from."""
@@ -87,13 +81,13 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
             return
     elif made is not array and (made.data.mem is not array.data.mem if type(made) is type(array) else not is_view_of(made, array)):
         return
-    if meta is None or meta.view is None:  # as `View` has it, without a call
-        view = new_view()
-        view.step = (op, rest, None)
+    view = new_view()
+    view.step = (op, rest, None)
+    view.recorded = not global_state.no_grad or thread_state.grad_enabled
+    if meta is None or meta.view is None:
         view.base = source
-        view.recorded = not global_state.no_grad or thread_state.grad_enabled
     else:
-        view = View(source, (op, rest, None))
+        view.follow(meta.view)
     if result._meta is None:  # nobody else has seen the result yet, so there is nothing to lock
         result._meta = own = new_meta()
         own.view = view
@@ -130,14 +124,14 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         result._array = each
         result._float = result._node = None
         result._meta = meta = new_meta()
-        if parent is None:  # as `View` has it, without a call
-            meta.view = view = new_view()
-            view.step = (op, rest, index)
+        meta.view = view = new_view()
+        view.step = (op, rest, index)
+        view.several = True
+        view.recorded = recorded
+        if parent is None:
             view.base = source
-            view.recorded = recorded
-            view.several = True
         else:
-            meta.view = View(source, (op, rest, index))
+            view.follow(parent)
         if since:
             meta.born = since
         result._version_slot = counter

@@ -168,6 +168,12 @@ def flip(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return perform(op, (input.value, tuple(d + 1 for d in chosen) if input.ndim else ()))
 
 
+@rule("rot90")
+def rot90(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    input, k, dims = args
+    return perform(op, (input.value, k, tuple(wrap_dim(d, input.ndim) + 1 for d in dims)))
+
+
 @rule("roll")
 def roll(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, shifts, dims = args

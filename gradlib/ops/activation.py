@@ -233,13 +233,13 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
         >>> gradlib.nn.functional.softplus(gradlib.tensor([0.0, 2.0]))
         tensor([0.6931, 2.1269])
     """
-    beta = dtypes.fitted(float(beta), input.dtype)
-    if beta == 1 and threshold >= 17 and vectorised.fits(input):
-        return vectorised.softplus(input)
+    beta = 1 if beta == 1 else dtypes.fitted(float(beta), input.dtype)
     scaled = input if beta == 1 else input * beta
     if xp is np and 0 < input.size < vectorised.LEAST and scaled.item(scaled.argmax()) <= threshold:  # so nothing need be selected
         made = np.log1p(np.exp(scaled))
         return made if beta == 1 else made / beta
+    if beta == 1 and threshold >= 17 and vectorised.fits(input):
+        return vectorised.softplus(input)
     return chosen(xp, scaled > threshold, input, vectorised.log1p(xp, xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
 
 
@@ -255,7 +255,8 @@ def logsigmoid(xp: Any, input: Any) -> Any:
         >>> gradlib.nn.functional.logsigmoid(gradlib.tensor([0.0, 2.0]))
         tensor([-0.6931, -0.1269])
     """
-    return row_major(vectorised.log_sigmoid(xp, input))
+    made = vectorised.log_sigmoid(xp, input)
+    return made if made.ndim < 2 else row_major(made)
 
 
 # ---- dropout --------------------------------------------------------------------------------------------------------------------

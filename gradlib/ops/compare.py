@@ -388,7 +388,7 @@ def equal(input: Any, other: Any) -> bool:
     if type(a) is type(b) is np.ndarray and a.dtype is b.dtype and not global_state.active:
         if a.shape != b.shape:
             return False
-        return b"\1" not in np.not_equal(a, b).tobytes() if a.size <= _SOME else _all_equal(a, b)  # the bytes in less time than a reduction
+        return b"\1" not in (a != b).tobytes() if a.size <= _SOME else _all_equal(a, b)  # the bytes in less time than a reduction
     if tuple(input.shape) != tuple(other.shape):
         return False
     return bool(eq(input, other).all())

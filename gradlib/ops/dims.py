@@ -37,7 +37,10 @@ def sized_method(function: Callable[..., Any], keyword: str) -> Callable[..., An
 
     def method(self: Any, *sizes: Any, **named: Any) -> Any:
         if not named:
-            return function(self, sizes if len(sizes) == 1 and type(sizes[0]) is int else sizes_of(sizes))
+            for size in sizes:
+                if type(size) is not int:
+                    return function(self, sizes_of(sizes))
+            return function(self, sizes)
         if set(named) != {keyword} or sizes:
             raise TypeError(f"{method.__name__}() takes its sizes one by one, as a tuple or as {keyword}=, got {', '.join(named)}")
         return function(self, sizes_of((named[keyword],)))

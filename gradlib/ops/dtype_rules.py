@@ -60,4 +60,5 @@ def in_single(value: Callable[..., Any]) -> Callable[..., Any]:
         wide = (v.astype(dtypes.float32) if is_array(v) and dtypes.is_half(v.dtype) else v for v in rest)
         return value(xp, input.astype(dtypes.float32), *wide).astype(input.dtype)
 
+    widened.of_floats = value  # type: ignore[attr-defined]  # which the fast path calls, where dtypes have been asked for
     return widened

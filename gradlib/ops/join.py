@@ -120,6 +120,16 @@ def _some(name: str, tensors: Any) -> Sequence[Any]:
     return tensors
 
 
+def _at_least(name: str, ndim: int, tensors: Any, grow: Callable[[Any], Any]) -> Sequence[Any]:
+    """Tensors of at least so many dimensions: each as ``grow`` makes it, where one has fewer."""
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    for x in tensors:
+        if x.ndim < ndim:
+            return tuple(map(grow, tensors))
+    return tensors  # type: ignore[no-any-return]
+
+
 @composite(method=False)
 def hstack(tensors: Sequence[Any]) -> Any:
     """Tensors side by side: along dimension 1, or 0 for vectors.
@@ -131,7 +141,7 @@ def hstack(tensors: Sequence[Any]) -> Any:
         >>> gradlib.hstack([gradlib.tensor([1, 2]), gradlib.tensor([3])])
         tensor([1, 2, 3])
     """
-    parts = tuple(map(_as_1d, _some("hstack", tensors)))
+    parts = _at_least("hstack", 1, tensors, _as_1d)
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
@@ -147,7 +157,7 @@ def vstack(tensors: Sequence[Any]) -> Any:
         tensor([[1, 2],
                 [3, 4]])
     """
-    return cat(tuple(map(_as_2d, _some("vstack", tensors))), 0)
+    return cat(_at_least("vstack", 2, tensors, _as_2d), 0)
 
 
 @composite(method=False)
@@ -162,7 +172,7 @@ def dstack(tensors: Sequence[Any]) -> Any:
         tensor([[[1, 3],
                  [2, 4]]])
     """
-    return cat(tuple(map(_as_3d, _some("dstack", tensors))), 2)
+    return cat(_at_least("dstack", 3, tensors, _as_3d), 2)
 
 
 @composite(method=False)
@@ -346,8 +356,12 @@ def _bounds(parts: Any, size: int) -> list[tuple[int, int]]:
     if count <= 0:
         raise RuntimeError(f"number of sections must be larger than 0, got {count}")
     small, larger = divmod(size, count)
-    ends = [small * (i + 1) + min(i + 1, larger) for i in range(count)]
-    return list(zip([0, *ends[:-1]], ends, strict=True))
+    bounds, begin = [], 0
+    for i in range(count):
+        end = begin + small + (i < larger)
+        bounds.append((begin, end))
+        begin = end
+    return bounds
 
 
 @composite

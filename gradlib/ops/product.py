@@ -29,7 +29,7 @@ _DTYPE = operator.attrgetter("dtype")
 def one_dtype(name: str, values: list[Any]) -> None:
     """Refuse what torch's products refuse: numbers, mixed dtypes and bools."""
     for value in values:
-        if not isinstance(value, (Tensor, np.ndarray)) and not is_array(value):
+        if type(value) is not Tensor and not isinstance(value, (Tensor, np.ndarray)) and not is_array(value):
             raise TypeError(f"{name}: expected Tensors, got {type(value).__name__}")
     first, *others = map(_DTYPE, values)
     for dtype in others:
@@ -274,15 +274,12 @@ def _scaled(x: Any, factor: Any) -> Any:
     return x * dtypes.fitted(factor, dtypes.computed(x.dtype))
 
 
-def _are_alike(a: Any, b: Any) -> bool:
-    """Whether two arrays have one shape and one dtype, float or complex."""
-    return a.shape == b.shape and a.dtype is b.dtype and a.dtype.kind in "fc"
-
-
 def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, where input broadcasts to the product."""
-    if beta == 1 == alpha and type(input) is type(product) is Tensor and _are_alike(input._array, product._array):
-        return input + product
+    if beta == 1 == alpha and type(input) is type(product) is Tensor:
+        a, b = input._array, product._array
+        if a.shape == b.shape and a.dtype is b.dtype and a.dtype.kind in "fc":
+            return input + product
     if type(input) is not Tensor and not isinstance(input, Tensor) and not is_array(input):
         raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
     if input.dtype is not product.dtype or input.dtype.kind not in "fc":

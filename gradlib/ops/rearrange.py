@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major, zero_d
+from gradlib.backend.array import SMALL, Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major, zero_d
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
-from gradlib.ops.convert import to
 from gradlib.ops.create import at, finished
 from gradlib.ops.dims import sized_method, wrap_dim, wrap_dims
 from gradlib.ops.index import index
 from gradlib.ops.reduce import sum as summed
-from gradlib.ops.shape import ravel, reshape, transpose
+from gradlib.ops.shape import ravel, reshape
 
 __all__ = ["flip", "repeat_interleave", "roll", "rot90", "tile", "tril", "tril_indices", "triu", "triu_indices"]
 
@@ -198,8 +198,8 @@ def _rolled(input: Any, shift: Any, dim: int) -> Any:
     return np.concatenate((input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]), dim)
 
 
-@composite
-def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+@op("linear", complex="explicit", input=lambda g, k, dims: rot90(g, -k, dims))
+def rot90(xp: Namespace, input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """A quarter turn, k times, in the plane of two dimensions, from the first towards the second.
 
     Args:
@@ -220,11 +220,13 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     first, second = map(wrap_dim, dims, (input.ndim,) * 2)
     if first == second:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    if k % 4 == 2:
-        return flip(input, (first, second))
-    if k % 2:
-        return transpose(flip(input, (second if k % 4 == 1 else first,)), first, second)
-    return to(input, copy=True)
+    turns, places = k % 4, [slice(None)] * input.ndim
+    if turns in (1, 2):
+        places[second] = slice(None, None, -1)
+    if turns in (2, 3):
+        places[first] = slice(None, None, -1)
+    made = copy(input[tuple(places)])
+    return made.swapaxes(first, second) if turns % 2 else made
 
 
 # ---- triangles ------------------------------------------------------------------------------------------------------------------
@@ -243,17 +245,26 @@ def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
         tensor([[1, 0],
                 [3, 4]])
     """
-    if _is_small("tril", xp, input, diagonal):
-        return _without(input, _above(input.shape[-2], input.shape[-1], diagonal))
-    return row_major(xp.tril(input, diagonal))
+    made = _of_small("tril", xp, input, diagonal, _above)
+    return row_major(xp.tril(input, diagonal)) if made is None else made
 
 
-def _is_small(name: str, xp: Namespace, input: Any, diagonal: Any) -> bool:
-    """Whether matrices are so small that the mask of their triangle is kept. Raises: RuntimeError for what is no matrix."""
+def _of_small(name: str, xp: Namespace, input: Any, diagonal: Any, others: Callable[[int, int, int], Any]) -> Any:
+    """A triangle of each matrix, in row-major order, where they are so small that the mask of the others is kept; else None.
+
+    Raises: RuntimeError for what is no matrix.
+    """
     shape = input.shape
     if len(shape) < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(shape)}")
-    return xp is np and shape[-1] * shape[-2] <= 1 << 14 and type(diagonal) is int
+    if xp is not np or shape[-1] * shape[-2] > 1 << 14 or type(diagonal) is not int:
+        return None
+    mask, made = others(shape[-2], shape[-1], diagonal), input.copy()
+    if len(shape) == 2 and made.size <= SMALL:
+        made[mask] = zero_d(0, made.dtype)
+    else:
+        np.copyto(made, zero_d(0, made.dtype), where=mask)
+    return made
 
 
 @functools.lru_cache(32)
@@ -266,13 +277,6 @@ def _above(rows: int, columns: int, diagonal: int) -> Any:
 def _below(rows: int, columns: int, diagonal: int) -> Any:
     """A mask of the elements below a diagonal of a small matrix."""
     return np.tri(rows, columns, diagonal - 1, dtype=bool)
-
-
-def _without(input: Any, mask: Any) -> Any:
-    """A copy with zeros where the mask is true, in row-major order."""
-    made = input.copy()
-    np.copyto(made, zero_d(0, made.dtype), where=mask)
-    return made
 
 
 @op("linear", promote="same", inplace=True, complex="explicit", input=lambda g, diagonal: triu(g, diagonal))
@@ -288,9 +292,8 @@ def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
         tensor([[1, 2],
                 [0, 4]])
     """
-    if _is_small("triu", xp, input, diagonal):
-        return _without(input, _below(input.shape[-2], input.shape[-1], diagonal))
-    return row_major(xp.triu(input, diagonal))
+    made = _of_small("triu", xp, input, diagonal, _below)
+    return row_major(xp.triu(input, diagonal)) if made is None else made
 
 
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:

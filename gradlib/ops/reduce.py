@@ -113,10 +113,14 @@ def _by_products(input: Any, axis: Any) -> Any:
 
 def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum of the squares of real numbers; over all or the last dimensions of many as products of lines with themselves."""
-    if input.size < _SOME or input.dtype.char != "f" or type(input) is not np.ndarray or not input.flags.c_contiguous:
+    if input.dtype.char != "f" or type(input) is not np.ndarray or not input.flags.c_contiguous:
         return total(xp, input * input, dim, keepdim)
     axis = None if dim is None else axes(input.ndim, dim)
-    if axis is None:
+    if input.size < _SOME:
+        if axis is None or axis != input.ndim - 1:
+            return total(xp, input * input, dim, keepdim)
+        made = np.vecdot(input, input)
+    elif axis is None:
         line = input.reshape(-1)
         if line.size <= 16 * _LONG:
             made = np.asarray(line.dot(line))

@@ -298,7 +298,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = wrap_dim(dim, input.ndim)
-    ends = [x for x in (prepend, append) if x is not None]
+    ends = () if prepend is append is None else [x for x in (prepend, append) if x is not None]
     for end in ends:
         if end.ndim != input.ndim:
             raise RuntimeError(f"diff expects prepend or append to be the same dimension as input, got {end.ndim} and {input.ndim}")
@@ -306,9 +306,9 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         input = cat([x for x in (prepend, input, append) if x is not None], dim)
     if n == 0 and not ends:
         return input + 0 if input.dtype.kind != "b" else input != False  # noqa: E712  (a copy, elementwise)
-    size = input.shape[dim]
+    size, whole = input.shape[dim], (slice(None),) * dim
     for left in range(size, max(size - n, 0), -1):
-        after, before = _part(input, dim, 1, None), _part(input, dim, 0, left - 1)
+        after, before = slice_op(input, (*whole, slice(1, None), ...)), slice_op(input, (*whole, slice(0, left - 1), ...))
         input = after != before if input.dtype.kind == "b" else after - before
     return input
 

@@ -94,7 +94,7 @@ def view_dtype(xp: Namespace, input: Any, dtype: Any) -> Any:
     """The same memory read as elements of another dtype. Raises: RuntimeError where sizes or strides do not fit that."""
     chosen = as_dtype(dtype)
     try:
-        return input.view(chosen)
+        return input.view() if chosen is input.dtype else input.view(chosen)
     except ValueError as error:
         raise RuntimeError(f"cannot view shape {list(input.shape)} of {input.dtype} as {chosen}: {error}") from None
 
@@ -422,14 +422,19 @@ def expand(xp: Namespace, input: Any, shape: Any) -> Any:
     """
     have = input.shape
     extra = len(shape) - len(have)
+    shape = tuple(shape)
     if -1 in shape and extra >= 0 and -1 not in shape[:extra]:
-        shape = (*shape[:extra], *[h if n == -1 else n for h, n in zip(have, shape[extra:], strict=True)])
+        wanted = list(shape)
+        for i, size in enumerate(have, extra):
+            if wanted[i] == -1:
+                wanted[i] = size
+        shape = tuple(wanted)
     try:
-        if shape and min(shape) < 0:  # CuPy would make an array of a negative size
+        if xp is not np and shape and min(shape) < 0:  # CuPy would make an array of a negative size
             raise ValueError
-        return stretched(input, tuple(shape))
+        return stretched(input, shape)
     except ValueError:
-        raise RuntimeError(_misexpanded(have, tuple(shape))) from None
+        raise RuntimeError(_misexpanded(have, shape)) from None
 
 
 def _misexpanded(have: tuple[int, ...], shape: tuple[int, ...]) -> str:

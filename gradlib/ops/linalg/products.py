@@ -72,13 +72,15 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     if len(parts) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
     one_dtype("multi_dot", parts)
-    for i, x in enumerate(parts):
-        if x.ndim != 2 and not (x.ndim == 1 and i in (0, len(parts) - 1)):
-            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (or 1D at either end) but got {x.ndim}D, shape {list(x.shape)}")
-    row, column = parts[0].ndim == 1, parts[-1].ndim == 1
-    parts[0] = parts[0][None] if row else parts[0]
-    parts[-1] = parts[-1][:, None] if column else parts[-1]
-    shapes = [raw(x).shape for x in parts]
+    shapes = [x._array.shape if type(x) is Tensor else raw(x).shape for x in parts]
+    for i, shape in enumerate(shapes):
+        if len(shape) != 2 and not (len(shape) == 1 and i in (0, len(parts) - 1)):
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (or 1D at either end) but got {len(shape)}D, shape {list(shape)}")
+    row, column = len(shapes[0]) == 1, len(shapes[-1]) == 1
+    if row:
+        parts[0], shapes[0] = parts[0][None], (1, *shapes[0])
+    if column:
+        parts[-1], shapes[-1] = parts[-1][:, None], (*shapes[-1], 1)
     sizes = [shapes[0][0]]
     for i, shape in enumerate(shapes):
         if shape[0] != sizes[-1]:
