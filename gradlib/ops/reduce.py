@@ -116,11 +116,7 @@ def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     if input.dtype.char != "f" or type(input) is not np.ndarray or not input.flags.c_contiguous:
         return total(xp, input * input, dim, keepdim)
     axis = None if dim is None else axes(input.ndim, dim)
-    if input.size < _SOME:
-        if axis is None or axis != input.ndim - 1:
-            return total(xp, input * input, dim, keepdim)
-        made = np.vecdot(input, input)
-    elif axis is None:
+    if axis is None:
         line = input.reshape(-1)
         if line.size <= 16 * _LONG:
             made = np.asarray(line.dot(line))
@@ -128,7 +124,7 @@ def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
         whole = line.size - line.size % _LONG
         lines = line[:whole].reshape(-1, _LONG)
         made = np.asarray(np.add.reduce(np.vecdot(lines, lines)) + np.vecdot(line[whole:], line[whole:]))
-    elif axis == input.ndim - 1 and input.size >= _FEW_LINES * input.shape[axis] and input.shape[axis] <= _LONG:
+    elif axis == input.ndim - 1 and input.shape[axis] <= _LONG and (input.size < _SOME or input.size >= _FEW_LINES * input.shape[axis]):
         made = np.vecdot(input, input)
     else:
         return total(xp, input * input, dim, keepdim)
