@@ -396,6 +396,8 @@ def equal(input: Any, other: Any) -> bool:
 
 def _all_equal(a: Any, b: Any) -> bool:
     """Whether all elements of large arrays are equal, asked of some at a time so that an early difference ends it early."""
+    if a.item(0) != b.item(0):  # most arrays that differ do so from the beginning
+        return False
     if not (a.flags.c_contiguous and b.flags.c_contiguous):
         differs = np.not_equal(a, b)
         return not differs.item(differs.argmax())  # which stops at the first

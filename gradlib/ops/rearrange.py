@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -245,26 +244,41 @@ def tril(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
         tensor([[1, 0],
                 [3, 4]])
     """
-    made = _of_small("tril", xp, input, diagonal, _above)
-    return row_major(xp.tril(input, diagonal)) if made is None else made
+    return _part_of_matrices("tril", xp, input, diagonal)
 
 
-def _of_small(name: str, xp: Namespace, input: Any, diagonal: Any, others: Callable[[int, int, int], Any]) -> Any:
-    """A triangle of each matrix, in row-major order, where they are so small that the mask of the others is kept; else None.
-
-    Raises: RuntimeError for what is no matrix.
-    """
-    shape = input.shape
+def _part_of_matrices(name: str, xp: Namespace, input: Any, diagonal: Any) -> Any:
+    """A triangle of each matrix, in row-major order. Raises: RuntimeError for what is no matrix."""
+    shape, upper = input.shape, name == "triu"
     if len(shape) < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(shape)}")
-    if xp is not np or shape[-1] * shape[-2] > 1 << 14 or type(diagonal) is not int:
-        return None
-    mask, made = others(shape[-2], shape[-1], diagonal), input.copy()
+    small = shape[-1] * shape[-2] <= 1 << 14
+    if xp is not np or type(diagonal) is not int or not (small or shape[-1] >= _ROWS):
+        return row_major(getattr(xp, name)(input, diagonal))
+    if not small:
+        return _by_rows(input, diagonal, upper)
+    mask, made = (_below if upper else _above)(shape[-2], shape[-1], diagonal), input.copy()
     if len(shape) == 2 and made.size <= SMALL:
         made[mask] = zero_d(0, made.dtype)
     else:
         np.copyto(made, zero_d(0, made.dtype), where=mask)
     return made
+
+
+def _by_rows(input: Any, diagonal: int, upper: bool) -> Any:
+    """The same some rows at a time, so that only what they share with the diagonal is looked at element by element."""
+    made, (rows, columns) = np.zeros(input.shape, input.dtype), input.shape[-2:]
+    for begin in range(0, rows, _ROWS):
+        end = min(begin + _ROWS, rows)
+        low, high = (min(max(row + diagonal, 0), columns) for row in (begin, end))
+        whole = (..., slice(begin, end), slice(high, None) if upper else slice(low))
+        made[whole] = input[whole]
+        mixed, size, offset = (..., slice(begin, end), slice(low, high)), (end - begin, high - low), begin + diagonal - low
+        np.copyto(made[mixed], input[mixed], where=_above(*size, offset - 1) if upper else _below(*size, offset + 1))
+    return made
+
+
+_ROWS = 128
 
 
 @functools.lru_cache(32)
@@ -292,8 +306,7 @@ def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
         tensor([[1, 2],
                 [0, 4]])
     """
-    made = _of_small("triu", xp, input, diagonal, _below)
-    return row_major(xp.triu(input, diagonal)) if made is None else made
+    return _part_of_matrices("triu", xp, input, diagonal)
 
 
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:

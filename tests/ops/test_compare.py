@@ -152,6 +152,13 @@ def test_equal_asks_shape_and_values() -> None:
     assert not x.equal(t([1.0]))
     assert not gradlib.equal(x, t([[1.0, 2.0]]))
     assert gradlib.equal(t([]), t([]))
+    many = gradlib.zeros(3, 3000)
+    for place in ((0, 0), (0, 70), (2, 2999)):
+        other = gradlib.zeros(3, 3000)
+        assert gradlib.equal(many.mT, other.mT)
+        other[place] = float("nan")
+        assert not gradlib.equal(many, other)
+        assert not gradlib.equal(other.mT, other.mT)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int64"])

@@ -270,6 +270,23 @@ def test_the_right_side_of_an_equation_is_not_kept(call: Callable[..., Any]) -> 
     assert right.grad.tolist() == [[1], [1]]
 
 
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_large_triangle_is_solved_by_halves_and_its_zeros_by_rows(upper: bool, device: str) -> None:
+    rng = np.random.default_rng(0)
+    dense, right = rng.standard_normal((2, 251, 251)) / 251 + 2 * np.eye(251), rng.standard_normal((2, 251, 3))
+    A, B = gradlib.tensor(dense), gradlib.tensor(right)
+    for unit in (False, True):
+        X = linalg.solve_triangular(A, B, upper=upper, unitriangular=unit)
+        part = A.triu(int(unit)) if upper else A.tril(-int(unit))
+        np.testing.assert_allclose(host((part + gradlib.eye(251, dtype=gradlib.float64) if unit else part) @ X), right, atol=1e-12)
+    if device == "cpu":
+        dense[0, 120, 120] = 0
+        X = host(linalg.solve_triangular(gradlib.tensor(dense), B, upper=upper))
+        assert np.isfinite(X[1]).all()
+        assert np.isfinite(X[0]).all(1).sum() == (130 if upper else 120)
+
+
 def test_the_other_triangle_is_not_looked_at() -> None:
     junk = gradlib.tensor(np.triu(np.full((3, 3), 1e6), 1))
     for upper in (False, True):

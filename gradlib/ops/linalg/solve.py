@@ -41,14 +41,31 @@ def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool)
 def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution by the triangle of a matrix alone; B is a list of one."""
     (B,) = B
-    A = triu(A) if upper else tril(A)
     if unitriangular:
         A = xp.where(xp.eye(A.shape[-1], dtype=bool), 1, A)
     try:
-        X = xp.linalg.solve(A, B)
+        X = _by_halves(xp, A, B, upper)
     except np.linalg.LinAlgError:
         return _substituted(A, B, upper)
     return X if xp is not np or all_finite(X) else _substituted(A, B, upper)
+
+
+def _by_halves(xp: Any, A: Any, B: Any, upper: bool) -> Any:
+    """The same of regular matrices: of large ones half the rows, whose product with the rest leaves a system for the other half.
+
+    NumPy has no solver for triangles, so most of the work is to be in products.
+    """
+    size = A.shape[-1]
+    if size <= _LARGE or xp is not np:
+        return xp.linalg.solve(triu(A) if upper else tril(A), B)
+    low, high = slice(size // 2), slice(size // 2, None)
+    first, rest = (high, low) if upper else (low, high)
+    known = _by_halves(xp, A[..., first, first], B[..., first, :], upper)
+    other = _by_halves(xp, A[..., rest, rest], B[..., rest, :] - A[..., rest, first] @ known, upper)
+    return np.concatenate((other, known) if upper else (known, other), -2)
+
+
+_LARGE = 100
 
 
 def _substituted(A: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray:
