@@ -19,7 +19,7 @@ from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.linalg.norms import vector_norm
 from gradlib.ops.product import matmul, multiplied, multiply_stacks, one_dtype, rows
-from gradlib.ops.reduce import count, mean, spread, total, total_of_squares
+from gradlib.ops.reduce import count, mean, spread, sum_of_products, total, total_of_squares
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
 
@@ -241,8 +241,21 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 # ---- normalisation ------------------------------------------------------------------------------------------------------------
 
 
+def _normal_slope(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
+    """``_normal_rule`` of the first gradient alone, on raw arrays of one dtype, in place."""
+    made = input - centre
+    along = sum_of_products(g, made, dims[0]) / input.shape[dims[0]] if len(dims) == 1 else mean(g * made, dims, True)
+    made *= along * (rstd * rstd)
+    made += mean(g, dims, True)
+    np.subtract(g, made, made)
+    made *= rstd
+    return made
+
+
 def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
     """Project out of the gradient what shifts or scales a row. ``out`` is not saved, so users may write it."""
+    if type(g[0]) is np.ndarray and g[1] is None and g[2] is None and g[0].dtype is input.dtype and input.dtype.char in "fd":
+        return _normal_slope(g[0], input, centre, rstd, dims)
     normal = (input - centre) * rstd
     result: Any = 0
     if g[0] is not None:

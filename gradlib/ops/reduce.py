@@ -131,6 +131,14 @@ def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     return made.reshape(kept(input.shape, dim)) if keepdim else made
 
 
+def sum_of_products(a: Any, b: Any, dim: int) -> Any:
+    """``sum(a * b, dim, True)``; of many short lines of raw arrays as products of lines, without an array of the products."""
+    alike = type(a) is type(b) is np.ndarray and a.dtype.char == b.dtype.char == "f" and a.shape == b.shape and a.size >= _SOME
+    if alike and dim in (-1, a.ndim - 1) and _FEW_LINES * a.shape[-1] <= a.size and a.shape[-1] <= _LONG:
+        return np.vecdot(a, b)[..., None]
+    return sum(a * b, dim, True)
+
+
 def _line_sums(lines: Any) -> Any:
     size, block = lines.shape[1], len(_MORE_ONES)
     if size <= block:

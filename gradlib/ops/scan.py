@@ -43,21 +43,27 @@ def _running(xp: Namespace, name: str, input: Any, dim: int, dtype: Any) -> Any:
         return ufunc.accumulate(input.astype(dtypes.float64), dim).astype(dtypes.float32, "C")
     if input.dtype.kind in "biu":
         return row_major(getattr(input, name)(axis=dim, dtype=dtypes.int64).astype(dtype or dtypes.int64, copy=False))
-    if xp is np and input.dtype.char == "f" and input.size >= _LARGE and dim == input.ndim - 1 and input.flags.c_contiguous:
+    if _has_rows(xp, input, dim):
         return _by_rows(name, input)
     wide = _WIDER.get(input.dtype, dtypes.float32 if input.dtype.itemsize == 2 else input.dtype)
     return row_major(getattr(input, name)(axis=dim, dtype=wide).astype(input.dtype, copy=False))
 
 
-def _by_rows(name: str, input: Any) -> Any:
-    """The same of large arrays along the last dimension, for rows that stay in the cache.
+def _has_rows(xp: Namespace, input: Any, dim: int) -> bool:
+    """Whether an array is one of those that are run through by rows."""
+    return xp is np and input.dtype.char == "f" and input.size >= _LARGE and dim == input.ndim - 1 and input.flags.c_contiguous
+
+
+def _by_rows(name: str, input: Any, from_end: bool = False) -> Any:
+    """The same of large arrays along the last dimension, for rows that stay in the cache; ``from_end``: from the last element to the first.
 
     A running sum waits for the sum before; those of two rows run side by side as the parts of complex numbers.
     """
-    lines = input.reshape(-1, input.shape[-1])
-    made, size = np.empty(lines.shape, input.dtype), max(1, _LARGE // lines.shape[1] // 2)
+    made = np.empty(input.shape, input.dtype)
+    lines, results = (x.reshape(-1, input.shape[-1])[:, :: -1 if from_end else 1] for x in (input, made))
+    size = max(1, _LARGE // lines.shape[1] // 2)
     for begin in range(0, len(lines), 2 * size):
-        part, out = lines[begin : begin + 2 * size], made[begin : begin + 2 * size]
+        part, out = lines[begin : begin + 2 * size], results[begin : begin + 2 * size]
         half = len(part) // 2 if name == "cumsum" else 0
         if half:
             pairs = np.empty((half, lines.shape[1]), dtypes.complex128)
@@ -67,7 +73,7 @@ def _by_rows(name: str, input: Any) -> Any:
         single = part[2 * half :].astype(dtypes.float64)
         (np.add if name == "cumsum" else np.multiply).accumulate(single, 1, out=single)
         out[2 * half :] = single
-    return made.reshape(input.shape)
+    return made
 
 
 _LARGE = 1 << 16
@@ -96,6 +102,8 @@ def cumsum_from_end(xp: Namespace, input: Any, dim: int) -> Any:
     """Running sum from the last element to the first: the transpose of ``cumsum``."""
     if not input.ndim:
         return input
+    if _has_rows(xp, input, wrap_dim(dim, input.ndim)):
+        return _by_rows("cumsum", input, from_end=True)
     return xp.flip(_running(xp, "cumsum", xp.flip(input, dim), dim, None), dim)
 
 
@@ -121,10 +129,23 @@ def recur_from_end(start: Any, factor: Any) -> Any:
     return start
 
 
+def _may_divide(input: Any, out: Any) -> bool:
+    """Whether these are raw arrays of factors and products of which none is 0 or has left the range of normal numbers."""
+    if type(input) is not np.ndarray or out.dtype.char not in "fd" or input.dtype is not out.dtype or not out.size:
+        return False
+    size, limits = np.absolute(out), np.finfo(out.dtype)
+    return bool(np.minimum.reduce(size, axis=None) > limits.tiny and np.maximum.reduce(size, axis=None) < limits.max)
+
+
 def _cumprod_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
-    """Each factor's product with the factors before it, times the sum over what follows: no division, so zeros do no harm."""
+    """Each factor's product with the factors before it, times the sum over what follows: no division, so zeros do no harm.
+
+    Where none is, and nothing is recorded, a sum from the end of the products is divided by each factor, as in torch.
+    """
     if not input.ndim or input.shape[dim] < 2:
         return g
+    if _may_divide(input, out):
+        return cumsum_from_end(g * out, dim) / input
     if input.dtype.kind == "c" and g.dtype.kind != "c":  # a real dtype was asked for: what was multiplied are the real parts
         input = input.real
     g, input, out = movedim(g, dim, -1), movedim(input, dim, -1), movedim(out, dim, -1)
@@ -200,7 +221,19 @@ Cummin = namedtuple("Cummin", ["values", "indices"])
 
 def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
     """Each output's gradient goes to the element that was the extreme there."""
+    if type(g[0]) is type(indices) is np.ndarray and indices.size >= _LARGE and dim in (-1, indices.ndim - 1):
+        return _added_by_runs(g[0], indices)
     return put_along(g[0], indices, dim, input_shape[dim] if input_shape else 1, True)
+
+
+def _added_by_runs(g: Any, indices: Any) -> Any:
+    """Numbers added at their indices along the last dimension, which do not fall in any line: those of one index stand side by side."""
+    begins = np.ones(indices.shape, bool)
+    np.not_equal(indices[..., 1:], indices[..., :-1], out=begins[..., 1:])
+    at = np.flatnonzero(begins)
+    made = np.zeros(g.shape, g.dtype)
+    made.reshape(-1)[at - at % g.shape[-1] + indices.reshape(-1)[at]] = np.add.reduceat(g.reshape(-1), at)
+    return made
 
 
 def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:

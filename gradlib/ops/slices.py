@@ -305,6 +305,21 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     return as_strided_op(input, sizes, steps, first - here, layout)
 
 
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in elements, of a contiguous array."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def _is_apart(size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether no two elements lie in one place, as far as sizes and strides show it."""
+    reach = 0
+    for step, n in sorted(zip(stride, size, strict=True)):
+        if n > 1 and step <= reach:
+            return False
+        reach += (n - 1) * step
+    return True
+
+
 def _reach(size: Sequence[int], stride: Sequence[int]) -> int:
     """The distance from the first element to the last one."""
     last = 0
@@ -364,6 +379,10 @@ def _sources(
 def as_strided_backward(xp: Namespace, input: Any, shape: Any, size: Any, stride: Any, start: int, layout: Any) -> Any:
     """Each element of input added to the element of a tensor of that shape of which it is a view: the adjoint of ``as_strided``."""
     count = math.prod(shape)
+    if layout == _row_major(shape) and 0 <= start <= start + _reach(size, stride) < count and _is_apart(size, stride):
+        made = xp.zeros(shape, input.dtype)
+        strided(made, size, _bytes(stride, made.itemsize), start * made.itemsize)[...] = input
+        return made
     made = xp.zeros(count + 1, input.dtype)
     if 0 not in size:
         scatter_add(made, _sources(xp, shape, size, stride, start, layout), input)

@@ -11,7 +11,7 @@ from gradlib.backend.array import SMALL, Namespace, largest, row_major, row_sums
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
-from gradlib.ops.reduce import axes, kept, spread, sum, total
+from gradlib.ops.reduce import axes, kept, spread, sum, sum_of_products, total
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -85,8 +85,7 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
 
 
 def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
-    weighted = g * out
-    return weighted - out * sum(weighted, dim, True)
+    return out * (g - sum_of_products(g, out, dim))
 
 
 @op("other", complex="explicit", input=lambda g, out, dim: g - exp(out) * sum(g, dim, True))
