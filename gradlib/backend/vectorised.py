@@ -355,6 +355,26 @@ def smooth_absolute(input: Array, beta: float, divided: bool) -> Array:
     return blocks(form, input)
 
 
+def smooth_distance(input: Array, target: Array, beta: float) -> float:
+    """The sum of d²/2 up to beta, beta (|d| - beta/2) beyond, of the differences of arrays of one shape that `fits`."""
+    a, b, made = input.reshape(-1), target.reshape(-1), 0.0
+    bound = np.full(min(_BLOCK, a.size), beta, np.float32)
+    size, near = np.empty_like(bound), np.empty_like(bound)
+    for begin in range(0, a.size, _BLOCK):
+        part = a[begin : begin + _BLOCK]
+        if part.size < size.size:
+            bound, size, near = bound[: part.size], size[: part.size], near[: part.size]
+        np.subtract(part, b[begin : begin + _BLOCK], size)
+        np.minimum(np.absolute(size, size), bound, out=near)
+        for first in range(0, part.size, _LINE):
+            bounded = near[first : first + _LINE]
+            made += float(bounded.dot(size[first : first + _LINE])) - float(bounded.dot(bounded)) * 0.5
+    return made
+
+
+_LINE = 4096  # elements whose products are summed in float32 without losing digits
+
+
 def _are_finite(a: Array, b: Any) -> bool:
     """Whether there is neither infinity nor NaN."""
     return all(np.maximum.reduce(x) < math.inf and np.minimum.reduce(x) > -math.inf for x in (a, b) if type(x) is np.ndarray) and (

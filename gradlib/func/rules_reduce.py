@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.core.declaration import Op
 from gradlib.func.level import Level
-from gradlib.func.rules import named, perform, replace_arguments, rule, run
+from gradlib.func.rules import named, perform, physical, replace_arguments, rule, run
 from gradlib.ops.dims import wrap_dim, wrap_dims
 
 
@@ -87,6 +87,15 @@ def over_some(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Operations over dimensions that are not negative."""
     given = named(op, args)
     return perform(op, replace_arguments(op, args, input=given["input"].value, dim=tuple(d + 1 for d in given["dim"])))
+
+
+@rule("smooth_distance")
+def smooth_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The sum or mean over each example."""
+    pair, beta, divided, mean = args
+    input, target = (physical(level, x) for x in pair)
+    each = run("smooth_absolute", input - target, beta, divided)
+    return run("mean" if mean else "sum", _flat(each), 1, False, None)
 
 
 @rule("max_all", "min_all")

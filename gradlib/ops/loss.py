@@ -11,6 +11,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Array, Namespace, is_array
 from gradlib.backend.flat_index import positions
+from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.activation import logsigmoid
@@ -18,7 +19,7 @@ from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sigmoid, sign, square
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index as pick
-from gradlib.ops.reduce import back, mean, sum, total
+from gradlib.ops.reduce import back, count, mean, sum, total
 from gradlib.ops.select import where_op
 from gradlib.ops.softmax import log_softmax
 
@@ -130,6 +131,32 @@ def smooth_absolute(xp: Namespace, input: Any, beta: float, divided: bool = True
     return made / number(beta) if divided and beta != 1 else made
 
 
+def _distance_slopes(g: Any, pair: Any, beta: float, divided: bool, mean: bool) -> list[Any]:
+    input, target = pair
+    slope = _smooth_slope(g / count(input.shape, None) if mean else g, input - target, beta, divided)
+    return [slope, -slope]
+
+
+@op("other", promote="same", sequence="pair", method=False, complex="none", pair=_distance_slopes)
+def smooth_distance(xp: Namespace, pair: Any, beta: float, divided: bool = True, mean: bool = True) -> Any:
+    """The sum or mean of ``smooth_absolute`` of the differences of a pair of arrays of one shape, which are not kept."""
+    input, target = pair
+    if not (vectorised.fits(input) and vectorised.fits(target) and beta <= dtypes.ALWAYS_HELD):
+        summed = total(xp, smooth_absolute.op.value(xp, input - target, beta, divided), None, False)  # type: ignore[attr-defined]
+        return back(summed / input.size if mean else summed, input.dtype)
+    made = vectorised.smooth_distance(input, target, beta)
+    return np.array(made / ((beta if divided else 1) * (input.size if mean else 1)), input.dtype)
+
+
+_smooth_l1, _huber = (named(smooth_distance, name) for name in ("smooth_l1_loss", "huber_loss"))
+
+
+def _are_many(input: Any, target: Any) -> bool:
+    """Whether these are Tensors of which one pass makes the loss."""
+    alike = type(input) is type(target) is Tensor and input._array.shape == target._array.shape
+    return alike and vectorised.fits(input._array) and vectorised.fits(target._array)
+
+
 @composite(method=False)
 def smooth_l1_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
@@ -148,6 +175,8 @@ def smooth_l1_loss(
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     reduction = _reduction(size_average, reduce, reduction)
+    if beta and reduction != "none" and _are_many(input, target):
+        return _smooth_l1([input, target], beta, True, reduction == "mean")
     away = _difference("smooth_l1_loss", input, target)
     return _reduced(smooth_absolute(away, beta) if beta else abs(away), reduction)
 
@@ -168,6 +197,8 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     reduction = _reduction(None, None, reduction)
+    if weight is None and reduction != "none" and _are_many(input, target):
+        return _huber([input, target], delta, False, reduction == "mean")
     loss = smooth_absolute(_difference("huber_loss", input, target), delta, False)
     return _weighted(loss, weight, input, reduction, by_weight=False)
 

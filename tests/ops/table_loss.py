@@ -126,6 +126,7 @@ CASES = [
         lambda a, b: np.abs(a - b).sum(), label="beta=0",
     ),
     Case("smooth_absolute", lambda a: loss.smooth_absolute(a, 0.9), spread((3, 4)), lambda a: huber(a, 0.9)),
+    Case("smooth_distance", lambda a, b: loss.smooth_distance([a, b], 0.9), predicted(3, 4), lambda a, b: huber(a - b, 0.9).mean()),
     Case("huber_loss", F.huber_loss, predicted(3, 4), lambda a, b: huber(a - b, 1).mean(), dtypes=ALL),
     Case("huber_loss", lambda a, b: F.huber_loss(a, b, "none", 0.9), predicted(3, 4), lambda a, b: 0.9 * huber(a - b, 0.9), label="delta"),
     Case(

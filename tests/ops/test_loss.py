@@ -234,6 +234,22 @@ def test_an_unknown_difference_has_an_unknown_gradient(loss: Any) -> None:
     assert str(x.grad.tolist()) == "[0.5, nan, 1.0, -1.0]"
 
 
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss])
+@pytest.mark.parametrize("number", [1024, 5000, 70_001])
+def test_the_loss_of_many_differences_and_its_slopes_are_those_in_double_precision(loss: Any, number: int) -> None:
+    rng = np.random.default_rng(0)
+    values = [(rng.standard_normal(number) * 2).astype(np.float32) for _ in range(2)]
+    for reduction, bound in (("mean", 0.7), ("sum", 1.0)):
+        made = []
+        for dtype in ("float32", "float64"):
+            x, y = (gradlib.tensor(each, dtype=dtype, requires_grad=True) for each in values)
+            value = loss(x, y, reduction=reduction, **{"delta" if loss is F.huber_loss else "beta": bound})
+            value.backward()
+            made.append([host(each) for each in (value.detach(), x.grad, y.grad)])
+        for single, double in zip(*made, strict=True):
+            np.testing.assert_allclose(single, double, rtol=1e-6, atol=1e-6 * np.abs(double).max())
+
+
 # ---- no rows, no classes, no weight, values that are not finite ---------------------------------------------------------------------
 
 
