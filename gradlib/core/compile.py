@@ -35,7 +35,7 @@ from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
 from gradlib.core.saved import OpNode, output_tensor, pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
-from gradlib.core.views import mark_view, new_meta, new_view
+from gradlib.core.views import View, mark_view, new_view
 
 _COMMON = {
     "np": np,
@@ -56,8 +56,8 @@ _COMMON = {
     "narrowed": narrowed,
     "wrap_several": wrap_several,
     "mark_view": mark_view,
+    "View": View,
     "new_view": new_view,
-    "new_meta": new_meta,
     "Version": Version,
     "ref": ref,
     "as_array": as_array,
@@ -620,13 +620,12 @@ def _marked(op: Op, rest: str, variant: Variant) -> list[str]:
         f"        _view.step = (op, ({rest}), None)",
         "        _view.recorded = not global_state.no_grad or thread_state.grad_enabled",
         f"        _meta = {source}._meta",
-        "        _parent = None if _meta is None else _meta.view",
+        "        _parent = None if _meta is None else _meta if type(_meta) is View else _meta.view",
         "        if _parent is None:",
         f"            _view.base = {source}",
         "        else:",
         "            _view.follow(_parent)",
-        "        _result._meta = _meta = new_meta()",
-        "        _meta.view = _view",
+        "        _result._meta = _view",
         f"        _counter = _result._version_slot = {source}._version_slot or {source}.version",
         "        if type(_counter) is Version and len(_counter.views) < _counter.limit:  # as `add_view` has it",
         "            _counter.views.append(ref(_result))",

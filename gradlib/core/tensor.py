@@ -797,8 +797,8 @@ def born(tensor: Tensor) -> int:
     meta = tensor._meta
     view = None if meta is None else meta.view
     while view is not None:
-        if view.born:
-            return int(view.born)
+        if view.since:
+            return int(view.since)
         meta, view = view.base._meta, view.parent
     return 0 if meta is None else meta.born
 

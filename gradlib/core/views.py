@@ -19,12 +19,13 @@ Step = tuple[Op, tuple[Any, ...], int | None]
 """An operation that made a view, its other arguments, and which of its results it was, where there are several."""
 
 
-class View:
-    """A view's base and how the view was made from it: enough to make it again when the base is written in place.
+class View(TensorMeta):
+    """The metadata of a view: its base and how the view was made from it, enough to make it again when the base is written in place.
 
     ``step`` is the operation that made it (with its other arguments, and which of its results), ``parent`` the view it was made from,
     None where that is the base itself. ``duals`` has, for each level of forward mode at which this view was made a dual tensor (or the
-    primal of one), its own tangent: there it is a base to its views, and what it is a view of has no part in its tangent.
+    primal of one), its own tangent: there it is a base to its views, and what it is a view of has no part in its tangent. ``became`` is
+    what the tensor is a view of since ``squeeze_`` or alike gave it another shape; views that it had before follow this one.
     """
 
     base: Tensor
@@ -34,11 +35,22 @@ class View:
     several = False  # one of several that one operation gave
     custom = False  # returned by a custom Function, whose backward a write would bypass
     duals: dict[Any, Any] | None = None
+    became: View | None = None
     # of an argument that a transform passes to its function, which may write it: the sequence number at which the transform began
-    born = 0
+    since = 0
+
+    @property
+    def view(self) -> View:  # type: ignore[override]
+        return self.became or self
+
+    @view.setter
+    def view(self, value: View) -> None:
+        self.became = value
 
     def follow(self, parent: View) -> None:
         """Make it a view of a view. What stays as the class has it costs no assignment."""
+        if parent.became is not None:
+            parent = parent.became
         self.base = parent.base
         self.parent = parent
         if not parent.recorded:
@@ -58,7 +70,7 @@ class View:
         return tuple(reversed(steps))
 
 
-new_view, new_meta = partial(object.__new__, View), partial(object.__new__, TensorMeta)
+new_view = partial(object.__new__, View)
 
 
 def replay(path: tuple[Step, ...], base: Any) -> Any:
@@ -88,11 +100,9 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
         view.base = source
     else:
         view.follow(meta.view)
-    if result._meta is None:  # nobody else has seen the result yet, so there is nothing to lock
-        result._meta = own = new_meta()
-        own.view = view
-    else:
-        result.meta.view = view
+    if result._meta is not None:
+        view.born = result._meta.born
+    result._meta = view  # nobody else has seen the result yet, so there is nothing to lock
     counter = result._version_slot = source._version_slot or source.version
     if type(counter) is Version and len(counter.views) < counter.limit:  # as `add_view` has it, without a call
         counter.views.append(ref(result))
@@ -123,8 +133,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         result = object.__new__(cls)
         result._array = each
         result._float = result._node = None
-        result._meta = meta = new_meta()
-        meta.view = view = new_view()
+        result._meta = view = new_view()
         view.step = (op, rest, index)
         view.several = True
         view.recorded = recorded
@@ -133,7 +142,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         else:
             view.follow(parent)
         if since:
-            meta.born = since
+            view.born = since
         result._version_slot = counter
         results.append(result)
     if len(counter.views) + len(results) <= counter.limit:  # as `add_view` has it, without a call for each

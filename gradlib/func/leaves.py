@@ -49,7 +49,7 @@ def mark_writable(value: Tensor) -> Tensor:
     while type(physical) is Batched:
         physical = physical.value
     if physical._meta is not None and physical._meta.view is not None:
-        physical._meta.view.born = thread_state.since or 0
+        physical._meta.view.since = thread_state.since or 0
     return value
 
 
