@@ -388,6 +388,8 @@ def equal(input: Any, other: Any) -> bool:
     if type(a) is type(b) is np.ndarray and a.dtype is b.dtype and not global_state.active:
         if a.shape != b.shape:
             return False
+        if a.size <= _FEW and a.dtype.kind in "biuf":
+            return a.data == b.data  # Python compares them one by one before NumPy has prepared its loop
         return b"\1" not in (a != b).tobytes() if a.size <= _SOME else _all_equal(a, b)  # the bytes in less time than a reduction
     if tuple(input.shape) != tuple(other.shape):
         return False
@@ -410,4 +412,4 @@ def _all_equal(a: Any, b: Any) -> bool:
     return True
 
 
-_FIRST, _SOME = 64, 4096
+_FEW, _FIRST, _SOME = 32, 64, 4096

@@ -66,7 +66,8 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
         first = next((x for x in tensors if x.shape != (0,)), first)
     at = wrap_dim(dim, first.ndim)
     try:
-        return row_major(np.concatenate(tensors, at) if xp is np else concatenated(xp, tensors, at))
+        made = np.concatenate(tensors, at) if xp is np else concatenated(xp, tensors, at)
+        return made if made.flags.c_contiguous else row_major(made)
     except (ValueError, TypeError):  # CuPy's for what has no dimensions
         parts = [x for x in tensors if not _is_nothing(x.shape)]
         if len(parts) == len(tensors):
@@ -125,7 +126,7 @@ def _at_least(name: str, ndim: int, tensors: Any, grow: Callable[[Any], Any]) ->
     if not len(tensors):
         raise RuntimeError(f"{name} expects a non-empty TensorList")
     for x in tensors:
-        if x.ndim < ndim:
+        if (x._array if type(x) is Tensor else x).ndim < ndim:
             return tuple(map(grow, tensors))
     return tensors  # type: ignore[no-any-return]
 
@@ -142,7 +143,8 @@ def hstack(tensors: Sequence[Any]) -> Any:
         tensor([1, 2, 3])
     """
     parts = _at_least("hstack", 1, tensors, _as_1d)
-    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+    first = parts[0]
+    return cat(parts, 0 if (first._array if type(first) is Tensor else first).ndim == 1 else 1)
 
 
 @composite(method=False, aliases=("row_stack",))
@@ -378,12 +380,15 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
         >>> gradlib.tensor_split(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    if not input.ndim:
+    shape = raw(input).shape
+    if not shape:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     parts = indices_or_sections.tolist() if isinstance(indices_or_sections, (Tensor, np.ndarray)) else indices_or_sections
-    at = wrap_dim(dim, input.ndim)
-    before = (slice(None),) * at
-    return tuple([slice_op(input, (*before, slice(begin, end))) for begin, end in _bounds(parts, input.shape[at])])
+    at = wrap_dim(dim, len(shape))
+    before, made = (slice(None),) * at, []
+    for begin, end in _bounds(parts, shape[at]):
+        made.append(slice_op(input, (*before, slice(begin, end))))
+    return tuple(made)
 
 
 def _split_along(name: str, input: Any, parts: Any, dim: int, least: int) -> tuple[Any, ...]:
@@ -569,22 +574,20 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
                 [1, 1, 1]])
     """
     parts = _listed(tensors)
+    shapes = [raw(x).shape for x in parts]
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if not parts:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    for x in parts:
-        if x.ndim > 1:
-            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {list(x.shape)}")
+    for x, shape in zip(parts, shapes, strict=True):
+        if len(shape) > 1:
+            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {list(shape)}")
         if x.dtype != parts[0].dtype:
             raise RuntimeError(f"meshgrid expects all tensors to have the same dtype, got {parts[0].dtype} and {x.dtype}")
-    order = list(range(len(parts)))
+    order, sizes = list(range(len(parts))), [shape[0] if shape else 1 for shape in shapes]
     if indexing == "xy" and len(parts) > 1:
-        order[:2] = [1, 0]
-    shape = [1] * len(parts)
-    for x, d in zip(parts, order, strict=True):
-        shape[d] = x.shape[0] if x.ndim else 1
-    whole, made = tuple(shape), []
+        order[:2], sizes[:2] = [1, 0], sizes[1::-1]
+    whole, made = tuple(sizes), []
     for x, d in zip(parts, order, strict=True):
         after = len(parts) - d - 1
         made.append(expand(reshape(x, (-1,) + (1,) * after) if after else x, whole))

@@ -188,7 +188,7 @@ def bmm(input: Any, mat2: Any) -> Any:
         >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
         gradlib.Size([2, 1, 1])
     """
-    if not _have_ranks(input, 3, mat2, 3) or len(input._array) != len(mat2._array):
+    if not _have_ranks(input, 3, mat2, 3) or input._array.shape[0] != mat2._array.shape[0]:
         _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
         if raw(input).shape[0] != raw(mat2).shape[0]:
             raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")

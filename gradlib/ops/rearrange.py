@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -257,11 +258,11 @@ def _part_of_matrices(name: str, xp: Namespace, input: Any, diagonal: Any) -> An
         return row_major(getattr(xp, name)(input, diagonal))
     if not small:
         return _by_rows(input, diagonal, upper)
-    mask, made = (_below if upper else _above)(shape[-2], shape[-1], diagonal), input.copy()
+    others, made = _below if upper else _above, input.copy()
     if len(shape) == 2 and made.size <= SMALL:
-        made[mask] = zero_d(0, made.dtype)
+        made.put(_places(others, *shape, diagonal), 0)
     else:
-        np.copyto(made, zero_d(0, made.dtype), where=mask)
+        np.copyto(made, zero_d(0, made.dtype), where=others(shape[-2], shape[-1], diagonal))
     return made
 
 
@@ -279,6 +280,12 @@ def _by_rows(input: Any, diagonal: int, upper: bool) -> Any:
 
 
 _ROWS = 128
+
+
+@functools.lru_cache(32)
+def _places(others: Callable[[int, int, int], Any], rows: int, columns: int, diagonal: int) -> Any:
+    """Where the mask is true, in the matrix read as one row."""
+    return np.flatnonzero(others(rows, columns, diagonal))
 
 
 @functools.lru_cache(32)

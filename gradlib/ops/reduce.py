@@ -299,10 +299,12 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = Non
         >>> gradlib.nanmean(gradlib.tensor([1.0, gradlib.nan, 3.0]))
         tensor(2.)
     """
-    for each in (input.dtype, dtypes.as_dtype(dtype)):
+    given, wanted = input.dtype, dtypes.as_dtype(dtype)
+    for each in (given, wanted):
         if each is not None and each.kind in "biu":
             raise _indivisible("nanmean", each)
-    return nansum(input, dim, keepdim, dtype) / sum(input == input, dim, keepdim)
+    real = dtypes.to_real(wanted or given)
+    return nansum(input, dim, keepdim, dtype) / sum(input == input, dim, keepdim, real if real.itemsize > 2 else None)
 
 
 # ---- products -----------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, accumulate, has_nan, row_major, running_fold, zero_d
 from gradlib.backend.flat_index import positions
 from gradlib.core.op import composite, op
+from gradlib.core.tensor import raw
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
 from gradlib.ops.index import slice_op
@@ -326,23 +327,24 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         >>> gradlib.diff(gradlib.tensor([1, 4, 9]))
         tensor([3, 5])
     """
-    if not input.ndim:
+    ndim = input.ndim
+    if not ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
-    dim = wrap_dim(dim, input.ndim)
+    dim = wrap_dim(dim, ndim)
     ends = () if prepend is append is None else [x for x in (prepend, append) if x is not None]
     for end in ends:
-        if end.ndim != input.ndim:
-            raise RuntimeError(f"diff expects prepend or append to be the same dimension as input, got {end.ndim} and {input.ndim}")
+        if end.ndim != ndim:
+            raise RuntimeError(f"diff expects prepend or append to be the same dimension as input, got {end.ndim} and {ndim}")
     if ends:
         input = cat([x for x in (prepend, input, append) if x is not None], dim)
     if n == 0 and not ends:
         return input + 0 if input.dtype.kind != "b" else input != False  # noqa: E712  (a copy, elementwise)
-    size, whole = input.shape[dim], (slice(None),) * dim
+    size, whole, are_bools = raw(input).shape[dim], (slice(None),) * dim, input.dtype.kind == "b"
     for left in range(size, max(size - n, 0), -1):
         after, before = slice_op(input, (*whole, slice(1, None), ...)), slice_op(input, (*whole, slice(0, left - 1), ...))
-        input = after != before if input.dtype.kind == "b" else after - before
+        input = after != before if are_bools else after - before
     return input
 
 

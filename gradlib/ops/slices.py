@@ -141,7 +141,10 @@ def _two(dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
 def diagonal_backward(xp: Namespace, input: Any, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Any:
     """Zeros of that shape with input on the diagonal: the adjoint of ``diagonal``."""
     made = xp.zeros(shape, input.dtype)
-    diagonal(made, offset, dim1, dim2)[...] = input
+    places = made.diagonal(offset, *_two(dim1, dim2, len(shape)))
+    if xp is np:
+        places.setflags(write=True)
+    places[...] = input
     return made
 
 
@@ -158,14 +161,14 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
         >>> gradlib.diag_embed(gradlib.tensor([[1, 2]])).shape
         gradlib.Size([1, 2, 2])
     """
-    ndim = input.ndim + 1
-    first, second = sorted(_two(wrap_dim(dim1, ndim), wrap_dim(dim2, ndim), ndim))
-    above = offset if wrap_dim(dim1, ndim) == first else -offset
-    size = input.shape[-1] + abs(offset)
-    rest = list(input.shape[:-1])
-    rest.insert(first, size)
-    rest.insert(second, size)
-    return diagonal_backward(input, tuple(rest), above, first, second)
+    shape = list(input.shape)
+    first, second = _two(dim1, dim2, len(shape) + 1)
+    if first > second:
+        first, second, offset = second, first, -offset
+    size = shape.pop() + abs(offset)
+    shape.insert(first, size)
+    shape.insert(second, size)
+    return diagonal_backward(input, tuple(shape), offset, first, second)
 
 
 @composite

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import all_true, failures_seen, has_nan
+from gradlib.backend.array import all_finite, failures_seen, has_nan
 from gradlib.core.batched import Batched
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
@@ -216,7 +216,7 @@ def eigvalsh_op(xp: Any, A: Any, UPLO: str) -> Any:
 
 def _one_triangle(xp: Any, A: Any, UPLO: str) -> Any:
     """The triangle that is read, to be asked whether it is finite; all of A where that is, as it mostly is, or where A is no matrix."""
-    return A if A.ndim < 2 or (xp is np and all_true(np.isfinite(A))) else xp.tril(A) if UPLO == "L" else xp.triu(A)
+    return A if A.ndim < 2 or (xp is np and all_finite(A)) else xp.tril(A) if UPLO == "L" else xp.triu(A)
 
 
 def _triangle_named(UPLO: str) -> str:

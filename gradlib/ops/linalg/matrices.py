@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array, namespace, on_device_of
+from gradlib.backend.array import all_finite, is_array, namespace, on_device_of
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.tensor import Tensor, raw
 
@@ -44,9 +44,9 @@ def without_broken(xp: Any, A: Any) -> tuple[Any, Any]:
 
     Returns: the matrices; where the others were, (...) of bool, or None for nowhere, which only the host asks.
     """
-    whole = xp.isfinite(A)
-    if xp is np and whole.all():
+    if xp is np and all_finite(A):
         return A, None
+    whole = xp.isfinite(A)
     broken = ~whole.all((-2, -1))
     return xp.where(broken[..., None, None], xp.eye(A.shape[-2], A.shape[-1], dtype=A.dtype), A), broken
 
