@@ -250,11 +250,12 @@ def all_true(mask: np.ndarray) -> bool:
 
 def all_finite(array: np.ndarray) -> bool:
     """Whether an array of NumPy's holds neither infinity nor NaN."""
-    if array.dtype.kind == "c" or not array.size:
+    if array.dtype.kind == "c" or not 0 < array.size < _MANY:
         return bool(np.isfinite(array).all())
     return math.isfinite(array.item(array.argmax())) and math.isfinite(array.item(array.argmin()))  # of which NaN would be either
 
 
+_MANY = 1 << 15  # elements, of which two searches take longer than a mask and its reduction
 SMALL = 2048
 """The most elements for which a call costs more than what it computes: there NumPy's shorter ways are worth a question."""
 

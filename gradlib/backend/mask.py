@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -76,7 +77,8 @@ def _fits(array: Any, mask: Array) -> bool:
 def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) -> Array:
     """``ufunc(array, number)`` for maximum or minimum.
 
-    NumPy compares with a number one element at a time, but with an array several at once; so the number is repeated in an array.
+    NumPy compares with a number one element at a time, but with an array several at once: so the number is repeated in an array, which is
+    kept. Its ``clip`` takes numbers as fast, but may keep the other of two zeros.
 
     Args:
         ufunc: ``xp.maximum`` or ``xp.minimum``; array: any; number: a number, or an array that broadcasts.
@@ -86,14 +88,24 @@ def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) ->
         return ufunc(array, number)
     if not array.flags.c_contiguous:
         return ufunc(array, number)
-    if array.size <= _BLOCK:
-        return ufunc(array, np.full(array.shape, number, array.dtype), out=into)
-    row, line = np.full(_ROW, number, array.dtype), array.reshape(-1)
+    if array.size > _BLOCK and number:
+        return array.clip(number, math.inf, out=into) if ufunc is np.maximum else array.clip(-math.inf, number, out=into)
+    row = _repeated(number, not number and math.copysign(1, number), array.dtype.char)
+    if array.ndim == 1 and array.size <= _BLOCK:
+        return ufunc(array, row[: array.size], out=into)
+    line = array.reshape(-1)
     made = np.empty(array.shape, array.dtype) if into is None else into
-    flat, whole = made.reshape(-1), array.size - array.size % _ROW
-    ufunc(line[:whole].reshape(-1, _ROW), row, out=flat[:whole].reshape(-1, _ROW))
-    ufunc(line[whole:], row[: array.size - whole], out=flat[whole:])
+    flat = made.reshape(-1)
+    for begin in range(0, line.size, _BLOCK):
+        part = line[begin : begin + _BLOCK]
+        ufunc(part, row[: part.size], out=flat[begin : begin + _BLOCK])
     return made
 
 
-_SOME, _ROW = 2048, 2048
+_SOME = 2048
+
+
+@functools.lru_cache(maxsize=16)
+def _repeated(number: float, sign: float, char: str) -> Array:
+    """A number in each element of a block; ``sign``: that of a zero, which keeps the two apart."""
+    return np.full(_BLOCK, number, char)

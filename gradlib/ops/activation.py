@@ -78,7 +78,7 @@ def leaky_relu_op(xp: Any, input: Any, negative_slope: float) -> Any:
     """Each element, times negative_slope where it is not positive."""
     negative_slope = dtypes.fitted(negative_slope, input.dtype)
     if 0 < negative_slope <= 1:  # selecting by an unpredictable mask takes many times as long as a maximum
-        return xp.maximum(input, input * negative_slope)
+        return vectorised.leaky(xp, input, negative_slope)
     return xp.where(input > 0, input, input * negative_slope)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import all_true, copy, is_array
+from gradlib.backend.array import all_finite, copy, is_array, zero_d
 from gradlib.backend.copying import copied
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
@@ -86,7 +86,10 @@ def _sign(xp: Any, input: Any) -> Any:
         made = np.sign(input)
         if (largest := made.item(made.argmax())) == largest:  # NaN would be the largest
             return made
-    return ((input > 0).view(xp.int8) - (input < 0).view(xp.int8)).astype(input.dtype)  # neither holds for NaN
+    zero = zero_d(0.0, input.dtype) if xp is np else 0
+    made = xp.greater(input, zero).view(dtypes.int8)
+    made -= xp.less(input, zero).view(dtypes.int8)
+    return made.astype(input.dtype)  # neither holds for NaN
 
 
 def _sgn_slope(g: Any, input: Any, out: Any) -> Any:
@@ -161,7 +164,7 @@ def rsqrt(xp: Any, input: Any) -> Any:
         >>> gradlib.rsqrt(gradlib.tensor([4.0, 16.0]))
         tensor([0.5000, 0.2500])
     """
-    return xp.reciprocal(xp.sqrt(input))
+    return vectorised.reciprocal_root(xp, input)
 
 
 def _squarable(values: list[Any]) -> list[Any]:
@@ -198,7 +201,7 @@ def reciprocal(xp: Any, input: Any) -> Any:
         >>> gradlib.reciprocal(gradlib.tensor([2.0, 4.0]))
         tensor([0.5000, 0.2500])
     """
-    return xp.reciprocal(input)
+    return vectorised.reciprocal(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * out)
@@ -590,7 +593,7 @@ def frac(xp: Any, input: Any) -> Any:
         >>> gradlib.frac(gradlib.tensor([-1.5, 2.25]))
         tensor([-0.5000,  0.2500])
     """
-    return input - xp.trunc(input)
+    return vectorised.fraction(xp, input)
 
 
 # ---- special values -----------------------------------------------------------------------------------------------------------
@@ -657,7 +660,7 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
         result.real = nan_to_num.op.value(xp, input.real, nan, posinf, neginf)  # type: ignore[attr-defined]
         result.imag = nan_to_num.op.value(xp, input.imag, nan, posinf, neginf)  # type: ignore[attr-defined]
         return result
-    if xp is np and all_true(np.isfinite(input)):
+    if xp is np and all_finite(input):
         return input.copy("K")
     largest = float(np.finfo(input.dtype).max) if input.dtype.kind == "f" else 255 * 2.0**120  # bfloat16
     high, low = largest if posinf is None else posinf, -largest if neginf is None else neginf
