@@ -79,7 +79,7 @@ def _sign_like(x: Any, out: Array) -> None:
     if type(x) is not np.ndarray:
         if math.copysign(1, x) < 0:
             np.copysign(out, x, out)
-    elif x.item(x.argmin()) <= 0:
+    elif not x.item(x.argmin()) > 0:
         bits = out.view(np.int32)
         bits |= np.bitwise_and(x.view(np.int32), _SIGN)
 
@@ -382,18 +382,17 @@ def cross_entropy_with_logits(input: Array, target: Array) -> Array:
 
 
 def _below_zero_grown(x: Array, alpha: float, out: Array) -> None:
-    zeros = _row(0)[: x.size]
-    below = np.minimum(x, zeros)
+    below = x.clip(-87, 0)  # further down it is -alpha
     _above_one(below, out)
     if alpha != 1:
         out *= alpha
-    out += np.maximum(x, zeros, out=below)
+    out += np.maximum(x, _row(0)[: x.size], out=below)
     _keep_zeros(x, out)
 
 
 def elu(xp: Namespace, input: Array, alpha: Any) -> Array:
     """Each element, alpha (exp(x) - 1) where it is not positive."""
-    if xp is np and alpha > 0 and fits(input) and input.item(input.argmin()) > -87:
+    if xp is np and alpha > 0 and fits(input):
         return blocks(_below_zero_grown, input, alpha)
     zero = zero_d(0.0, input.dtype) if xp is np else 0
     below = expm1(xp, xp.minimum(input, zero))
