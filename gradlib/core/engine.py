@@ -23,7 +23,7 @@ from gradlib.backend.thread import call_users
 from gradlib.core.device_rules import added
 from gradlib.core.edge import below
 from gradlib.core.modes import NodeHook, all_node_hooks, global_state, observing
-from gradlib.core.node import Node, Output
+from gradlib.core.node import PLAIN_OUTPUT, Node, Output
 from gradlib.core.streams import follow
 from gradlib.core.tensor import AccumulateGrad, Tensor, as_array, wrap
 
@@ -100,7 +100,7 @@ def _walk_arrays(
                 if not runs:
                     continue
                 if type(node) is Output:
-                    _to_parent(node, g, pending, heap)
+                    _to_parent(node, g, pending, heap, owned)
                     continue
             if type(node) is AccumulateGrad:
                 grads = d = None  # drop other references, so that only this frame holds g
@@ -142,7 +142,9 @@ def _walk_arrays(
                     pending[following] = waiting
                     heappush(heap, (-following.seq, following))
                     following = waiting = None
-                if target in pending:
+                if type(target) is Output and target._meta is PLAIN_OUTPUT and needed is None:  # it would only tell its parent
+                    _to_parent(target, d, pending, heap, owned)
+                elif target in pending:
                     _add(target, d, pending, owned)
                 else:
                     pending[target] = d
@@ -322,15 +324,24 @@ def _add(target: Node, d: Array, pending: dict[Node, Any], owned: set[Node]) -> 
                 pending[target] += d
 
 
-def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:
-    """Put the gradient of one of several outputs among those of its parent, which runs after all of them: its number is smaller."""
-    parent = node.parent
+def _to_parent(node: Output, g: Any, pending: dict[Node, Any], heap: list[tuple[int, Node]], owned: set[Node] | None = None) -> None:
+    """Put the gradient of one of several outputs among those of its parent, which runs after all of them: its number is smaller.
+
+    ``owned``: the nodes whose gradient is an array of the walk's own, to which it may add in place.
+    """
+    parent, index = node.parent, node.index
     slots = pending.get(parent)
     if slots is None:
         slots = pending[parent] = [None] * len(parent.shape)
         heappush(heap, (-parent.seq, parent))
-    if g is not None:
-        slots[node.index] = g if slots[node.index] is None else _sum(slots[node.index], g)
+    if slots[index] is None:
+        slots[index] = g
+    elif owned is not None and node in owned and type(g) in _ON_HOST:
+        slots[index] += g
+    elif g is not None:
+        slots[index] = _sum(slots[index], g)
+        if owned is not None:
+            owned.add(node)
 
 
 # ---- hooks and captures -------------------------------------------------------------------------------------------------------

@@ -306,13 +306,13 @@ class Output(Node):
         self.saved = None
         self.shape = array.shape
         self.dtype = array.dtype
-        self._meta = _NOTHING_YET  # never None: the walk then takes the branch that handles outputs
+        self._meta = PLAIN_OUTPUT  # never None: the walk then takes the branch that handles outputs
 
     @property
     def meta(self) -> NodeMeta:
-        if self._meta is _NOTHING_YET:
+        if self._meta is PLAIN_OUTPUT:
             with making:
-                if self._meta is _NOTHING_YET:
+                if self._meta is PLAIN_OUTPUT:
                     self._meta = NodeMeta()
         return self._meta  # type: ignore[return-value]
 
@@ -325,7 +325,7 @@ class Output(Node):
         return self.parent.meta.output_hooks.setdefault(self.index, self.meta.gradient_hooks)
 
 
-_NOTHING_YET = NodeMeta()
+PLAIN_OUTPUT = NodeMeta()
 """The metadata of every ``Output`` that has none of its own."""
 
 

@@ -72,13 +72,26 @@ def linear(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     if not level.holds(weight) and not level.holds(bias):
         return perform(op, (input.value, weight, bias))
     if level.holds(weight):
-        turned = Batched(level, run("transpose", weight.value, 1, 2))
-        product = matmul(level, REGISTRY["matmul"], (input, turned))
+        product = _by_batched_weight(level, input, weight)
     elif level.holds(input):
         product = matmul(level, REGISTRY["matmul"], (input, run("transpose", weight, 0, 1)))
     else:
         product = run("unsqueeze", run("matmul", input, run("transpose", weight, 0, 1)), 0)
     return product + pad_to_rank(level, bias, product.ndim - 1)
+
+
+@rule("linear_unbiased")
+def linear_unbiased(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """``input @ weight.T``: one call of the operation if weight is the same for all examples."""
+    input, weight = args
+    if op.meet is not None:
+        op.meet([raw(input), raw(weight)])
+    return _by_batched_weight(level, input, weight) if level.holds(weight) else perform(op, (input.value, weight))
+
+
+def _by_batched_weight(level: Level, input: Any, weight: Any) -> Any:
+    """The product with the transpose of a weight of each example's own."""
+    return matmul(level, REGISTRY["matmul"], (input, Batched(level, run("transpose", weight.value, 1, 2))))
 
 
 @rule("cross")

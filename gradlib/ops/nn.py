@@ -27,9 +27,9 @@ __all__: list[str] = []  # these are gradlib.nn.functional's
 
 
 def _mapped(values: list[Any]) -> list[Any]:
-    """Check the operands of a linear map with a bias as torch does."""
+    """Check the operands of a linear map as torch does."""
     one_dtype("linear", values)
-    input, weight, _ = values
+    input, weight = values[:2]
     if weight.ndim != 2:
         raise RuntimeError(f"linear: weight must be a matrix when there is a bias, got shape {list(weight.shape)}")
     if not input.ndim or input.shape[-1] != weight.shape[1]:
@@ -39,11 +39,13 @@ def _mapped(values: list[Any]) -> list[Any]:
     return values
 
 
+def _weight_slope(g: Any, input: Any) -> Any:
+    return rows(g).mT @ rows(input) if g.ndim > 1 else g[:, None] * input
+
+
 @op(
     "other", promote=_mapped,
-    input=lambda g, weight: multiply_stacks(g, weight),
-    weight=lambda g, input: rows(g).mT @ rows(input) if g.ndim > 1 else g[:, None] * input,
-    bias=lambda g: g,
+    input=lambda g, weight: multiply_stacks(g, weight), weight=lambda g, input: _weight_slope(g, input), bias=lambda g: g,
 )  # fmt: skip
 def linear_op(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
     """``input @ weight.T + bias``."""
@@ -56,7 +58,17 @@ def linear_op(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
     return made
 
 
-_unbiased = named(matmul, "linear", node=False)
+@op(
+    "bilinear", promote=_mapped, label="linear", method=False,
+    input=lambda g, weight: multiply_stacks(g, weight), weight=lambda g, input: _weight_slope(g, input),
+)  # fmt: skip
+def linear_unbiased(xp: Namespace, input: Any, weight: Any) -> Any:
+    """``input @ weight.T`` for a matrix: the gradient of weight comes as weight lies in memory, where that of a transpose would not."""
+    made = multiplied(xp, input, weight.T)
+    return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
+
+
+_by_vector = named(matmul, "linear", node=False)
 
 
 @composite(method=False)
@@ -74,7 +86,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         >>> gradlib.nn.functional.linear(gradlib.tensor([1.0, 2.0]), gradlib.tensor([[1.0, 1.0]]), gradlib.tensor([0.5]))
         tensor([3.5000])
     """
-    return linear_op(input, weight, bias) if bias is not None else _unbiased(input, weight.T if weight.ndim == 2 else weight)
+    if bias is not None:
+        return linear_op(input, weight, bias)
+    return linear_unbiased(input, weight) if weight.ndim == 2 else _by_vector(input, weight)
 
 
 # ---- classes ------------------------------------------------------------------------------------------------------------------

@@ -7,12 +7,13 @@ import gradlib.nn.functional as F
 
 
 def test_gradients_that_nothing_else_holds_are_taken_over() -> None:
-    weight, bias = gradlib.ones(4, 3, requires_grad=True), gradlib.ones(4, requires_grad=True)
-    arrived: list[int] = []
-    for leaf in (weight, bias):
-        leaf.register_hook(lambda g: arrived.append(g.data_ptr()))
-    F.linear(gradlib.ones(5, 3), weight, bias).sum().backward()
-    assert {weight.grad.data_ptr(), bias.grad.data_ptr()} == set(arrived)
+    for biased in (True, False):
+        leaves = [gradlib.ones(4, 3, requires_grad=True), gradlib.ones(4, requires_grad=True)][: 1 + biased]
+        arrived: list[int] = []
+        for leaf in leaves:
+            leaf.register_hook(lambda g, arrived=arrived: arrived.append(g.data_ptr()))
+        F.linear(gradlib.ones(5, 3), *leaves).sum().backward()
+        assert {leaf.grad.data_ptr() for leaf in leaves} == set(arrived)
 
 
 def test_further_gradients_of_a_number_are_added_in_place() -> None:

@@ -118,6 +118,17 @@ class TestSeveralOutputs:
         with pytest.raises(RuntimeError, match="element 1 of tensors does not require grad"):
             backward([x.sum(), ones(1)])
 
+    def test_all_gradients_of_an_output_add_up_and_the_callers_is_not_written(self) -> None:
+        for hooked in (False, True):  # with a hook the output has a turn of its own in the walk
+            x = gradlib.ones(6, requires_grad=True)
+            first, second, _ = x.chunk(3)
+            if hooked:
+                first.register_hook(lambda g: None)
+            g = gradlib.tensor([1.0, 2.0])
+            (first + first + first + first + second).backward(g)
+            assert host(x.grad).tolist() == [4, 8, 1, 2, 0, 0]
+            assert host(g).tolist() == [1, 2]
+
 
 class TestRetaining:
     def test_a_second_backward_is_refused(self) -> None:

@@ -27,7 +27,7 @@ def forward_flops(name: str, args: tuple[Any, ...], made: Any) -> int:
     """
     if name in ("matmul", "linear"):
         outputs = math.prod(shape_of(made))
-        biased = name == "linear" and args[2] is not None
+        biased = len(args) > 2
         return outputs * (2 * shape_of(args[0])[-1] + biased)
     for prefix, each in _EACH_OUTPUT.items():
         if name.startswith(prefix):
