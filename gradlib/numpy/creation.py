@@ -18,15 +18,23 @@ def array(
     """A Tensor of Tensors and numbers in nested lists, which carries their derivatives."""
     x = tensor_of(object, first_tensor(object))
     made = cast(x, dtype)
+    if copy is False and made is not object:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
     if made is object and copy:
         made = made.clone()
     return made.reshape((*[1] * (ndmin - made.ndim), *made.shape)) if ndmin > made.ndim else made
 
 
-@implements(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
+@implements(np.asarray, np.asanyarray)
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Tensor:
     """A Tensor as it is; lists of Tensors and numbers stacked."""
-    return array(a, dtype, copy=bool(copy))
+    return array(a, dtype, copy=copy)
+
+
+@implements(np.ascontiguousarray, np.asfortranarray)
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Tensor:
+    """As ``asarray``, of at least one dimension."""
+    return array(a, dtype, copy=None, ndmin=1)
 
 
 @implements(np.asarray_chkfinite)

@@ -7,7 +7,20 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axis_of, cast, constant, first_tensor, flat, mask_of, promoted, tensor_of, the_tensor, value_of, written
+from gradlib.numpy.operands import (
+    axes_of,
+    axis_of,
+    cast,
+    constant,
+    first_tensor,
+    flat,
+    mask_of,
+    promoted,
+    tensor_of,
+    the_tensor,
+    value_of,
+    written,
+)
 from gradlib.numpy.registry import implements
 from gradlib.numpy.shaping import concatenate
 from gradlib.ops import gather, index as indices, join, select
@@ -15,6 +28,8 @@ from gradlib.ops import gather, index as indices, join, select
 
 def _places(chosen: Any, size: int, mode: str) -> np.ndarray:
     """Indices counted from 0, as ``mode`` treats those outside. Raises: IndexError for these in mode "raise"."""
+    if mode not in ("raise", "clip", "wrap"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     found = np.asarray(value_of(chosen))
     if found.size == 0:
         return found.astype(np.intp)
@@ -46,7 +61,10 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tensor:
     """Elements along an axis, for each line its own."""
     x, along = flat(tensor_of(arr, first_tensor(indices)), axis)
-    places = tensor_of(indices, x, np.int64)
+    places = tensor_of(indices, x)
+    if places.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    places = places.to(np.int64)
     if places.ndim != x.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     return gather.take_along_dim(x, places, along)
@@ -129,9 +147,10 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor
     """At each place from the choice that ``a`` says."""
     parts = promoted(*choices, like=first_tensor((a, choices)))
     chosen = _places(a, len(parts), mode)
-    together = join.stack(join.broadcast_tensors(*parts))
-    shape = np.broadcast_shapes(chosen.shape, tuple(together.shape[1:]))
-    together = together.broadcast_to((len(parts), *shape))
+    if mode == "raise" and (np.asarray(value_of(a)) < 0).any():
+        raise ValueError("invalid entry in choice array")
+    shape = np.broadcast_shapes(chosen.shape, *[tuple(part.shape) for part in parts])
+    together = join.stack([part.broadcast_to(shape) for part in parts])
     places = tensor_of(np.broadcast_to(chosen, shape)[None].copy(), None).to(together.device)
     return written(gather.take_along_dim(together, places, 0)[0], out, "numpy.choose")
 
@@ -140,6 +159,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Tensor
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Tensor:
     """The slices along an axis for which the condition is true."""
     x, along = flat(tensor_of(a, first_tensor(condition)), axis)
+    if np.ndim(value_of(condition)) != 1:
+        raise ValueError("condition must be a 1-d array")
     return written(x[along_axis(along, np.flatnonzero(value_of(condition)))], out, "numpy.compress")
 
 
@@ -164,9 +185,12 @@ def where(condition: Any, *choice: Any) -> Any:
 @implements(np.select)
 def select_(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     """Elements from the first choice whose condition is true."""
-    if len(condlist) != len(choicelist) or not condlist:
+    if len(condlist) != len(choicelist) or not len(condlist):
         raise ValueError("list of cases must be same length as list of conditions")
     like = first_tensor((condlist, choicelist, default))
+    for i, condition in enumerate(condlist):
+        if tensor_of(condition, like).dtype != np.bool_:
+            raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
     *parts, result = promoted(*choicelist, default, like=like)
     for condition, part in reversed(list(zip(condlist, parts, strict=True))):
         result = select.where(mask_of(condition, like), part, result)
@@ -251,6 +275,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
     x = tensor_of(filt)
     if x.ndim != 1:
         raise TypeError("numpy.trim_zeros takes a Tensor of one dimension")
+    axes_of(axis, 1)
     left = np.flatnonzero(value_of(x))
     if not left.size:
         return x[:0]

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axes_of, floating, promoted, tensor_of, value_of
+from gradlib.numpy.operands import axes_of, constant, first_tensor, floating, promoted, tensor_of, value_of
 from gradlib.numpy.registry import implements
-from gradlib.ops import rearrange, slices
+from gradlib.ops import elementwise, rearrange, select, slices
 from gradlib.ops.complex import conj
 from gradlib.ops.linalg import decompositions, determinant, norms, products, solve as solving
 
@@ -21,6 +21,13 @@ def inexact(a: Any) -> Tensor:
     if x.dtype.itemsize == 2:
         raise TypeError(f"array type {x.dtype} is unsupported in linalg")
     return x
+
+
+def _check_square(x: Tensor) -> None:
+    if x.ndim < 2:
+        raise np.linalg.LinAlgError(f"{x.ndim}-dimensional array given. Array must be at least two-dimensional")
+    if x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(f"Last 2 dimensions of the array must be square, got shape {tuple(x.shape)}")
 
 
 class EigResult(NamedTuple):
@@ -67,10 +74,16 @@ def slogdet(a: Any) -> SlogdetResult:
     return SlogdetResult(*determinant.slogdet(inexact(a)))
 
 
+def _system(a: Any, b: Any) -> list[Tensor]:
+    """A matrix and right-hand sides in one dtype in which NumPy decomposes them."""
+    like = first_tensor((a, b))
+    return promoted(inexact(tensor_of(a, like)), inexact(tensor_of(b, like)))
+
+
 @implements(np.linalg.solve)
 def solve(a: Any, b: Any) -> Tensor:
     """x with ``a @ x == b``; b of one dimension is a vector, any other matrices."""
-    x, y = promoted(inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
+    x, y = _system(a, b)
     return solving.solve(x, y.unsqueeze(-1)).squeeze(-1) if y.ndim == 1 else solving.solve(x, y)
 
 
@@ -82,6 +95,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
 
 def _of_triangle(x: Tensor, upper: bool) -> Tensor:
     """The Hermitian matrices of which x is one triangle: the other is not read, so that the derivative there is zero, as of NumPy's."""
+    _check_square(x)
     read = rearrange.triu(x, 1) if upper else rearrange.tril(x, -1)
     diagonal = slices.diagonal(x, 0, -2, -1)
     return read + conj(read).mT + slices.diag_embed(diagonal.real if x.is_complex() else diagonal)
@@ -153,11 +167,18 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 
 @implements(np.linalg.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, Tensor, Any, Tensor]:
-    """(least squares solution, residuals, rank, singular values) of ``a @ x = b``."""
-    x, y = promoted(inexact(tensor_of(a, b if isinstance(b, Tensor) else None)), b, floating=True)
+    """(least squares solution, residuals, rank, singular values) of ``a @ x = b``.
+
+    Singular values below ``rcond`` times the largest count as zero; an ``rcond`` that is not between 0 and 1 means the machine precision,
+    as in LAPACK.
+    """
+    x, y = _system(a, b)
+    if x.ndim != 2 or y.ndim not in (1, 2):
+        raise np.linalg.LinAlgError(f"numpy.linalg.lstsq takes a matrix and a vector or matrix, got {x.ndim} and {y.ndim} dimensions")
     rows, columns = x.shape
     values = decompositions.svdvals(x)
-    bound = np.finfo(x.dtype).eps * max(rows, columns) if rcond is None else rcond
+    precision = np.finfo(x.dtype).eps
+    bound = precision * max(rows, columns) if rcond is None else float(rcond) if 0 < rcond < 1 else precision
     rank = int((values.detach() > bound * values.detach().amax()).sum()) if min(rows, columns) else 0
     sides = y if y.ndim == 2 else y.unsqueeze(-1)
     found = products.multi_dot([solving.pinv(x, bound), sides])
@@ -189,7 +210,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
     """A norm of vectors."""
     t = floating(x)
-    return norms.vector_norm(t, ord, axes_of(axis, t.ndim), bool(keepdims)) if t.ndim else t.abs()
+    axes = axes_of(axis, t.ndim)
+    if not axes:  # each element is a vector of one
+        return (t != 0).to(t.abs().dtype) if ord == 0 else t.abs()
+    return norms.vector_norm(t, 2 if ord is None else ord, axes, bool(keepdims))
 
 
 @implements(np.linalg.matrix_norm)
@@ -204,17 +228,24 @@ def cond(x: Any, p: Any = None) -> Tensor:
     t = inexact(x)
     if p in (None, 2, -2):
         values = decompositions.svdvals(t)
-        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    return norm(t, p, (-2, -1)) * norm(solving.inv(t), p, (-2, -1))
+        found = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    else:
+        found = norm(t, p, (-2, -1)) * norm(solving.inv(t), p, (-2, -1))
+    unknown = elementwise.isnan(found.detach()) & ~elementwise.isnan(t.detach()).any(-1).any(-1)
+    return select.where(unknown, math.inf, found) if bool(unknown.any()) else found
 
 
 @implements(np.linalg.matrix_rank, exact=True)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
     """The number of singular values that are not zero."""
+    if tol is not None and rtol is not None:
+        raise ValueError("`tol` and `rtol` can't be both set.")
     x = floating(A).detach()
     if x.ndim < 2:
         return (x != 0).any().to(np.int64)
-    values = decompositions.svdvals(x)
+    values = eigvalsh(x).abs() if hermitian else decompositions.svdvals(x)
+    if not values.shape[-1]:
+        return constant(np.zeros(tuple(values.shape[:-1]), np.int64), x)
     if tol is None:
         share = np.finfo(x.dtype).eps * max(x.shape[-2:]) if rtol is None else value_of(rtol)
         bound: Any = values.amax(-1, True) * share

@@ -224,6 +224,26 @@ def _described(value: Any) -> str:
     return "a NumPy array" if isinstance(value, np.ndarray) else type(value).__name__
 
 
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """As ``axes_of``, for reductions: NumPy's take a number for a vector of one, so that its axis may be 0 or -1."""
+    return () if ndim == 0 and axis in (0, -1, (0,), (-1,)) else axes_of(axis, ndim)
+
+
+def mask_within(where: Any, x: Tensor) -> Tensor:
+    """A mask in the shape of x. Raises: ValueError for one that does not broadcast to it."""
+    mask = mask_of(where, x)
+    if np.broadcast_shapes(mask.shape, x.shape) != tuple(x.shape):
+        raise ValueError(f"where= must broadcast to the shape {tuple(x.shape)} of the operand, got a mask of shape {tuple(mask.shape)}")
+    return mask.broadcast_to(x.shape)
+
+
+def vector(x: Tensor, name: str) -> Tensor:
+    """A Tensor of one dimension; a number as a vector of one. Raises: ValueError for more dimensions."""
+    if x.ndim > 1:
+        raise ValueError(f"{name} takes vectors, got an array of shape {tuple(x.shape)}")
+    return x.reshape((1,)) if x.ndim == 0 else x
+
+
 def flat(x: Tensor, axis: Any) -> tuple[Tensor, int]:
     """A Tensor and the axis to work along, for functions that flatten where ``axis`` is None."""
     if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy's reductions take a number for a vector of one

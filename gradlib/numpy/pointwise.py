@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import first_tensor, floating, promoted, tensor_of, value_of, written
+from gradlib.numpy.operands import cast, constant, first_tensor, floating, promoted, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
-from gradlib.ops import compare, complex as complex_ops, elementwise, join, select
+from gradlib.ops import compare, complex as complex_ops, elementwise, join, select, signs
 
 _NUMBERS = {int, float, type(None)}
 
@@ -21,6 +21,8 @@ def clip(
 ) -> Tensor:
     """The values no smaller than ``a_min`` and no larger than ``a_max``."""
     lowest, highest = a_min if min is None else min, a_max if max is None else max
+    if lowest is None and highest is None:
+        return written(cast(tensor_of(a).clone(), dtype), out, "numpy.clip")
     if out is None and dtype is None and isinstance(a, Tensor) and a.dtype.kind == "f" and {type(lowest), type(highest)} <= _NUMBERS:
         return select.clamp(a, lowest, highest)
     like = first_tensor((a, lowest, highest))
@@ -37,6 +39,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Tensor:
     """Rounded to so many decimals, ties to the even one."""
     x = tensor_of(a)
     if x.dtype == np.bool_:
+        if decimals != 0:
+            raise TypeError(f"numpy.round rounds bools to decimals=0 only, got {decimals}; convert them first")
         x = x.to(np.float16)
     if x.dtype.kind == "c":
         return written(complex_ops.complex(round(x.real, decimals), round(x.imag, decimals)), out, "numpy.round")
@@ -51,6 +55,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Tensor:
 def fix(x: Any, out: Any = None) -> Tensor:
     """Rounded towards zero."""
     t = tensor_of(x)
+    if t.dtype.kind == "c":
+        raise TypeError("numpy.fix does not take complex numbers; round their real and imaginary parts")
     return written(elementwise.trunc(t) if t.dtype.kind == "f" else t.clone(), out, "numpy.fix")
 
 
@@ -74,14 +80,18 @@ def real(val: Any) -> Tensor:
 def imag(val: Any) -> Tensor:
     """The imaginary part; zeros of a real Tensor."""
     x = tensor_of(val)
-    return x.imag if x.dtype.kind == "c" else x * 0
+    return x.imag if x.dtype.kind == "c" else select.where(constant(np.False_, x), x, x.new_zeros(()))
 
 
 @implements(np.angle)
 def angle(z: Any, deg: bool = False) -> Tensor:
     """The angle of complex numbers, in radians or degrees."""
-    x = floating(z)
-    found = complex_ops.angle(x)
+    x = tensor_of(z)
+    if x.dtype.kind == "c":
+        found = complex_ops.angle(x)
+    else:  # pi where the sign is set, of a zero too
+        found = cast(signs.signbit(x.detach()), np.arctan2.resolve_dtypes((int, x.dtype, None))[2]) * math.pi
+        found = select.where(elementwise.isnan(x), x, found) if x.dtype.kind == "f" else found
     return found * (180.0 / math.pi) if deg else found
 
 
@@ -112,7 +122,7 @@ def i0(x: Any) -> Tensor:
     t = floating(x)
     if t.dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")
-    largest = np.max(np.abs(value_of(t)), initial=0.0)
+    largest = np.fmax.reduce(np.abs(value_of(t)), axis=None, initial=0.0)
     quarter = t * t / 4.0
     found = quarter * 0.0 + 1.0
     for k in range(20 + int(1.5 * min(largest, 1e3)), 0, -1):
@@ -147,13 +157,20 @@ def isreal(x: Any) -> Tensor:
 @implements(np.isposinf, exact=True)
 def isposinf(x: Any, out: Any = None) -> Tensor:
     """Whether each element is positive infinity."""
-    return written(tensor_of(x).detach() == math.inf, out, "numpy.isposinf")
+    return written(_ordered(x).detach() == math.inf, out, "numpy.isposinf")
 
 
 @implements(np.isneginf, exact=True)
 def isneginf(x: Any, out: Any = None) -> Tensor:
     """Whether each element is negative infinity."""
-    return written(tensor_of(x).detach() == -math.inf, out, "numpy.isneginf")
+    return written(_ordered(x).detach() == -math.inf, out, "numpy.isneginf")
+
+
+def _ordered(x: Any) -> Tensor:
+    t = tensor_of(x)
+    if t.dtype.kind == "c":
+        raise TypeError(f"This operation is not supported for {t.dtype} values because it would be ambiguous.")
+    return t
 
 
 @implements(np.isclose, exact=True)

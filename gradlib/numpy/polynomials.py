@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.linear import eigvals, inexact, lstsq
-from gradlib.numpy.operands import cast, constant, first_tensor, floating, promoted_arrays, tensor_of, value_of
+from gradlib.numpy.operands import cast, constant, first_tensor, floating, promoted_arrays, tensor_of, value_of, vector
 from gradlib.numpy.registry import implements
 from gradlib.numpy.sampled import convolve
 from gradlib.numpy.shaping import concatenate, stack
@@ -27,7 +27,7 @@ def polyval(p: Any, x: Any) -> Tensor:
 
 
 def _padded(a: Any, b: Any) -> list[Tensor]:
-    parts = [x.reshape((1,)) if x.ndim == 0 else x for x in promoted_arrays(a, b)]
+    parts = [vector(x, "a polynomial") for x in promoted_arrays(a, b)]
     size = max(x.shape[0] for x in parts)
     return [concatenate([x.new_zeros((size - x.shape[0],)), x]) for x in parts]
 
@@ -48,14 +48,23 @@ def polysub(a1: Any, a2: Any) -> Tensor:
 
 @implements(np.polymul)
 def polymul(a1: Any, a2: Any) -> Tensor:
-    """The product."""
-    return convolve(a1, a2)
+    """The product, of the coefficients behind the leading zeros."""
+    x, y = (_without_leading_zeros(each) for each in promoted_arrays(a1, a2))
+    return convolve(x, y)
+
+
+def _without_leading_zeros(x: Tensor) -> Tensor:
+    x = vector(x, "a polynomial")
+    left = np.flatnonzero(value_of(x))
+    return x[int(left[0]) :] if left.size else x.new_zeros((1,))
 
 
 @implements(np.polydiv)
 def polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
     """(quotient, remainder)."""
-    x, y = (t.reshape((1,)) if t.ndim == 0 else t for t in promoted_arrays(u, v, floating=True))
+    x, y = (vector(t, "a polynomial") for t in promoted_arrays(u, v, floating=True))
+    if not x.shape[0] or not y.shape[0]:
+        raise ValueError(f"numpy.polydiv takes polynomials of at least one coefficient, got {x.shape[0]} and {y.shape[0]}")
     steps = x.shape[0] - y.shape[0] + 1
     if steps < 1:
         return x.new_zeros((1,)), x
@@ -98,7 +107,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
 def poly(seq_of_zeros: Any) -> Tensor:
     """The coefficients of the polynomial with these zeros; of a matrix, its characteristic one. Real where zeros are in conjugate pairs."""
     x = floating(seq_of_zeros)
-    x = eigvals(x) if x.ndim == 2 else x
+    x = eigvals(x) if x.ndim == 2 else vector(x, "numpy.poly")
+    if not x.shape[0]:
+        return x.new_ones((), dtype=np.dtype(np.float64))
     found = x.new_ones((1,))
     for i in range(x.shape[0]):
         found = convolve(found, stack([x.new_ones(()), -x[i]]))
@@ -136,6 +147,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     if t.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     count = t.shape[0] if N is None else N
+    if count < 0:
+        raise ValueError(f"N must not be negative, got {count}")
     columns = [t.new_ones((t.shape[0],))] if count else []
     for _ in range(count - 1):
         columns.append(columns[-1] * t)
@@ -151,6 +164,9 @@ def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: 
         raise TypeError("numpy.polyfit takes neither full= nor cov= for a Tensor; numpy.linalg.lstsq gives residuals")
     like = first_tensor((x, y, w))
     at, values = (cast(tensor_of(v, like), np.result_type(tensor_of(v, like).dtype, np.float64)) for v in (x, y))
+    if at.ndim != 1 or not at.shape[0] or values.ndim not in (1, 2) or values.shape[0] != at.shape[0]:
+        shapes = f"{tuple(at.shape)} and {tuple(values.shape)}"
+        raise TypeError(f"numpy.polyfit takes a vector for x and a vector or matrix of as many rows for y, got shapes {shapes}")
     matrix = vander(at, int(deg) + 1)
     if w is not None:
         weights = tensor_of(w, like, at.dtype)

@@ -64,10 +64,15 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """Products summed over pairs of axes."""
     x, y = promoted_arrays(a, b)
     if isinstance(axes, (tuple, list, np.ndarray)):
-        left, right = axes
-        return contract.tensordot(x, y, (list(axes_of(_listed(left), x.ndim)), list(axes_of(_listed(right), y.ndim))))
-    count = operator.index(axes)
-    return contract.tensordot(x, y, count)
+        left, right = axes_of(_listed(axes[0]), x.ndim), axes_of(_listed(axes[1]), y.ndim)
+    else:
+        count = operator.index(axes)
+        left, right = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
+    if not 0 <= len(left) == len(right) or any(i < 0 for i in left) or any(j >= y.ndim for j in right):
+        raise ValueError(f"shape-mismatch for sum: axes {axes!r} of shapes {tuple(x.shape)} and {tuple(y.shape)}")
+    if any(x.shape[i] != y.shape[j] for i, j in zip(left, right, strict=True)):  # gradlib's own would let a size of 1 broadcast
+        raise ValueError(f"shape-mismatch for sum: axes {axes!r} of shapes {tuple(x.shape)} and {tuple(y.shape)}")
+    return contract.tensordot(x, y, (list(left), list(right)))
 
 
 def _listed(axes: Any) -> tuple[int, ...]:
@@ -90,6 +95,8 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """Inner products along an axis; x1 conjugated."""
     x, y = promoted_arrays(x1, x2)
+    if x.ndim == 0 or y.ndim == 0:
+        raise ValueError(f"numpy.linalg.vecdot takes operands of at least 1 dimension, got {x.ndim} and {y.ndim}")
     return (conjugate(x).movedim(axis, -1) * y.movedim(axis, -1)).sum(-1)
 
 
@@ -139,7 +146,7 @@ def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
 @implements(np.trace)
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
     """The sum of the diagonal."""
-    return written(cast(slices.diagonal(tensor_of(a), offset, axis1, axis2), dtype).sum(-1), out, "numpy.trace")
+    return written(cast(cast(slices.diagonal(tensor_of(a), offset, axis1, axis2), dtype).sum(-1), dtype), out, "numpy.trace")
 
 
 @implements(np.linalg.trace)

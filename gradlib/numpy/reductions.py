@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +11,27 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import axes_of, cast, constant, flat, floating, mask_of, tensor_of, value_of, written
+from gradlib.numpy.operands import (
+    axes_of,
+    axis_of,
+    cast,
+    constant,
+    flat,
+    floating,
+    mask_within,
+    promoted,
+    reduced_axes,
+    tensor_of,
+    value_of,
+    written,
+)
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.ops import elementwise, gather, minmax, reduce, scan, select, variance
 
 
 def _left(x: Tensor, where: Any, instead: Any) -> Tensor:
     """x where ``where=`` holds, ``instead`` elsewhere."""
-    return x if where is True or where is None else select.where(mask_of(where, x), x, cast(tensor_of(instead, x), x.dtype))
+    return x if where is True or where is None else select.where(mask_within(where, x), x, cast(tensor_of(instead, x), x.dtype))
 
 
 def _widened(x: Tensor, dtype: Any) -> Tensor:
@@ -29,7 +43,7 @@ def _widened(x: Tensor, dtype: Any) -> Tensor:
 
 def _dims(axis: Any, x: Tensor) -> Any:
     """An ``axis=`` argument as operations take it."""
-    return axis if axis is None or type(axis) is int else axes_of(axis, x.ndim)
+    return axis if axis is None or type(axis) is int else reduced_axes(axis, x.ndim)
 
 
 @implements(np.sum)
@@ -43,6 +57,8 @@ def sum(
     result = reduce.sum(x, _dims(axis, x), bool(keepdims)) if axis != () else x.clone()
     if type(initial) is not int or initial != 0:
         result = result + tensor_of(initial, x, x.dtype)
+    if dtype is not None:
+        result = cast(result, dtype)
     return result if out is None else written(result, out, "numpy.sum")
 
 
@@ -53,7 +69,8 @@ def prod(
     """The product along axes."""
     x = _left(_widened(tensor_of(a), dtype), where, 1)
     result = _each_axis(reduce.prod, x, axis, keepdims)
-    return written(result if type(initial) is int and initial == 1 else result * tensor_of(initial, x, x.dtype), out, "numpy.prod")
+    result = result if type(initial) is int and initial == 1 else result * tensor_of(initial, x, x.dtype)
+    return written(cast(result, dtype), out, "numpy.prod")
 
 
 def _each_axis(operation: Callable[..., Any], x: Tensor, axis: Any, keepdims: Any) -> Tensor:
@@ -61,6 +78,7 @@ def _each_axis(operation: Callable[..., Any], x: Tensor, axis: Any, keepdims: An
     if axis is None and not keepdims:
         return operation(x)
     if x.ndim == 0:
+        reduced_axes(axis, 0)
         return operation(x)
     for each in sorted(axes_of(axis, x.ndim), reverse=True):
         x = operation(x, each, bool(keepdims))
@@ -82,7 +100,7 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
         if where is not True and initial is None:
             raise ValueError(f"numpy.{name} with where= needs initial=, which has no identity of its own")
         x = _left(x, where, initial)
-        axes = axes_of(axis, x.ndim)
+        axes = reduced_axes(axis, x.ndim)
         if any(x.shape[i] == 0 for i in axes):
             if initial is None:
                 raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
@@ -98,7 +116,7 @@ def _extremum(operation: Callable[..., Any], meeting: Callable[..., Any], name: 
 
 def _first_of_order(argument: Callable[..., Any], x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     """The largest or smallest of complex numbers, which NumPy orders by their real parts, then by their imaginary ones."""
-    axes = axes_of(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
     lines = x.permute((*kept, *axes)).reshape((*[x.shape[i] for i in kept], -1))
     found = gather.take_along_dim(lines, constant(argument(value_of(lines), -1)[..., None], x), -1)
@@ -119,14 +137,16 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Te
 def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = True) -> Tensor:
     """Whether all are true."""
     x = _left(tensor_of(a).to(dtypes.bool_), where, True)
-    return written(reduce.all(x, axes_of(axis, x.ndim), bool(keepdims)) if axis != () and x.ndim else x.clone(), out, "numpy.all")
+    axes = reduced_axes(axis, x.ndim)
+    return written(reduce.all(x, axes, bool(keepdims)) if axes else x.clone(), out, "numpy.all")
 
 
 @implements(np.any, exact=True)
 def any_(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, where: Any = True) -> Tensor:
     """Whether one is true."""
     x = _left(tensor_of(a).to(dtypes.bool_), where, False)
-    return written(reduce.any(x, axes_of(axis, x.ndim), bool(keepdims)) if axis != () and x.ndim else x.clone(), out, "numpy.any")
+    axes = reduced_axes(axis, x.ndim)
+    return written(reduce.any(x, axes, bool(keepdims)) if axes else x.clone(), out, "numpy.any")
 
 
 @implements(np.count_nonzero, exact=True)
@@ -137,7 +157,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Tensor
 
 def counted(x: Tensor, axis: Any) -> int:
     """The number of elements that a reduction along these axes takes together."""
-    return math.prod(x.shape[i] for i in axes_of(axis, x.ndim))
+    return math.prod(x.shape[i] for i in reduced_axes(axis, x.ndim))
 
 
 @implements(np.mean)
@@ -148,9 +168,9 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
         if x.dtype.kind in "fcV" and axis != ():
             return written(reduce.mean(x, _dims(axis, x), bool(keepdims)), out, "numpy.mean")
         return written(cast(sum(floating(x), axis, keepdims=keepdims) / counted(x, axis), x.dtype), out, "numpy.mean")
-    chosen = mask_of(where, x).broadcast_to(x.shape)
-    count = sum(chosen, axis, keepdims=keepdims).to(x.dtype)
-    return written(sum(x, axis, keepdims=keepdims, where=chosen) / count, out, "numpy.mean")
+    chosen, values = mask_within(where, x), floating(x)
+    count = sum(chosen, axis, keepdims=keepdims).to(values.dtype)
+    return written(cast(sum(values, axis, keepdims=keepdims, where=chosen) / count, x.dtype), out, "numpy.mean")
 
 
 def _spread(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, around: Any, correction: Any, root: bool) -> Tensor:
@@ -160,15 +180,15 @@ def _spread(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any,
     less = ddof if correction is None else correction
     if where is True and around is None and axis != ():
         operation = variance.std if root else variance.var
-        return operation(x, None if axis is None else axes_of(axis, x.ndim), correction=less, keepdim=bool(keepdims))
-    center = mean(x, axis, keepdims=True, where=where) if around is None else tensor_of(around, x)
+        return operation(x, None if axis is None else reduced_axes(axis, x.ndim), correction=less, keepdim=bool(keepdims))
+    x, center = (x, mean(x, axis, keepdims=True, where=where)) if around is None else promoted(x, around)
     away = x - center
     squares = elementwise.square(away) if x.dtype.kind != "c" else elementwise.square(away.real) + elementwise.square(away.imag)
     if where is True:
-        count: Any = counted(x, axis)
+        freedom: Any = builtins.max(counted(x, axis) - less, 0)
     else:
-        count = sum(mask_of(where, x).broadcast_to(x.shape), axis, keepdims=keepdims).to(squares.dtype)
-    found = sum(squares, axis, keepdims=keepdims, where=where) / (count - less)
+        freedom = select.clamp_min(sum(mask_within(where, x), axis, keepdims=keepdims).to(squares.dtype) - less, 0)
+    found = sum(squares, axis, keepdims=keepdims, where=where) / freedom
     return elementwise.sqrt(found) if root else found
 
 
@@ -193,7 +213,7 @@ def std(
 def _running(operation: Callable[..., Any], name: str) -> Callable[..., Tensor]:
     def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
         x, along = flat(_widened(tensor_of(a), dtype), axis)
-        return written(operation(x, along), out, f"numpy.{name}")
+        return written(cast(operation(x, along), dtype), out, f"numpy.{name}")
 
     return running
 
@@ -205,6 +225,7 @@ cumprod = implements(np.cumprod)(_running(scan.cumprod, "cumprod"))
 def _with_initial(running: Callable[..., Tensor], start: int) -> Callable[..., Tensor]:
     def cumulative(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Tensor:
         x = tensor_of(x)
+        x = x.reshape((1,)) if x.ndim == 0 else x
         if axis is None:
             if x.ndim != 1:
                 raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
@@ -262,14 +283,22 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 def numbers(x: Tensor, where: Any) -> Tensor:
     """A mask of the elements that are numbers, of those that ``where=`` leaves."""
     found = ~elementwise.isnan(x)
-    return found if where is True else found & mask_of(where, x)
+    return found if where is True else found & mask_within(where, x)
+
+
+def _inexact(a: Any, dtype: Any) -> Tensor:
+    """A value in the dtype in which its mean or variance is taken. Raises: TypeError for floats in a dtype of integers."""
+    x = tensor_of(a)
+    if dtype is not None and x.dtype.kind in "fc" and np.dtype(dtype).kind not in "fc":
+        raise TypeError("If a is inexact, then dtype must be inexact")
+    return floating(x) if dtype is None else cast(x, dtype)
 
 
 @implements(np.nanmean)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
     """The mean of what is a number."""
-    x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
-    return mean(x, axis, None, out, keepdims, where=numbers(x, where))
+    x = _inexact(a, dtype)
+    return mean(x, axis, x.dtype, out, keepdims, where=numbers(x, where))
 
 
 @implements(np.nanvar)
@@ -277,9 +306,16 @@ def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
     mean: Any = None, correction: Any = None,
 ) -> Tensor:  # fmt: skip
-    """The variance of what is a number."""
-    x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
-    return var(x, axis, None, out, ddof, keepdims, where=numbers(x, where), mean=mean, correction=correction)
+    """The variance of what is a number; NaN where there are no more numbers than ``ddof``."""
+    if tensor_of(a).dtype.kind in "biu":
+        return var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    x = _inexact(a, dtype)
+    if mean is not None and np.broadcast_shapes(np.shape(mean), x.shape) != tuple(x.shape):
+        raise ValueError(f"mean= must broadcast to the shape {tuple(x.shape)} of the operand, got one of shape {np.shape(mean)}")
+    chosen = numbers(x, where)
+    found = _spread(x, axis, None, ddof, keepdims, chosen, mean, correction, root=False)
+    few = sum(chosen, axis, keepdims=keepdims) <= (ddof if correction is None else correction)
+    return written(select.where(few, math.nan, found), out, "numpy.nanvar")
 
 
 @implements(np.nanstd)
@@ -288,8 +324,8 @@ def nanstd(
     mean: Any = None, correction: Any = None,
 ) -> Tensor:  # fmt: skip
     """The standard deviation of what is a number."""
-    x = floating(a) if dtype is None else cast(tensor_of(a), dtype)
-    return std(x, axis, None, out, ddof, keepdims, where=numbers(x, where), mean=mean, correction=correction)
+    found = nanvar(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return written(elementwise.sqrt(found), out, "numpy.nanstd")
 
 
 def _nan_extremum(found: Callable[..., Tensor], instead: float) -> Callable[..., Tensor]:
@@ -317,7 +353,7 @@ def _place_of(operation: Callable[..., Any], name: str, instead: float | None = 
             x = _without_nan(x, instead)
         if x.dtype == np.bool_:
             x = x.to(dtypes.uint8)
-        along = None if axis is None or (x.ndim == 0 and axis in (0, -1)) else axes_of(axis, x.ndim)[0]
+        along = None if axis is None or (x.ndim == 0 and axis in (0, -1)) else axis_of(axis, x.ndim)
         if not (x.numel() if along is None else x.shape[along]):
             raise ValueError(f"attempt to get {name} of an empty sequence")
         if axis is None and keepdims:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.indexing import along_axis
-from gradlib.numpy.operands import axes_of, axis_of, cast, constant, first_tensor, floating, promoted, tensor_of, value_of
+from gradlib.numpy.operands import axes_of, axis_of, cast, constant, first_tensor, floating, promoted, tensor_of, value_of, vector
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate, stack
 from gradlib.ops import elementwise, minmax, product, reduce, select
@@ -27,6 +27,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         raise ValueError(f"order must be non-negative but got {n!r}")
     like = first_tensor((a, prepend, append))
     x = tensor_of(a, like)
+    if n == 0:
+        return x
     if x.ndim == 0:
         raise ValueError("diff requires input that is at least one dimensional")
     along = axis_of(axis, x.ndim)
@@ -48,10 +50,18 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
     x = tensor_of(ary, like).reshape((-1,))
     parts = [x[1:] - x[:-1]]
     if to_begin is not None:
-        parts.insert(0, cast(tensor_of(to_begin, like), x.dtype).reshape((-1,)))
+        parts.insert(0, _edge(to_begin, x, "to_begin"))
     if to_end is not None:
-        parts.append(cast(tensor_of(to_end, like), x.dtype).reshape((-1,)))
+        parts.append(_edge(to_end, x, "to_end"))
     return concatenate(parts)
+
+
+def _edge(value: Any, x: Tensor, name: str) -> Tensor:
+    """Values before or behind the differences. Raises: TypeError where their dtype is of another kind than x's."""
+    given = tensor_of(value, x)
+    if not np.can_cast(given.dtype, x.dtype, casting="same_kind"):
+        raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
+    return cast(given, x.dtype).reshape((-1,))
 
 
 @implements(np.gradient)
@@ -123,15 +133,19 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
             width = (places[1:] - places[:-1]).reshape(tuple(-1 if i == along else 1 for i in range(t.ndim)))
         else:
             width = diff(places, axis=axis)
-    return reduce.sum((_part(t, along, 1, None) + _part(t, along, None, -1)) / 2.0 * width, along)
+    return reduce.sum((_part(t, along, 1, None) + _part(t, along, None, -1)) / 2.0 * width, axis)
 
 
 @implements(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
     """Straight lines between points (xp, fp); differentiable in the places and in the points."""
     like = first_tensor((x, xp, fp, left, right))
-    at, places = (tensor_of(v, like, np.float64) for v in (x, xp))
-    values = tensor_of(fp, like)
+    at, places, values = tensor_of(x, like), vector(tensor_of(xp, like), "numpy.interp"), vector(tensor_of(fp, like), "numpy.interp")
+    if "c" in at.dtype.kind + places.dtype.kind:
+        raise TypeError(f"numpy.interp takes real places, got {at.dtype} and {places.dtype}")
+    if places.shape != values.shape:
+        raise ValueError("fp and xp are not of the same length.")
+    at, places = at.to(np.float64), places.to(np.float64)
     values = cast(values, np.complex128 if values.dtype.kind == "c" else np.float64)
     if period is not None:
         if value_of(period) == 0:
@@ -182,8 +196,7 @@ def _full_convolution(x: Tensor, y: Tensor) -> Tensor:
 @implements(np.convolve)
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     """The discrete convolution of two vectors."""
-    x, y = promoted(a, v)
-    x, y = x.reshape((1,)) if x.ndim == 0 else x, y.reshape((1,)) if y.ndim == 0 else y
+    x, y = (vector(each, "numpy.convolve") for each in promoted(a, v))
     if not x.numel() or not y.numel():
         raise ValueError(f"{'a' if not x.numel() else 'v'} cannot be empty")
     if y.shape[0] > x.shape[0]:
@@ -204,7 +217,9 @@ def _of_mode(full: Tensor, long: int, short: int, mode: str) -> Tensor:
 @implements(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
     """The cross-correlation of two vectors; v conjugated."""
-    x, y = promoted(a, v)
+    x, y = (vector(each, "numpy.correlate") for each in promoted(a, v))
+    if not x.numel() or not y.numel():
+        raise ValueError(f"{'first' if not x.numel() else 'second'} array argument cannot be empty")
     y = (y.conj() if y.dtype.kind == "c" else y).flip(0)
     if y.shape[0] <= x.shape[0]:
         return convolve(x, y, mode)
@@ -236,6 +251,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
     if mode not in _ENDS:
         return _refuse_mode(mode)
     for along, (before, behind) in enumerate(widths):
+        if mode != "constant" and not x.shape[along] and before + behind:
+            raise ValueError(f"can't extend empty axis {along} using modes other than 'constant' or 'empty'")
         x = _ENDS[mode](x, along, before, behind, kwargs)
     return x
 

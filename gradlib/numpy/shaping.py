@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,13 @@ from gradlib.numpy.operands import (
     held,
     promoted,
     promoted_arrays,
+    reduced_axes,
     tensor_of,
     value_of,
     written,
 )
 from gradlib.numpy.registry import implements, numpy_function
-from gradlib.ops import create, join, rearrange, shape as shapes, slices
+from gradlib.ops import create, elementwise, join, rearrange, shape as shapes, slices
 
 # ---- new ones ------------------------------------------------------------------------------------------------------------------
 
@@ -38,6 +38,14 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[Tensor, tuple[int, ...], np.d
 def _sizes(shape: Any) -> tuple[int, ...]:
     several = isinstance(shape, (tuple, list)) or (isinstance(shape, np.ndarray) and shape.ndim == 1)
     return tuple(operator.index(n) for n in shape) if several else (operator.index(shape),)
+
+
+def _full_sizes(shape: Any) -> tuple[int, ...]:
+    """Sizes of which none is left open. Raises: ValueError for negative ones."""
+    sizes = _sizes(shape)
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"sizes must not be negative, got {sizes}")
+    return sizes
 
 
 @implements(np.zeros_like)
@@ -80,8 +88,8 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
 @implements(numpy_function("astype"))
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """The values in another dtype."""
-    x = tensor_of(x)
-    return cast(x, dtype) if x.dtype != np.dtype(dtype) or not copy else x.clone()
+    x, wanted = tensor_of(x), np.dtype(dtype)
+    return cast(x, wanted) if x.dtype != wanted or not copy else x.clone()
 
 
 @implements(np.linspace)
@@ -96,6 +104,10 @@ def linspace(
     share = create.arange(num, dtype=first.dtype if first.dtype.kind != "c" else np.float64, device=first.device)
     share = (share / parts).reshape((num, *[1] * first.ndim))
     result = first + share * (last - first)
+    if endpoint and num > 1:  # the end is exactly what was given
+        result = join.cat([result[:-1], last.unsqueeze(0)], 0)
+    if dtype is not None and np.dtype(dtype).kind in "iu":
+        result = elementwise.floor(result)
     result = cast(result.movedim(0, axis) if axis != 0 else result, dtype)
     return (result, (last - first) / parts) if retstep else result
 
@@ -104,8 +116,15 @@ def linspace(
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0) -> Tensor:
     """Numbers evenly spaced on a logarithmic scale: powers of ``base``."""
     like = first_tensor((start, stop, base))
-    exponents = linspace(tensor_of(start, like), stop, num, endpoint, axis=axis)
-    return cast(tensor_of(base, like, exponents.dtype) ** exponents, dtype)
+    if np.ndim(base) == 0:
+        begin = start if first_tensor((start, stop)) is not None else tensor_of(start, like)
+        power, exponents = promoted(base, linspace(begin, stop, num, endpoint, axis=axis))
+        return cast(power**exponents, dtype)
+    first, last, power = (tensor_of(value, like) for value in (start, stop, base))
+    ndim = builtins.max(first.ndim, last.ndim, power.ndim)
+    first, last, power = (x.reshape((*[1] * (ndim - x.ndim), *x.shape)) for x in (first, last, power))
+    power, exponents = promoted(power.unsqueeze(axis), linspace(first, last, num, endpoint, axis=axis))
+    return cast(power**exponents, dtype)
 
 
 @implements(np.geomspace)
@@ -113,6 +132,8 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     """Numbers each of which is a constant multiple of the one before."""
     first, last = promoted(start, stop)
     first, last = promoted(first, last, dtype=np.result_type(first.dtype, np.float64))
+    if bool((first.detach() == 0).any()) or bool((last.detach() == 0).any()):
+        raise ValueError("Geometric sequence cannot include zero")
     turn = first.detach().sign() if first.dtype.kind != "c" else first
     share = linspace(first.new_zeros(()), first.new_ones(()), num, endpoint)
     share = share.reshape((num, *[1] * builtins.max(first.ndim, last.ndim)))
@@ -137,10 +158,21 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 # ---- joining and splitting -----------------------------------------------------------------------------------------------------
 
 
+def _joined(arrays: Any, dtype: Any, casting: str) -> list[Tensor]:
+    """What is to be joined, in one dtype. Raises: TypeError where a part may not be cast to ``dtype``."""
+    parts = promoted_arrays(*arrays, dtype=None if dtype is None else held(dtype))
+    if dtype is not None:
+        for each in arrays:
+            given = each.dtype if hasattr(each, "dtype") else tensor_of(each, parts[0]).dtype
+            if not np.can_cast(given, dtype, casting=casting):  # type: ignore[arg-type]
+                raise TypeError(f"Cannot cast array data from {given!r} to {np.dtype(dtype)!r} according to the rule '{casting}'")
+    return parts
+
+
 @implements(np.concatenate)
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Arrays one behind the other."""
-    parts = promoted_arrays(*arrays, dtype=dtype)
+    parts = _joined(arrays, dtype, casting)
     if axis is None:
         return written(join.cat([part.reshape((-1,)) for part in parts], 0), out, "numpy.concatenate")
     ndims = [part.ndim for part in parts]
@@ -154,7 +186,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
 @implements(np.stack)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Arrays of one shape along a new axis."""
-    parts = promoted_arrays(*arrays, dtype=dtype)
+    parts = _joined(arrays, dtype, casting)
     shapes = [part.shape for part in parts]
     if shapes.count(shapes[0]) < len(shapes):
         raise ValueError("all input arrays must have the same shape")
@@ -168,14 +200,14 @@ def _one_d(x: Tensor) -> Tensor:
 @implements(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Side by side: along the second axis, of vectors along the first."""
-    parts = [_one_d(x) for x in promoted_arrays(*tup, dtype=dtype)]
+    parts = [_one_d(x) for x in _joined(tup, dtype, casting)]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 @implements(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """One above the other, vectors as rows."""
-    return concatenate([_at_least(x, 2) for x in promoted_arrays(*tup, dtype=dtype)], 0)
+    return concatenate([_at_least(x, 2) for x in _joined(tup, dtype, casting)], 0)
 
 
 @implements(np.dstack)
@@ -274,20 +306,27 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
 @implements(np.hsplit)
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
     """Parts side by side."""
-    x = tensor_of(ary)
+    x = _of_dims(ary, 1, "hsplit")
     return split(x, indices_or_sections, 1 if x.ndim > 1 else 0)
 
 
 @implements(np.vsplit)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
     """Parts one above the other."""
-    return split(ary, indices_or_sections, 0)
+    return split(_of_dims(ary, 2, "vsplit"), indices_or_sections, 0)
 
 
 @implements(np.dsplit)
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
     """Parts along the third axis."""
-    return split(ary, indices_or_sections, 2)
+    return split(_of_dims(ary, 3, "dsplit"), indices_or_sections, 2)
+
+
+def _of_dims(ary: Any, least: int, name: str) -> Tensor:
+    x = tensor_of(ary)
+    if x.ndim < least:
+        raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
+    return x
 
 
 @implements(numpy_function("unstack"))
@@ -325,7 +364,13 @@ def _repeated(x: Tensor, counts: np.ndarray, along: int) -> Tensor:
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Tensor:
     """The same elements in another shape."""
     x, sizes = tensor_of(a), _sizes(shape if newshape is None else newshape)
-    return _by_columns(x, sizes) if order == "F" else x.reshape(sizes)
+    if copy is False:
+        try:
+            return x.view(sizes) if order != "F" else transpose(transpose(x).view(tuple(reversed(sizes))))
+        except RuntimeError as error:
+            raise ValueError("Unable to avoid creating a copy while reshaping.") from error
+    made = _by_columns(x, sizes) if order == "F" else x.reshape(sizes)
+    return made.clone() if copy else made
 
 
 def _by_columns(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -346,7 +391,8 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
     return shapes.permute(x, tuple(reversed(range(x.ndim))) if axes is None else _all_axes(axes, x.ndim))
 
 
-def _all_axes(axes: Sequence[Any], ndim: int) -> tuple[int, ...]:
+def _all_axes(axes: Any, ndim: int) -> tuple[int, ...]:
+    axes = axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,)
     if len(axes) != ndim:
         raise ValueError("axes don't match array")
     return axes_of(tuple(axes), ndim)
@@ -384,6 +430,8 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
 def expand_dims(a: Any, axis: Any) -> Tensor:
     """Insert new axes of size one."""
     x = tensor_of(a)
+    if axis is None:
+        raise TypeError("numpy.expand_dims takes an integer or a tuple of them as axis, got None")
     for each in sorted(axes_of(axis, x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1))):
         x = x.unsqueeze(each)
     return x
@@ -395,16 +443,16 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
     x = tensor_of(a)
     if axis is None:
         return x.squeeze()
-    axes = axes_of(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     if any(x.shape[i] != 1 for i in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return x.squeeze(axes)
+    return x.squeeze(axes) if axes else x
 
 
 @implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Tensor:
     """Seen in a larger shape."""
-    return tensor_of(array).broadcast_to(_sizes(shape))
+    return tensor_of(array).broadcast_to(_full_sizes(shape))
 
 
 @implements(np.broadcast_arrays)
@@ -470,7 +518,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
 @implements(np.resize)
 def resize(a: Any, new_shape: Any) -> Tensor:
     """The elements again and again until the shape is full."""
-    x, sizes = tensor_of(a).reshape((-1,)), _sizes(new_shape)
+    x, sizes = tensor_of(a).reshape((-1,)), _full_sizes(new_shape)
     count = math.prod(sizes)
     if x.shape[0] == 0:
         return x.new_zeros(sizes)

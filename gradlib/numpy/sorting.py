@@ -10,7 +10,22 @@ import numpy as np
 
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.indexing import along_axis
-from gradlib.numpy.operands import axes_of, cast, constant, first_tensor, flat, floating, promoted, tensor_of, the_tensor, value_of, written
+from gradlib.numpy.operands import (
+    axes_of,
+    axis_of,
+    cast,
+    constant,
+    first_tensor,
+    flat,
+    floating,
+    promoted,
+    reduced_axes,
+    tensor_of,
+    the_tensor,
+    value_of,
+    vector,
+    written,
+)
 from gradlib.numpy.reductions import mean as mean_of
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate
@@ -34,7 +49,8 @@ def _sorted(x: Tensor, along: int) -> Tensor:
 @implements(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     """Sort in ascending order along an axis."""
-    return _sorted(*flat(tensor_of(a), axis))
+    x = tensor_of(a)
+    return _sorted(x.reshape((-1,)), 0) if axis is None else _sorted(x, axis_of(axis, x.ndim))
 
 
 @implements(np.argsort, exact=True)
@@ -46,20 +62,34 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 @implements(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
     """Put the k-th smallest in its place, smaller ones before it and larger ones behind: here wholly sorted."""
-    return sort(a, axis)
+    x = tensor_of(a)
+    _check_kth(kth, x.numel() if axis is None else x.shape[axis_of(axis, x.ndim)], kind)
+    return sort(x, axis)
+
+
+def _check_kth(kth: Any, size: int, kind: str) -> None:
+    """Refuse places to partition by that are none. Raises: ValueError for them, and for a kind that NumPy has not."""
+    if kind != "introselect":
+        raise ValueError(f"partition takes kind='introselect', got {kind!r}")
+    for each in np.atleast_1d(np.asarray(value_of(kth))).tolist():
+        if size and not -size <= each < size:
+            raise ValueError(f"kth(={each}) out of bounds ({size})")
 
 
 @implements(np.argpartition, exact=True)
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
     """The places of ``partition``."""
-    return argsort(a, axis)
+    x, along = flat(tensor_of(a), axis)
+    _check_kth(kth, x.shape[along], kind)
+    return _ordered(x, along)
 
 
 @implements(np.sort_complex)
 def sort_complex(a: Any) -> Tensor:
     """Sort in ascending order, as complex numbers."""
     x = tensor_of(a)
-    return _sorted(x if x.dtype.kind == "c" else x.to(np.complex64 if x.dtype.itemsize <= 2 else np.complex128), x.ndim - 1)
+    small = x.dtype.kind in "iu" and x.dtype.itemsize <= 2
+    return _sorted(x if x.dtype.kind == "c" else x.to(np.complex64 if small else np.complex128), axis_of(-1, x.ndim))
 
 
 @implements(np.lexsort, exact=True)
@@ -73,7 +103,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
     """The indices at which values would go into a sorted vector."""
     like = first_tensor((a, v))
-    x, values = tensor_of(a, like).detach(), tensor_of(v, like).detach()
+    x, values = vector(tensor_of(a, like), "numpy.searchsorted").detach(), tensor_of(v, like).detach()
     if sorter is not None:
         x = x[value_of(sorter)]
     x, values = promoted(x, values)
@@ -84,7 +114,9 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     """The index of the bin in which each value lies."""
     like = first_tensor((x, bins))
-    edges = tensor_of(bins, like).detach()
+    edges = vector(tensor_of(bins, like), "numpy.digitize, as bins,").detach()
+    if tensor_of(x, like).dtype.kind == "c":
+        raise TypeError("x may not be complex")
     if edges.shape[0] > 1 and bool((edges[1:] < edges[:-1]).any()):
         return edges.shape[0] - searchsorted(edges.flip(0), x, "left" if right else "right")
     return searchsorted(edges, x, "left" if right else "right")
@@ -95,7 +127,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
 
 def _together(x: Tensor, axis: Any) -> tuple[Tensor, tuple[int, ...]]:
     """The axes that are reduced as one last axis, and which they were."""
-    axes = axes_of(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     left = [i for i in range(x.ndim) if i not in axes]
     count = math.prod(x.shape[i] for i in axes)
     return x.permute((*left, *axes)).reshape((*[x.shape[i] for i in left], count)), axes
@@ -200,6 +232,8 @@ def _without(reduced: Callable[..., Tensor]) -> Callable[..., Tensor]:
         x = floating(a)
         lines, axes = _together(x, axis)
         rest = tuple(lines.shape[:-1])
+        if not lines.numel():
+            return _kept(x.new_full((*leading, *rest), math.nan), axes, x.ndim, keepdims, len(leading))
         rows = lines.reshape((-1, lines.shape[-1]))
         numbers = ~np.isnan(value_of(rows))
         from gradlib.ops.join import stack
@@ -217,10 +251,14 @@ def _without(reduced: Callable[..., Tensor]) -> Callable[..., Tensor]:
 @implements(np.nanmedian)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
     """The median of what is a number."""
+    if tensor_of(a).dtype.kind in "biu" and tensor_of(a).numel():
+        return median(a, axis, out, keepdims=keepdims)
     return written(_without(median)(a, axis, keepdims, ()), out, "numpy.nanmedian")
 
 
 def _nanquantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool, name: str) -> Tensor:
+    if tensor_of(a).dtype.kind in "biu" and tensor_of(a).numel():
+        return _quantiles(a, q, axis, out, method, keepdims, name)
     found = _without(lambda row: _quantiles(row, q, None, None, method, False, name))(a, axis, keepdims, np.shape(value_of(q)))
     return written(found, out, name)
 
@@ -282,6 +320,10 @@ def cov(
 ) -> Tensor:  # fmt: skip
     """The covariance matrix of variables in rows (or columns, unless ``rowvar``)."""
     given = [tensor_of(each, first_tensor((m, y))) for each in (m, y) if each is not None]
+    if any(each.ndim > 2 for each in given):
+        raise ValueError(f"{'m' if given[0].ndim > 2 else 'y'} has more than 2 dimensions")
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
     chosen = np.result_type(*[each.dtype for each in given], np.float64) if dtype is None else dtype
     parts = promoted(*given, dtype=chosen)
     rows = [part.reshape((1, -1)) if part.ndim < 2 else part if rowvar else part.transpose(0, 1) for part in parts]
@@ -289,9 +331,11 @@ def cov(
     less = (0 if bias else 1) if ddof is None else ddof
     weights: Any = None
     if fweights is not None:
-        weights = tensor_of(fweights, x, x.dtype if x.dtype.kind == "f" else np.float64)
+        if tensor_of(fweights).dtype.kind not in "biu":
+            raise TypeError("fweights must be integer")
+        weights = _sample_weights(fweights, x, "fweights")
     if aweights is not None:
-        shares = tensor_of(aweights, x, x.dtype if x.dtype.kind == "f" else np.float64)
+        shares = _sample_weights(aweights, x, "aweights")
         weights = shares if weights is None else weights * shares
     if weights is None:
         total: Any = x.shape[1]
@@ -310,6 +354,18 @@ def cov(
     other = scaled.conj() if scaled.dtype.kind == "c" else scaled
     found = away @ other.transpose(0, 1) / divisor
     return found.squeeze()
+
+
+def _sample_weights(value: Any, x: Tensor, name: str) -> Tensor:
+    """Weights of the samples of x in its floats. Raises: RuntimeError where they are not one for each, ValueError for negative ones."""
+    given = tensor_of(value, x)
+    if given.ndim > 1:
+        raise RuntimeError(f"cannot handle multidimensional {name}")
+    if tuple(given.shape) != (x.shape[1],):
+        raise RuntimeError(f"incompatible numbers of samples and {name}")
+    if given.dtype.kind == "c" or bool((given.detach() < 0).any()):
+        raise ValueError(f"{name} cannot be negative, nor complex")
+    return cast(given, x.dtype if x.dtype.kind == "f" else np.float64)
 
 
 @implements(np.corrcoef)
@@ -382,31 +438,33 @@ def unique_inverse(x: Any) -> _Inverse:
     return _Inverse(*unique(x, return_inverse=True, equal_nan=False))
 
 
-def _of_set(arrays: tuple[Any, Any], chosen: Callable[..., np.ndarray]) -> Tensor:
-    """A set of values, each taken from its first place in both together."""
-    parts = [x.reshape((-1,)) for x in promoted(*arrays)]
-    values = [value_of(x) for x in parts]
-    both = np.concatenate(values)
-    kept, first = np.unique(both, return_index=True)
-    return concatenate(parts)[first[np.isin(kept, chosen(*values))]]
+def _firsts(x: Tensor, assume_unique: bool = False) -> Tensor:
+    """The different elements in ascending order, each taken from its first place; all of them where they are known to be different."""
+    line = x.reshape((-1,))
+    return line if assume_unique else line[np.unique(value_of(line), return_index=True)[1]]
 
 
 @implements(np.union1d)
 def union1d(ar1: Any, ar2: Any) -> Tensor:
     """The values in one or the other."""
-    return _of_set((ar1, ar2), np.union1d)
+    return _firsts(concatenate(promoted(ar1, ar2), None))
 
 
 @implements(np.setdiff1d)
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
     """The values in the first only."""
-    return _of_set((ar1, ar2), np.setdiff1d)
+    x = _firsts(tensor_of(ar1, first_tensor(ar2)), assume_unique)
+    return x[np.flatnonzero(~np.isin(value_of(x), value_of(tensor_of(ar2))))]
 
 
 @implements(np.setxor1d)
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Tensor:
     """The values in one of both only."""
-    return _of_set((ar1, ar2), np.setxor1d)
+    both = concatenate([_firsts(each, assume_unique) for each in promoted(ar1, ar2)])
+    order = np.argsort(value_of(both), kind="stable")
+    ordered = value_of(both)[order]
+    new = np.concatenate(([True], ordered[1:] != ordered[:-1], [True])) if order.size else np.zeros(1, bool)
+    return both[order[new[1:] & new[:-1]]]
 
 
 @implements(np.intersect1d)
@@ -421,6 +479,8 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 @implements(np.isin, exact=True)
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Tensor:
     """Whether each element is among others."""
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.")
     x, others = promoted(element, test_elements)
     return sorts.isin(x.detach(), others.detach(), invert=invert)
 
@@ -430,11 +490,18 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     """The number of occurrences of each integer, or the sum of its weights, which carry the derivative."""
     like = the_tensor((x, weights))
     places = np.asarray(value_of(x))
+    if not np.can_cast(places.dtype, np.int64):
+        raise TypeError(f"Cannot cast array data from {places.dtype!r} to dtype('int64') according to the rule 'safe'")
     count = max(int(places.max()) + 1 if places.size else 0, minlength)
     if weights is None:
         return constant(np.bincount(places, minlength=minlength), like)
     w = tensor_of(weights, like, np.float64)
     return w.new_zeros((count,)).index_add(0, constant(places.astype(np.int64), like), w)
+
+
+def _check_weights(a: Any, weights: Any) -> None:
+    if weights is not None and np.shape(value_of(weights)) != np.shape(value_of(a)):
+        raise ValueError("weights should have the same shape as a.")
 
 
 def _histogram(a: Any, bins: Any, range: Any, weights: Any, density: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -445,6 +512,7 @@ def _histogram(a: Any, bins: Any, range: Any, weights: Any, density: Any) -> tup
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> tuple[Tensor, Tensor]:
     """(counts in bins, edges): integers; sums of weights, which carry the derivative, where there are any."""
     like = the_tensor((a, bins, range, weights))
+    _check_weights(a, weights)
     counts, edges = _histogram(a, bins, range, None, density if weights is None else None)
     if weights is None:
         return constant(counts, like), constant(edges, like)
@@ -463,6 +531,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
     """The edges of a histogram's bins, which do not follow the values by a derivative."""
     like = the_tensor((a, bins, range, weights))
+    _check_weights(a, weights)
     return constant(np.histogram_bin_edges(value_of(a), value_of(bins), range, None), like)
 
 

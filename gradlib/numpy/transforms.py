@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.core.tensor import Tensor
-from gradlib.numpy.operands import tensor_of, value_of, written
+from gradlib.numpy.operands import axis_of, tensor_of, value_of, written
 from gradlib.numpy.registry import implements
 from gradlib.ops import fft
 
@@ -21,7 +21,8 @@ def _ready(a: Any) -> Tensor:
 
 def _along_one(operation: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     def transform(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Tensor:
-        return written(operation(_ready(a), n=None if n is None else int(value_of(n)), dim=axis, norm=norm), out, f"numpy.fft.{name}")
+        x, size = _ready(a), None if n is None else int(value_of(n))
+        return written(operation(x, n=size, dim=axis_of(axis, x.ndim), norm=norm), out, f"numpy.fft.{name}")
 
     return transform
 

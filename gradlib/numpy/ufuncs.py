@@ -160,7 +160,7 @@ def power(x: Any, y: Any) -> Tensor:
 
 def rint(x: Tensor) -> Tensor:
     """Rounded to the nearest integer, ties to the even one."""
-    return elementwise.round(x)
+    return elementwise.round(x) if x.dtype.kind == "f" else complex_ops.complex(elementwise.round(x.real), elementwise.round(x.imag))
 
 
 def cbrt(x: Tensor) -> Tensor:
@@ -241,7 +241,8 @@ def divmod_(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; of a complex number ``x / abs(x)``."""
-    return elementwise.sgn(x) if x.dtype.kind == "c" else elementwise.sign(x)
+    found = elementwise.sgn(x) if x.dtype.kind == "c" else elementwise.sign(x)
+    return select.where(elementwise.isnan(x), x, found) if x.dtype.kind in "fc" else found
 
 
 def reciprocal(x: Tensor) -> Tensor:
@@ -265,7 +266,7 @@ def unchanged(x: Tensor) -> Tensor:
 
 
 def _rounding(operation: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x: operation(x) if x.dtype.kind == "f" else unchanged(x)
+    return lambda x: unchanged(x) if x.dtype.kind in "biu" else operation(x)
 
 
 def _conjugate(x: Tensor) -> Tensor:
@@ -279,16 +280,19 @@ def _both(operation: Callable[..., Any]) -> Callable[..., Any]:
 
 def _matvec(a: Tensor, b: Tensor, **axes: Any) -> Tensor:
     _no_axes(axes)
+    _with_dims(a, 2, b, 1, "matvec")
     return product.matmul(a, b.unsqueeze(-1)).squeeze(-1)
 
 
 def _vecmat(a: Tensor, b: Tensor, **axes: Any) -> Tensor:
     _no_axes(axes)
+    _with_dims(a, 1, b, 2, "vecmat")
     return product.matmul(_conjugate(a).unsqueeze(-2), b).squeeze(-2)
 
 
 def _vecdot(a: Tensor, b: Tensor, axis: int = -1, keepdims: bool = False, axes: Any = None) -> Tensor:
     _no_axes({} if axes is None else {"axes": axes})
+    _with_dims(a, 1, b, 1, "vecdot")
     product_ = _conjugate(a) * b if axis == -1 else _conjugate(a).movedim(axis, -1) * b.movedim(axis, -1)
     result = product_.sum(-1)
     return result.unsqueeze(-1).movedim(-1, axis) if keepdims else result
@@ -297,6 +301,11 @@ def _vecdot(a: Tensor, b: Tensor, axis: int = -1, keepdims: bool = False, axes: 
 def _matmul(a: Tensor, b: Tensor, **axes: Any) -> Tensor:
     _no_axes(axes)
     return product.matmul(a, b)
+
+
+def _with_dims(a: Tensor, least: int, b: Tensor, other: int, name: str) -> None:
+    if a.ndim < least or b.ndim < other:
+        raise ValueError(f"numpy.{name} takes operands of at least {least} and {other} dimensions, got {a.ndim} and {b.ndim}")
 
 
 def _no_axes(axes: dict[str, Any]) -> None:

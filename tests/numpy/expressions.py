@@ -466,9 +466,74 @@ np.vander(x)
 np.vander(x, 3, increasing=True)
 np.polyfit(o, x, 2)
 np.polyfit(o, x, 1, w=p)
+np.polymul(np.concatenate([0 * x[:1], x]), y)
+np.choose([[0, 1, 0], [1, 0, 1]], A[:2, :3])
+np.sign(w)
+np.imag(w)
+np.angle(w)
+np.angle(n)
+np.angle(-n)
+np.angle(x * 0)
+np.rint(z)
+np.round(b)
+np.iscomplex(w)
+np.linspace(-x, y, 4, dtype=int)
+np.linspace(x, y, 4)[-1]
+np.logspace(x, y, 3, base=p)
+np.logspace(0, x, 3, base=2)
+np.geomspace(p, 2.0, 4)
+np.union1d(n, float('nan') * n)
+np.setdiff1d(w, x)
+np.setdiff1d(n, x)
+np.setxor1d(w, w[:1])
+np.setxor1d(x[:0], y[:0])
+np.trapezoid(x[:4], A)
+np.linalg.vector_norm(A, axis=())
+np.linalg.vector_norm(A, axis=(), ord=0)
+np.linalg.lstsq(np.stack([x, x, y], 1), p, rcond=-1)[0]
+np.linalg.cond(n[:4].reshape(2, 2) * 0)
+np.linalg.matrix_rank(S, hermitian=True)
+np.linalg.matrix_rank(A[:, :0])
+np.linalg.solve(np.astype(S, np.float32), b[:3])
+np.nanvar(w, axis=1, ddof=4)
+np.nanstd(w, axis=1, ddof=3)
+np.nanmean(n, dtype=int)
+np.nanmedian(n)
+np.nanmedian(x[:0])
+np.nanquantile(n, 0.3, method='lower')
+np.nanmax(s, axis=-1)
+np.sum(n, dtype=bool)
+np.prod(n, dtype=bool)
+np.cumsum(n, dtype=bool)
+np.mean(n, dtype=int, where=b)
+np.var(x, mean=A[0, :1])
+np.transpose(x, 0)
+np.squeeze(s, -1)
+np.sort_complex(b)
+np.diff(x, 0)
+np.partition(x[:0], 2)
+np.cumulative_sum(s)
+np.astype(n, None)
 """.strip().split("\n")
 
 CALLS += [f"np.{name}({args})" for name, args in (each.split(" ", 1) for each in UFUNCS.replace("\n", "").split("|") if each)]
+
+
+REFUSED_CALLS = """
+np.vsplit(x, 1)|np.hsplit(s, 1)|np.dsplit(A, 1)|np.sort(s)|np.partition(x, 7)|np.argpartition(x, 5)|np.linalg.eigh(A)|
+np.linalg.eigvalsh(A[:1])|np.linalg.cholesky(A[:1])|np.inner(x[:1], x)|np.dot(T, A[:, :1])|np.tensordot(A, x[:1], 1)|np.convolve(A, x)|
+np.correlate(x[:0], x)|np.corrcoef(T)|np.isposinf(z)|np.fix(z)|np.sum(x, where=b[:, None])|np.all(A, where=T > 0)|
+np.argmax(A, axis=(0, 1))|np.concatenate([x, y], dtype=int)|np.stack([x, y], dtype=bool)|np.geomspace(s * 0, 1, 3)|
+np.take(x, 0, mode='no')|np.compress(True, x)|np.interp(x, o, y[:3])|np.interp(x, A, A)|np.fft.fft(A, axis=(0, 1))|
+np.fft.rfft(A, axis=None)|np.matvec(x, x)|np.vecmat(x, x)|np.linalg.vecdot(s, x)|np.digitize(z, o)|np.cov(x, ddof=0.5)|
+np.cov(x, aweights=A)|np.cov(x, fweights=k[:2])|np.histogram(x, weights=A)|np.histogram_bin_edges(x, weights=A)|np.bincount(x)|
+np.resize(x, -1)|np.broadcast_to(x, (-1,))|np.ediff1d(n, to_end=x)|np.pad(x[:0], 1, mode='linear_ramp')|np.polyfit(x, s, 1)|
+np.polyfit(A, x, 1)|np.vander(x, -1)|np.polymul(A, x)|np.nanmean(x, dtype=int)|np.all(s, axis=2)|np.any(s, axis=(0, 1))|
+np.select([x], [y])|np.trim_zeros(x, axis=-3)|np.expand_dims(x, None)|np.choose([-1, 0], A[:2, :2])|np.round(b, 1)|
+np.linalg.matrix_rank(S, tol=0.1, rtol=0.1)|np.linalg.lstsq(M, s)|np.isin(x, y, kind='quick')|np.searchsorted(A, x)|
+np.reshape(A.T, 12, copy=False)
+""".replace("\n", "").split("|")
+"""Calls that NumPy refuses, and so must gradlib."""
 
 
 def functions_of(call: str) -> list[Any]:
