@@ -338,7 +338,7 @@ class FunctionNode(Node):
     def _output(self, array: Array, index: int) -> Tensor:
         """Output ``index`` as a Tensor with its place in the graph, from its array."""
         result = wrap(array)
-        result._node = self if len(self.outputs) == 1 else Output(self, index, array)
+        result._node = self if len(self.outputs) == 1 else Output(self, index, array.shape, array.dtype)
         if self._meta is not None and index in self._meta.output_tangents:
             result.meta.tangents = self._meta.output_tangents[index]
         return result

@@ -62,7 +62,7 @@ def place_in_graph(node: FunctionNode, recording: bool, arguments: tuple[Any, ..
         if not recording or key in constant or not is_differentiable(result._array.dtype):
             placed.append(_without_gradient(result, key in inputs, key in dirty))
         else:
-            place = node if single else Output(node, index, result._array)
+            place = node if single else Output(node, index, result._array.shape, result._array.dtype)
             placed.append(_with_gradient(node, place, result, key in inputs, key in dirty, single))
     return tuple(placed) if several else placed[0]
 

@@ -307,13 +307,13 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
     if node is None:
         return tuple(results), []
     outputs = list(map(_ARRAY, results))
-    node.shape = tuple(map(_SHAPE, outputs))
-    node.dtype = tuple(map(_DTYPE, outputs))
+    node.shape = shapes = tuple(map(_SHAPE, outputs))
+    node.dtype = kinds = tuple(map(_DTYPE, outputs))
     declared = len(op.outputs) == len(outputs)
     versions = None
     for i, result in enumerate(results):
         if not declared or i in op.differentiable:
-            result._node = Output(node, i, outputs[i])
+            result._node = Output(node, i, shapes[i], kinds[i])
         elif op.outputs[i] in op.needs:
             versions = node.meta.output_versions if versions is None else versions
             result._version_slot = versions[i] = Version()

@@ -70,7 +70,7 @@ def stand_in(edge: GradientEdge, roots: Iterable[Node] = ()) -> Tensor:
     array = broadcast_to(zeros((), dtype, _place_of(node, edge.output_nr)), shape)
     if several:
         place = edge.ownership_token or _output(node, edge.output_nr, roots)
-        node = place if isinstance(place, Output) else Output(node, edge.output_nr, array)
+        node = place if isinstance(place, Output) else Output(node, edge.output_nr, shape, dtype)
     result = wrap(array)
     result._node = node
     return result

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from gradlib.backend.array import Array
 from gradlib.backend.thread import kept_at_fork
 from gradlib.core.modes import next_seq
 
@@ -299,13 +298,13 @@ class Output(Node):
 
     __slots__ = ("index",)
 
-    def __init__(self, parent: Node, index: int, array: Array) -> None:
+    def __init__(self, parent: Node, index: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.edges = (parent,)
         self.index: int = index
         self.seq = next_seq()
         self.saved = None
-        self.shape = array.shape
-        self.dtype = array.dtype
+        self.shape = shape
+        self.dtype = dtype
         self._meta = PLAIN_OUTPUT  # never None: the walk then takes the branch that handles outputs
 
     @property

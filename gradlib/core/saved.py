@@ -280,7 +280,7 @@ def output_tensor(node: Node, array: Array, index: int) -> Any:
         return None
     result = wrap(array)
     if is_differentiable(array.dtype):  # integers, such as the places of maxima, have no part in the graph
-        result._node = node if len(node.output_names) == 1 else Output(node, index, array)
+        result._node = node if len(node.output_names) == 1 else Output(node, index, array.shape, array.dtype)
     if node._meta is not None and index in node._meta.output_tangents:
         result.meta.tangents = node._meta.output_tangents[index]
     return result
