@@ -20,27 +20,18 @@ from gradlib.core.grad_mode import enable_grad
 from gradlib.core.modes import observing
 from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
+from gradlib.cuda.expression_kernel import ExpressionKernel, Variable, showing_line
 from gradlib.cuda.kernel_check import check
 from gradlib.cuda.kernel_op import bound, raising
 from gradlib.cuda.kernel_source import place_of
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
-from gradlib.cuda.source import Source, compile_error
+from gradlib.cuda.source import Source
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import spread
 
 Derivative = str | Callable[..., Any] | tuple[str, Callable[..., Any]]
 """The derivative by one input: a C expression, a function written with gradlib's, or a C expression and its NumPy form for the host."""
-
-
-class Variable(NamedTuple):
-    """One parameter: its type, by CuPy's name, and its own name."""
-
-    type: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.type} {self.name}"
 
 
 def _variables(name: str, text: str) -> list[Variable]:
@@ -73,26 +64,21 @@ def _expression(name: str, text: str, depth: int) -> Expression:
     return Expression(text, Source(text, *place_of(text, name, depth + 1)))
 
 
-def _run(name: str, source: Source, kernel: Callable[[], Any], args: Sequence[Any], **options: Any) -> Any:
-    """Launch one of CuPy's kernels as ``launch`` does ours. Raises: CompileError that shows the user's line."""
+def _observed(name: str, kernel: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Launch a kernel within its range of a profile."""
     observer = observing()
     mark = None if observer is None else observer.begin(name, None, ())
     try:
-        made = kernel()(*args, **options)
-    except Exception as error:
-        if type(error).__name__ != "CompileException":
-            raise
-        raise compile_error(source, name, str(error)) from None
+        return kernel(*args)
     finally:
         if observer is not None:
             observer.end(mark)
-    awaited(name, args)
-    return made
 
 
 def _operation(
-    label: str, kind: str, names: Sequence[str], more: Sequence[str], run: Callable[..., Any], rules: Mapping[str, Any], promote: str | None
-) -> Callable[..., Any]:
+    label: str, kind: str, names: Sequence[str], more: Sequence[str], run: Callable[..., Any], rules: Mapping[str, Any],
+    promote: str | None, device: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:  # fmt: skip
     """Declare an operation.
 
     Args:
@@ -101,6 +87,7 @@ def _operation(
         run: computes its value: ``(xp, *tensors, *arguments) -> result``.
         rules: for each differentiable input, the names of what its rule reads (inputs, arguments or "out") and the rule ``(g, *those)``.
         promote: how dtypes are promoted, as for ``@op``.
+        device: ``run`` of CuPy arrays while nothing observes it, as for ``@op``.
     """
     called = {name: f"a{i}" for i, name in enumerate(names)} | {name: name for name in (*more, "out")}
     head = ", ".join([*(called[name] for name in names), *(f"{name}=None" if name == "dim" else f"{name}=False" for name in more)])
@@ -112,7 +99,7 @@ def _operation(
         arguments = ", ".join(["g", *(called[each] for each in asked)])
         written[called[name]] = eval(f"lambda {arguments}: rule({arguments})", {"rule": rule})
     rest = tuple(called[name] for name in names if name not in rules)
-    made = CompiledOp(value, kind, written, name=f"kernel_{label}", also=rest, promote=promote, complex="explicit")
+    made = CompiledOp(value, kind, written, name=f"kernel_{label}", also=rest, promote=promote, complex="explicit", device=device)
     return named(made.call, label)
 
 
@@ -237,15 +224,13 @@ class ExpressionOp:
         target = variables[name].type
         label = f"{self.name}_by_{name}"
 
-        @functools.cache
-        def kernel() -> Any:
-            read = ", ".join([f"{self.output.type} gradlib_g", *(str(variables[each]) for each in needed)])
-            text = f"gradlib_result = gradlib_g * ({expression})"
-            return cupy().ElementwiseKernel(read, f"{target} gradlib_result", text, label, preamble=self.preamble)
+        read = [Variable(self.output.type, "gradlib_g"), *(variables[each] for each in needed)]
+        text = f"gradlib_result = gradlib_g * ({expression})"
+        kernel = ExpressionKernel(read, Variable(target, "gradlib_result"), text, label, self.preamble, expression.source)
 
         def run(xp: Any, g: Any, *values: Any) -> Any:
             if xp is not np:
-                return _run(label, expression.source, kernel, (g, *values))
+                return _observed(label, kernel, (g, *values))
             if by_recording:
                 return self._recorded(name, g, values)
             return (g * host(*values)).astype(g.dtype, copy=False)
@@ -259,7 +244,7 @@ class ExpressionOp:
         made: list[Callable[..., Any]] = []
         rules["g"] = ((*needed, *more), lambda h, *values: made[0](h, *values))
         kind = "other" if by_recording else "elementwise"
-        made.append(_operation(label, kind, ("g", *needed), more, run, rules, None))
+        made.append(_operation(label, kind, ("g", *needed), more, run, rules, None, kernel))
         return made[0]
 
     options = 0
@@ -308,29 +293,28 @@ class Elementwise(ExpressionOp):
     def __init__(self, text: Expression, *args: Any) -> None:
         super().__init__(*args)
         self.jvp = bool(self.derivative) or None
-        written = ", ".join(map(str, self.inputs)), str(self.output), str(text)
-
-        @functools.cache
-        def kernel() -> Any:
-            return cupy().ElementwiseKernel(*written, self.name, preamble=self.preamble)
+        kernel = ExpressionKernel(self.inputs, self.output, str(text), self.name, self.preamble, text.source)
 
         def run(xp: Any, *values: Any) -> Any:
             if self.typed:
                 self.refuse(values)
-            return np.asarray(self.on_host(*values)) if xp is np else _run(self.name, text.source, kernel, values)
+            return np.asarray(self.on_host(*values)) if xp is np else _observed(self.name, kernel, values)
 
         def same(value: Any, shape: Any) -> Any:
             return value
 
+        launched = None if self.typed else kernel
         self._forms = [
-            _operation(self.name, "elementwise", self.names, (), run, self.rules(host, (), same), self.promote) for host in (False, True)
+            _operation(self.name, "elementwise", self.names, (), run, self.rules(host, (), same), self.promote, launched)
+            for host in (False, True)
         ]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result for tensors that broadcast with one another, or numbers in their place."""
         if kwargs or len(args) != len(self.names):
             args = bound(self.name, self.__signature__, args, kwargs)
-        return self._forms[_is_on_host(args)](*args)
+        first = args[0]
+        return self._forms[isinstance(first._array, np.ndarray) if type(first) is Tensor else _is_on_host(args)](*args)
 
 
 class Reduction(ExpressionOp):
@@ -357,7 +341,14 @@ class Reduction(ExpressionOp):
                 axis: Any = None
             else:
                 axis = tuple(wrap_dim(d, rank) for d in dim) if isinstance(dim, (tuple, list)) else wrap_dim(dim, rank)
-            return _run(self.name, mapped.source, kernel, values, axis=axis, keepdims=keepdim)
+
+            def launch(*values: Any) -> Any:
+                with showing_line(self.name, mapped.source):
+                    made = kernel()(*values, axis=axis, keepdims=keepdim)
+                awaited(self.name, values)
+                return made
+
+            return _observed(self.name, launch, values)
 
         more = ("dim", "keepdim")
         self._forms = [

@@ -15,11 +15,12 @@ from tests.device import cupy, skip_module_without_cuda
 skip_module_without_cuda()
 pytestmark = [pytest.mark.cuda, pytest.mark.host]
 
+DOUBLED = gradlib.cuda.elementwise("T x", "T z", "z = 2 * x", "doubled", derivative={"x": "2"})
 POINTWISE: dict[str, Callable[..., Any]] = {
     "x + y": lambda x, y, **_: x + y, "y + y": lambda y, **_: y + y, "x * 2.5": lambda x, **_: x * 2.5, "1 - x": lambda x, **_: 1 - x,
     "x > y": lambda x, y, **_: x > y, "-x": lambda x, **_: -x, "sin": lambda x, **_: gradlib.sin(x), "relu": lambda x, **_: gradlib.relu(x),
     "x + row": lambda x, r, **_: x + r, "x ** 2": lambda x, **_: x**2, "half": lambda h, **_: h * h,
-    "maximum": lambda x, y, **_: x.maximum(y),
+    "maximum": lambda x, y, **_: x.maximum(y), "elementwise": lambda x, **_: DOUBLED(x),
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),

@@ -10,6 +10,7 @@ import pytest
 import gradlib
 from gradlib.autograd import gradcheck, gradgradcheck
 from gradlib.cuda import CompileError, elementwise, reduction
+from tests.device import cupy
 
 HOST = {"host": lambda x, y: x * gradlib.sin(y)}
 BY_EXPRESSION = {"x": "sin(y)", "y": "x * cos(y)"}
@@ -158,3 +159,33 @@ def test_a_profile_shows_the_operation():
     with gradlib.autograd.profiler.profile() as seen:
         wave()(x, 1.0).sum().backward()
     assert {"wave", "wave_by_x", "WaveBackward0"} <= {event.name for event in seen.function_events}
+
+
+def test_small_contiguous_operands_need_nothing_of_cupys_but_memory(monkeypatch):
+    x, y = (gradlib.tensor(value, device="cuda", requires_grad=True) for value in ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]))
+    made = wave()
+    monkeypatch.setattr(cupy, "ElementwiseKernel", None)
+    result = made(x, y)
+    result.backward(gradlib.ones(3, device="cuda"))
+    monkeypatch.undo()
+    np.testing.assert_allclose(result.detach().cpu().numpy(), [1, 2, 3] * np.sin([4, 5, 6]), rtol=1e-6)
+    np.testing.assert_allclose(y.grad.cpu().numpy(), [1, 2, 3] * np.cos([4, 5, 6]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_an_expression_is_the_same_for_every_layout(dtype):
+    whole = cupy.arange(24).reshape(4, 6).astype(dtype)
+    places = cupy.arange(24).reshape(4, 6).astype(dtype)
+    shown = {
+        "z = n + two(m)": lambda n: n + 2, "if (n < 3) continue; z = m": lambda n: n, "z = n + (T)(_ind.size() * 0)": lambda n: n,
+    }  # fmt: skip
+    for text, value in shown.items():
+        made = elementwise("T n, T m", "T z", text, preamble="template <class T> __device__ T two(T) { return 2; }")
+        for part in (whole, whole.T, whole[1:, 2:], whole[:0], whole[2, 3]):
+            result = made(part, part)
+            assert (result.shape, result.dtype) == (part.shape, part.dtype)
+            assert cupy.array_equal(result[part >= 3], value(part)[part >= 3])
+        assert made(whole, 2).dtype == whole.dtype
+    assert elementwise("T x", "T z", "z = x + i")(whole).tolist() == (whole + places).tolist()
+    with pytest.raises(ValueError, match="'i' as a parameter name"):
+        elementwise("T i", "T z", "z = i")(whole)
