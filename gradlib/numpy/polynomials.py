@@ -93,6 +93,8 @@ def polyder(p: Any, m: int = 1) -> Tensor:
 @implements(np.polyint)
 def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
     """The m-th antiderivative, with k as constants of integration."""
+    if m < 0:
+        raise ValueError("Order of integral must be positive (see polyder)")
     like = first_tensor((p, k))
     x = cast(tensor_of(p, like), np.result_type(tensor_of(p, like).dtype, np.float64))
     constants = x.new_zeros((m,)) if k is None else tensor_of(k, like, x.dtype).reshape((-1,))

@@ -95,9 +95,17 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """Inner products along an axis; x1 conjugated."""
     x, y = promoted_arrays(x1, x2)
+    return inner_along(x, y, axis, "numpy.linalg.vecdot")
+
+
+def inner_along(x: Tensor, y: Tensor, axis: int, name: str) -> Tensor:
+    """Inner products along an axis of one size; x conjugated. Raises: ValueError for sizes that differ, where one of 1 would broadcast."""
     if x.ndim == 0 or y.ndim == 0:
-        raise ValueError(f"numpy.linalg.vecdot takes operands of at least 1 dimension, got {x.ndim} and {y.ndim}")
-    return (conjugate(x).movedim(axis, -1) * y.movedim(axis, -1)).sum(-1)
+        raise ValueError(f"{name} takes operands of at least 1 dimension, got {x.ndim} and {y.ndim}")
+    x, y = x.movedim(axis_of(axis, x.ndim), -1), y.movedim(axis_of(axis, y.ndim), -1)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"{name} takes operands of one size along the axis, got {x.shape[-1]} and {y.shape[-1]}")
+    return (conjugate(x) * y).sum(-1)
 
 
 @implements(np.kron)

@@ -331,7 +331,7 @@ def nanstd(
 def _nan_extremum(found: Callable[..., Tensor], instead: float) -> Callable[..., Tensor]:
     def extremum(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Tensor:
         x = tensor_of(a)
-        if x.dtype.kind != "f":
+        if x.dtype.kind not in "fc":
             return found(x, axis, out, keepdims, initial, where)
         none = all(elementwise.isnan(x), axis, keepdims=keepdims)
         result = found(_without_nan(x, instead), axis, None, keepdims, initial, where)

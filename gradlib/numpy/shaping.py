@@ -32,7 +32,7 @@ from gradlib.ops import create, elementwise, join, rearrange, shape as shapes, s
 
 def _like(a: Any, dtype: Any, shape: Any) -> tuple[Tensor, tuple[int, ...], np.dtype]:
     x = tensor_of(a)
-    return x, tuple(x.shape) if shape is None else _sizes(shape), x.dtype if dtype is None else held(dtype)
+    return x, tuple(x.shape) if shape is None else _full_sizes(shape), x.dtype if dtype is None else held(dtype)
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.core.tensor import Tensor
 from gradlib.numpy.operands import NUMBERS, cast, constant, first_tensor, held, mask_of, tensor_of, value_of, written
+from gradlib.numpy.products import inner_along
 from gradlib.numpy.registry import SERVED, Served, numpy_function, refusal
 from gradlib.ops import arithmetic, compare, complex as complex_ops, elementwise, join, powers, product, select, signs
 
@@ -292,9 +293,7 @@ def _vecmat(a: Tensor, b: Tensor, **axes: Any) -> Tensor:
 
 def _vecdot(a: Tensor, b: Tensor, axis: int = -1, keepdims: bool = False, axes: Any = None) -> Tensor:
     _no_axes({} if axes is None else {"axes": axes})
-    _with_dims(a, 1, b, 1, "vecdot")
-    product_ = _conjugate(a) * b if axis == -1 else _conjugate(a).movedim(axis, -1) * b.movedim(axis, -1)
-    result = product_.sum(-1)
+    result = inner_along(a, b, axis, "numpy.vecdot")
     return result.unsqueeze(-1).movedim(-1, axis) if keepdims else result
 
 

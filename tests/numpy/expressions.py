@@ -502,6 +502,7 @@ np.nanmedian(n)
 np.nanmedian(x[:0])
 np.nanquantile(n, 0.3, method='lower')
 np.nanmax(s, axis=-1)
+np.nanmin(np.where(b, z, w[0, 1]))
 np.sum(n, dtype=bool)
 np.prod(n, dtype=bool)
 np.cumsum(n, dtype=bool)
@@ -530,7 +531,8 @@ np.cov(x, aweights=A)|np.cov(x, fweights=k[:2])|np.histogram(x, weights=A)|np.hi
 np.resize(x, -1)|np.broadcast_to(x, (-1,))|np.ediff1d(n, to_end=x)|np.pad(x[:0], 1, mode='linear_ramp')|np.polyfit(x, s, 1)|
 np.polyfit(A, x, 1)|np.vander(x, -1)|np.polymul(A, x)|np.nanmean(x, dtype=int)|np.all(s, axis=2)|np.any(s, axis=(0, 1))|
 np.select([x], [y])|np.trim_zeros(x, axis=-3)|np.expand_dims(x, None)|np.choose([-1, 0], A[:2, :2])|np.round(b, 1)|
-np.linalg.matrix_rank(S, tol=0.1, rtol=0.1)|np.linalg.lstsq(M, s)|np.isin(x, y, kind='quick')|np.searchsorted(A, x)|
+np.linalg.matrix_rank(S, tol=0.1, rtol=0.1)|np.linalg.lstsq(M, s)|np.isin(x, y, kind='quick')|
+np.vecdot(x[:1], x)|np.linalg.vecdot(A[:1], T, axis=0)|np.polyint(x, -1)|np.searchsorted(A, x)|
 np.reshape(A.T, 12, copy=False)
 """.replace("\n", "").split("|")
 """Calls that NumPy refuses, and so must gradlib."""
