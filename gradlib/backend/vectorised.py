@@ -23,14 +23,15 @@ _BLOCK = 1 << 16  # elements: what is computed of them in several passes stays i
 _SIGN = -(1 << 31)  # the bit of a float32's sign, as an int32
 
 
-def blocks(form: Callable[..., None], *operands: Any) -> Array:
+def blocks(form: Callable[..., None], *operands: Any, dtype: Any = None) -> Array:
     """A new array of the first operand's shape, computed block by block.
 
     Args:
         form: ``form(*parts, out)`` writes a function of parts of the operands into a part of the result.
         operands: arrays in row-major order, of one shape, and numbers.
+        dtype: the result's; the first operand's where it is None.
     """
-    made = np.empty(operands[0].shape, operands[0].dtype)
+    made = np.empty(operands[0].shape, dtype or operands[0].dtype)
     if made.ndim == 1 and made.size <= _BLOCK:
         form(*operands, made)
         return made
@@ -175,6 +176,43 @@ def leaky(xp: Namespace, input: Any, slope: float) -> Any:
         return xp.maximum(input, input * slope)
     below = np.multiply(input, zero_d(slope, input.dtype))
     return np.maximum(input, below, out=below)
+
+
+# ---- float16 --------------------------------------------------------------------------------------------------------------------------
+
+_MANY = 1 << 13  # elements: below, NumPy's own loop takes less time
+_OVERFLOW = 65520  # from here on a number is infinite in float16
+_EXPONENT = np.array(0x7F800000, np.int32)
+_GRID = np.array((13 << 23) + (1 << 22) + 1536, np.int32)
+
+
+def _to_half(x: Array, out: Array) -> None:
+    """Round to float16, to the nearest and of two to the even one, as NumPy's cast does.
+
+    With g = 1.5 * 2**13 times the power of two in |x|, the sum |x| + g has the last places of a float16, to which it is rounded: its last
+    bits are the digits of the float16, whose exponent follows from g's. 1536 makes good what else the two add up to.
+    """
+    if not _within(x, -_OVERFLOW, _OVERFLOW):
+        out[...] = x
+        return
+    size = np.absolute(x)
+    large = np.maximum(size, _row(2.0**-14)[: x.size])  # below the least normal number the last place stays
+    bits, sign = large.view(np.int32), np.empty(x.shape, np.uint16)
+    bits &= _EXPONENT
+    bits += _GRID
+    size += large
+    bits >>= 13
+    bits += size.view(np.int32)
+    made = out.view(np.uint16)
+    np.copyto(made, bits, casting="unsafe")
+    np.copyto(sign, np.right_shift(x.view(np.int32), 16, bits), casting="unsafe")
+    sign &= 0x8000
+    made |= sign
+
+
+def to_half(array: Array) -> Array:
+    """``array.astype(float16)``, of an array that `fits`."""
+    return blocks(_to_half, array, dtype=np.float16) if array.size >= _MANY else array.astype(np.float16)
 
 
 # ---- exponentials and logarithms ----------------------------------------------------------------------------------------------------
@@ -350,8 +388,8 @@ def _log_of_sigmoid(x: Array, out: Array) -> None:
 def log_sigmoid(xp: Namespace, input: Any) -> Any:
     """log(1 / (1 + exp(-x)))."""
     if xp is np and input.size <= _FEW and input.dtype.char in "fd":
-        zero = zero_d(0.0, input.dtype)
-        return zero - np.logaddexp(zero, -input)  # fewer calls, which take longer for each element
+        none = zero_d(0.0, input.dtype)
+        return none - np.logaddexp(none, -input)  # fewer calls, which take longer for each element
     if xp is np and fits(input):
         return blocks(_log_of_sigmoid, input)
     zero, below = (zero_d(0.0, input.dtype), zero_d(-1.0, input.dtype)) if xp is np else (0, -1.0)

@@ -148,3 +148,14 @@ def test_small_arrays_other_dtypes_and_other_orders_are_numpys_own() -> None:
     for x in (drawn(0, 1)[:100], drawn(0, 1).astype(np.float64), drawn(0, 1).reshape(200, 200).T):
         assert np.array_equal(vectorised.expm1(np, x), np.expm1(x))
         assert np.array_equal(vectorised.arctan2(np, x, x), np.arctan2(x, x))
+
+
+@pytest.mark.nonfinite
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_float16_has_the_bits_of_numpys_cast_at_every_number_between_two_and_beside_it() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    finite = np.unique(halves[np.isfinite(halves)])
+    between = (finite[1:] + finite[:-1]) / 2
+    cases = [np.nextafter(x, to) for x in (finite, between) for to in np.array([-math.inf, math.inf], np.float32)]
+    for x in (*cases, finite, between, -finite, halves, np.geomspace(1e-45, 3e38, 5000).astype(np.float32)):
+        assert vectorised.to_half(x).tobytes() == x.astype(np.float16).tobytes()
