@@ -32,8 +32,10 @@ def _add_on_host(target: Array, index: tuple[Any, ...], values: Any) -> None:
     first = index[0] if len(index) == 1 and target.ndim > 1 else None
     if type(first) is np.ndarray and first.ndim == 1 and first.dtype.kind in "iu" and math.prod(target.shape[1:]) >= _LONG:
         rows = np.broadcast_to(values, (len(first), *target.shape[1:]))
+        add = np.add
         for place, row in zip(first.tolist(), rows, strict=True):
-            target[place] += row
+            line = target[place]
+            add(line, row, line)
         return
     _at(np.add, target, index, values)
 

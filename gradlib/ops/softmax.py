@@ -125,7 +125,8 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
     if x.size:
         top = (x.real if dtype.kind == "c" else x).max(axis=chosen, keepdims=True)
         top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
-        made = xp.log(xp.add.reduce(xp.exp(x - top), axis=chosen, keepdims=True)) + top
+        made = x - top
+        made = xp.log(total(xp, xp.exp(made, made), dim, True)) + top
     else:
         made = xp.full(kept(x.shape, dim), -xp.inf, x.dtype)
     made = row_major(made.astype(dtype, copy=False))

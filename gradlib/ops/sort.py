@@ -330,16 +330,22 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
         >>> gradlib.unique(gradlib.tensor([2, 1, 2]))
         tensor([1, 2])
     """
-    values, inverse, counts = distinct(input, dim)
+    values, inverse, counts = distinct(input, dim, not (return_inverse or return_counts))
     asked = [values] + [inverse] * bool(return_inverse) + [counts] * bool(return_counts)
     return asked[0] if len(asked) == 1 else tuple(asked)
 
 
 @op("none", also=("input",), outputs=("values", "inverse", "counts"), method=False)
-def distinct(xp: Namespace, input: Any, dim: int | None = None) -> Any:
-    """All that ``unique`` may give: sorted distinct values, where each element's value is among them, how often each occurs."""
+def distinct(xp: Namespace, input: Any, dim: int | None = None, alone: bool = False) -> Any:
+    """All that ``unique`` may give: sorted distinct values, where each element's value is among them, how often each occurs.
+
+    Args:
+        alone: whether the values are all that is asked for; the others are empty then, where that is quicker.
+    """
     _ordered("unique", input)
     given, input = input, _comparable(input)
+    if alone and dim is None and xp is np and given is input:
+        return np.unique(input, equal_nan=False), *np.empty((2, 0), dtypes.int64)
     if dim is None:
         line, shape = input.reshape(1, -1), input.shape
     else:

@@ -134,6 +134,16 @@ def test_membership_of_values_of_another_dtype() -> None:
         gradlib.isin(t([1j]), t([1j]))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int64", "bool"])
+@pytest.mark.parametrize("values", [[], [1], [3, 0, 1, 0, 3, 3]])
+def test_distinct_values_are_the_same_with_their_places_and_without(dtype: str, values: list[int]) -> None:
+    x = gradlib.tensor(values, dtype=dtype)
+    alone, (values_too, inverse) = gradlib.unique(x), gradlib.unique(x, return_inverse=True)
+    assert alone.dtype == x.dtype
+    assert alone.tolist() == values_too.tolist()
+    assert alone[inverse].tolist() == x.tolist()
+
+
 def test_distinct_columns() -> None:
     x = t([[3, 1, 2, 1], [3, 1, 2, 1]])
     values, inverse, counts = x.unique(return_inverse=True, return_counts=True, dim=-1)

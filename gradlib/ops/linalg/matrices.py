@@ -46,8 +46,7 @@ def without_broken(xp: Any, A: Any) -> tuple[Any, Any]:
     """
     if xp is np and all_finite(A):
         return A, None
-    whole = xp.isfinite(A)
-    broken = ~whole.all((-2, -1))
+    broken = ~xp.isfinite(A).all((-2, -1))
     return xp.where(broken[..., None, None], xp.eye(A.shape[-2], A.shape[-1], dtype=A.dtype), A), broken
 
 
