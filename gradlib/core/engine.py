@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, copy, device_array, device_index, is_cupy, may_leave_host, on_device_of
+from gradlib.backend.array import Array, copy, device_array, device_index, is_cupy, on_device_of
 from gradlib.backend.dtype import float32
 from gradlib.backend.pointwise import into
 from gradlib.backend.reducing import summed
@@ -24,7 +24,7 @@ from gradlib.core.device_rules import added
 from gradlib.core.edge import below
 from gradlib.core.modes import NodeHook, all_node_hooks, global_state, observing
 from gradlib.core.node import PLAIN_OUTPUT, Node, Output
-from gradlib.core.streams import follow
+from gradlib.core.streams import follow, run_there
 from gradlib.core.tensor import AccumulateGrad, Tensor, as_array, wrap
 
 Captures = dict[Node, Any]
@@ -79,7 +79,7 @@ def _walk_arrays(
     following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
     waiting: Any = None  # the gradient for it
     hooks = all_node_hooks() if global_state.active else ()
-    elsewhere = may_leave_host()
+    elsewhere = device_array()
     try:
         while True:
             # The next node, and the gradient that reached it.
@@ -111,7 +111,10 @@ def _walk_arrays(
                     node.accumulate(g, unshared)
                 continue
             # Run its rules.
-            grads = run_hooked(hooks, node, g, node.run) if hooks or (elsewhere and type(g) not in _ON_HOST) else node.run(g)
+            if hooks or (elsewhere is not None and type(g) not in _ON_HOST):
+                grads = run_there(node, g) if type(g) is elsewhere and not hooks else run_hooked(hooks, node, g, node.run)
+            else:
+                grads = node.run(g)
             if not keep and node.frees:
                 node.saved = None
             if type(grads) is not tuple:  # quicker than asking the node

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ from gradlib.core.node import Node
 _DEFAULTS = 2  # the handles 0, 1 and 2 are CUDA's own default streams, which have no owner
 
 
+@cache
 def per_thread() -> bool:
-    """Whether each thread has a default stream of its own: one handle for streams that do not wait for one another."""
+    """Whether each thread has a default stream of its own: one handle for streams that do not wait for one another. Read once."""
     return os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0"
 
 
@@ -120,6 +122,23 @@ def follow(node: Node, g: Array) -> None:
             _walking.trail.go_to(default_stream())  # type: ignore[union-attr]
     elif stream.ptr != here and stream.device_id in (_current_device(), -1):
         _walking.trail.go_to(stream)  # type: ignore[union-attr]
+
+
+@cache
+def _usual() -> tuple[Any, Any, Any]:
+    """What gives the current device and the current stream, and the default stream."""
+    library = cupy().cuda
+    return library.runtime.getDevice, library.get_current_stream, default_stream()
+
+
+def run_there(node: Node, g: Array) -> Any:
+    """Run a node in backward on the device of its gradient, a CuPy array, and on the stream of its forward."""
+    current_device, current_stream, usual = _usual()
+    if g.data.device_id == current_device() and current_stream() is usual and (node._meta is None or node._meta.stream is None):
+        return node.run_on_device(g)
+    with on_device_of(g):
+        follow(node, g)
+        return node.run_on_device(g)
 
 
 def _current_device() -> int:
