@@ -21,14 +21,10 @@ _ADDED_AT_ONCE = (int32, float16, float32, float64)
 
 def scatter_add(target: Array, index: Any, values: Any) -> None:
     """``target[index] += values`` in place, where repeated indices all count."""
-    if isinstance(target, np.ndarray):
-        _add_on_host(target, index if isinstance(index, tuple) else (index,), values)
-    else:
+    if not isinstance(target, np.ndarray):
         index = tuple(apart(part, target) for part in index) if isinstance(index, tuple) else apart(index, target)
-        _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
-
-
-def _add_on_host(target: Array, index: tuple[Any, ...], values: Any) -> None:
+        return _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
+    index = index if isinstance(index, tuple) else (index,)
     first = index[0] if len(index) == 1 and target.ndim > 1 else None
     if type(first) is np.ndarray and first.ndim == 1 and first.dtype.kind in "iu" and math.prod(target.shape[1:]) >= _LONG:
         rows = np.broadcast_to(values, (len(first), *target.shape[1:]))
@@ -36,8 +32,8 @@ def _add_on_host(target: Array, index: tuple[Any, ...], values: Any) -> None:
         for place, row in zip(first.tolist(), rows, strict=True):
             line = target[place]
             add(line, row, line)
-        return
-    _at(np.add, target, index, values)
+        return None
+    return _at(np.add, target, index, values)
 
 
 def _at(ufunc: Any, target: Array, index: Any, values: Any) -> None:

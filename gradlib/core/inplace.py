@@ -307,11 +307,12 @@ def _remake_views(target: Tensor, view: View | None) -> None:
         each = ref()
         if each is None or each._meta is None:
             continue
-        if each._meta.view.custom and each._node is not None:
+        made = each._meta.view
+        if made.custom and each._node is not None:
             _follow(each, Overwritten(each._node, CUSTOM_VIEW_OVERWRITTEN))
             continue
-        again = replay(each._meta.view.path(), each._meta.view.base)
-        unclear = again._node is not None and not each._meta.view.recorded
+        again = replay(made.path(), made.base)
+        unclear = again._node is not None and not made.recorded
         _follow(each, Overwritten(again._node, UNRECORDED_VIEW_OVERWRITTEN) if unclear else again._node)
 
 

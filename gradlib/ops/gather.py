@@ -38,13 +38,15 @@ __all__ = ["gather", "index_add", "index_copy", "index_put", "index_select", "ta
 
 def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> Any:
     """Check that indices are integers, and return them."""
-    if type(places) is not Tensor and not isinstance(places, Tensor) and not is_array(places):
+    array = places._array if type(places) is Tensor else raw(places)
+    if type(array) is not np.ndarray and not is_array(array):
         raise TypeError(f"{name}: index must be a Tensor of integers, got {type(places).__name__}")
-    if places.dtype.kind not in "iu":
-        raise error(f"{name}: expected an index of dtype int64, got {places.dtype} of shape {list(places.shape)}")
+    if array.dtype.kind not in "iu":
+        raise error(f"{name}: expected an index of dtype int64, got {array.dtype} of shape {list(array.shape)}")
     return places
 
 
+_FEW = 16  # places that Python compares before NumPy has begun to
 _UNSIGNED: dict[Any, Any] = {dtypes.int64: np.dtype(np.uint64), dtypes.int32: np.dtype(np.uint32)}
 
 
@@ -55,14 +57,18 @@ def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeEr
     """
     while type(places) is Batched:
         places = places.value
-    array = places._array if isinstance(places, Tensor) else places
+    array = places._array if type(places) is Tensor else raw(places)
     if not isinstance(array, np.ndarray) or array.size == 0:
         return None
-    if (kind := _UNSIGNED.get(array.dtype)) is not None:
-        seen = array.view(kind)
-        if seen.item(seen.argmax()) < size:  # half the time of NumPy's max()
-            return 0  # seen as unsigned, what is negative is large; nobody asks how much larger than 0 the lowest is
-    low, high = int(np.minimum.reduce(array, axis=None)), int(np.maximum.reduce(array, axis=None))
+    if array.size <= _FEW:
+        found = array.tolist() if array.ndim == 1 else array.reshape(-1).tolist()
+        low, high = min(found), max(found)
+    else:
+        if (kind := _UNSIGNED.get(array.dtype)) is not None:
+            seen = array.view(kind)
+            if seen.item(seen.argmax()) < size:  # half the time of NumPy's max()
+                return 0  # seen as unsigned, what is negative is large; nobody asks how much larger than 0 the lowest is
+        low, high = int(np.minimum.reduce(array, axis=None)), int(np.maximum.reduce(array, axis=None))
     if low < (-size if negative else 0) or high >= size:
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for a dimension of size {size}")
     return low
@@ -71,9 +77,10 @@ def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeEr
 def vector(name: str, dim: int, places: Any, error: type[Exception]) -> list[Any]:
     """The index for ``index`` of a vector (or one number) of positions along ``dim``, for the ``index_*`` functions."""
     integers(name, places)
-    if places.ndim > 1:
+    ndim = places.ndim
+    if ndim > 1:
         raise error(f"{name}: index is supposed to be a vector, got shape {list(places.shape)}")
-    return [None] * dim + [places if places.ndim else places.reshape((1,))]
+    return [None] * dim + [places if ndim else places.reshape((1,))]
 
 
 def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
@@ -152,10 +159,11 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
         >>> gradlib.index_select(gradlib.tensor([[1, 2], [3, 4]]), 0, gradlib.tensor([1]))
         tensor([[3, 4]])
     """
-    dim = wrap_dim(dim, input.ndim)
+    shape = raw(input).shape
+    dim = wrap_dim(dim, len(shape))
     places = vector("index_select", dim, index, IndexError)
-    inside("index_select", index, input.shape[dim] if input.ndim else 1, IndexError)
-    if input.ndim:
+    inside("index_select", index, shape[dim] if shape else 1, IndexError)
+    if shape:
         return pick(input, places)
     if places[0].shape != (1,):
         raise RuntimeError(f"index_select: a 0-d tensor has one element to select, the index has {places[0].shape[0]}")
@@ -254,7 +262,9 @@ def _with_numpy_names(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def values_for(name: str, values: Any, input: Any) -> Any:
     """The values to write: a Tensor or array of input's dtype as it is, a number as a 0-d array of that dtype."""
-    if type(values) is Tensor or isinstance(values, Tensor) or is_array(values):
+    if type(values) is type(input) is Tensor and values._array.dtype is input._array.dtype:
+        return values
+    if isinstance(values, Tensor) or is_array(values):
         if values.dtype != input.dtype:
             raise RuntimeError(f"{name}: expected values of input's dtype {input.dtype}, got {values.dtype}; convert them with .to()")
         return values
@@ -284,9 +294,10 @@ def index_put(put: Any, input: Any, indices: Any, values: Any, accumulate: bool 
     """
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"index_put: indices must be a tuple of Tensors, got {type(indices).__name__}")
-    places = [None if i is None else array_index(i, raw(input)) for i in indices]
+    array = raw(input)
+    places = [None if i is None else array_index(i, array) for i in indices]
     values = values_for("index_put", values, input)
-    return put(input, trimmed(values, gathered_ndim(input.ndim, places)), places, accumulate)
+    return put(input, trimmed(values, gathered_ndim(len(array.shape), places)), places, accumulate)
 
 
 def put_shaped(put: Any, input: Any, values: Any, places: list[Any], accumulate: bool) -> Any:

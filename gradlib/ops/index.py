@@ -24,7 +24,7 @@ from gradlib.backend.scatter import scatter_add
 from gradlib.core.inplace import write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.core.writes import has_begun, refuse_memory
 from gradlib.ops.create import as_element
 
@@ -278,6 +278,11 @@ def split(index: Any, x: Array) -> tuple[tuple[Any, ...] | None, list[Any] | Non
     return (None if whole else tuple(view)), (gather or None)
 
 
+def _number(key: Any) -> Any:
+    """The number in a 0-d Tensor of int64; any other index as it is."""
+    return key._array.item() if type(key) is Tensor and not key._array.ndim and key._array.dtype is dtypes.int64 else key
+
+
 def _view_alone(key: Any) -> tuple[Any, ...] | None:
     """The index with one Ellipsis, if it holds only numbers, slices, None and Ellipsis and so gives a view; None for any other."""
     items = key if type(key) is tuple else (key,)
@@ -319,7 +324,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         return slice_op(input, (key, ...))
     if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
         return index(input, [key])
-    view = _view_alone(key)
+    view = _view_alone(_number(key))
     if view is not None:
         return slice_op(input, view)
     gather = _whole_or_places(key, input._array) if type(key) is tuple else None
@@ -396,6 +401,8 @@ def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
 
 def _fitting(value: Any, like: Array, ndim: int) -> Any:
     """The value to assign, in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
+    if type(value) is Tensor and type(like) is type(value._array) is np.ndarray and value._array.dtype is like.dtype:  # the common case
+        return value if value._array.ndim <= ndim else trimmed(value, ndim)
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
         if like.dtype.kind in "iu" or isinstance(value, complex):
             return as_element(value, like.dtype)
@@ -432,8 +439,9 @@ def _half(value: float) -> float:
 
 def trimmed(value: Any, ndim: int) -> Any:
     """A value without the leading dimensions of size 1 that it has beyond ndim."""
-    extra = len(value.shape) - ndim
-    return value.reshape(value.shape[extra:]) if extra > 0 and all(n == 1 for n in value.shape[:extra]) else value
+    shape = raw(value).shape
+    extra = len(shape) - ndim
+    return value.reshape(shape[extra:]) if extra > 0 and all(n == 1 for n in shape[:extra]) else value
 
 
 def _unrecorded(target: Tensor, value: Any) -> bool:
@@ -456,7 +464,7 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     Raises: IndexError as for reading, RuntimeError for a shape that does not fit and for what may not be written, TypeError for no values.
     """
     array = input._array
-    view, gather = _view_alone(key), None
+    view, gather = _view_alone(_number(key)), None
     if view is None:
         view, gather = split(key, array)
     if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype and not _is_filling(gather, value, array):
@@ -467,9 +475,11 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
         if _unrecorded(input, value):
             if type(region) is not np.ndarray or 0 in region.strides or not region.flags.writeable:
                 refuse_memory(region, _WRITE)
-            places = [_EVERYTHING if i is None else i._array if isinstance(i, Tensor) else i for i in gather or ()]
+            places: tuple[Any, ...] = ()
+            if gather is not None:
+                places = tuple([_EVERYTHING if i is None else i._array if isinstance(i, Tensor) else i for i in gather])
             try:
-                _store(region, tuple(places), values._array if isinstance(values, Tensor) else values)
+                _store(region, places, values._array if isinstance(values, Tensor) else values)
             except BaseException as error:
                 if has_begun(error):
                     input.version.bump()

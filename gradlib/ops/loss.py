@@ -229,8 +229,15 @@ def _plain(xp: Namespace, input: Array, target: Array, weight: Array | None, ign
     return bool(seen.item(seen.argmax()) < size)
 
 
-def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
-    dim = _class_dim(input)
+@op(
+    "linear", also=("target", "weight"), complex="none",
+    input=lambda g, target, weight, ignore_index, reduction, input_shape: (
+        to_classes(g, target, weight, ignore_index, reduction, input_shape)
+    ),
+)  # fmt: skip
+def nll_loss_op(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    """Minus the input at each target's class, weighted and reduced."""
+    dim = 0 if input.ndim == 1 else 1
     size = input.shape[dim]
     if not size:  # without classes every target must be ignored; a column of zeros makes the look-up possible
         if (target != ignore_index).any():
@@ -242,7 +249,7 @@ def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_inde
         if reduction == "none":
             return -picked
         summed = -total(xp, picked, None, False)
-        return back(summed / target.size if reduction == "mean" else summed, input.dtype)
+        return summed / target.size if reduction == "mean" else summed
     classes, counts, shares = _counted(xp, target, weight, ignore_index, size)
     rows = input if input.ndim == 2 else xp.moveaxis(input, dim, -1).reshape(classes.size, size)
     loss = -rows[xp.arange(classes.size), classes].reshape(target.shape)
@@ -251,17 +258,6 @@ def _likelihood(xp: Namespace, input: Any, target: Any, weight: Any, ignore_inde
         return loss
     summed = total(xp, loss, None, False)
     return back(summed / total(xp, shares, None, False) if reduction == "mean" else summed, input.dtype).astype(input.dtype)
-
-
-@op(
-    "linear", also=("target", "weight"), complex="none",
-    input=lambda g, target, weight, ignore_index, reduction, input_shape: (
-        to_classes(g, target, weight, ignore_index, reduction, input_shape)
-    ),
-)  # fmt: skip
-def nll_loss_op(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
-    """Minus the input at each target's class, weighted and reduced."""
-    return _likelihood(xp, input, target, weight, ignore_index, reduction)
 
 
 @op(
@@ -286,24 +282,23 @@ def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
     return result if len(shape) == 2 else xp.moveaxis(result.reshape(*target.shape, shape[dim]), -1, dim)
 
 
-def _check_classes(input: Any, target: Any, weight: Any) -> None:
-    """Refuse what does not fit together as (N, C, ...) scores, (N, ...) classes and (C,) weights."""
-    if not input.ndim:
+def _check_classes(input: Any, shape: tuple[int, ...], target: Any, given: tuple[int, ...], weight: Any) -> None:
+    """Refuse what does not fit together as (N, C, ...) scores, (N, ...) classes and (C,) weights; ``shape``, ``given``: of the two."""
+    if not shape:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if target.dtype not in (dtypes.int64, dtypes.uint8):
         raise RuntimeError(f"expected target dtype to be int64 or uint8, but got {target.dtype}; convert it with .long()")
-    dim, shape, given = _class_dim(input), raw(input).shape, raw(target).shape
+    dim = 0 if len(shape) == 1 else 1
     batch = (*shape[:dim], *shape[dim + 1 :])
     if given != batch:
         if len(shape) > 1 and given and given[0] != shape[0]:
             raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({given[0]}).")
         raise RuntimeError(f"Expected target size {list(batch)}, got {list(given)}")
-    _check_weight(input, weight, dim)
+    if weight is not None:
+        _check_weight(input, weight, dim)
 
 
 def _check_weight(input: Any, weight: Any, dim: int) -> None:
-    if weight is None:
-        return
     if tuple(weight.shape) != (input.shape[dim],):
         raise RuntimeError(
             f"weight tensor should be defined either for all {input.shape[dim]} classes or no classes but got weight tensor of shape: "
@@ -349,9 +344,10 @@ def nll_loss(
         tensor(2.)
     """
     reduction = _reduction(size_average, reduce, reduction)
-    if input.ndim == 1 and target.shape == (1,):
-        target = target.reshape(())
-    _check_classes(input, target, weight)
+    shape, given = raw(input).shape, raw(target).shape
+    if len(shape) == 1 and given == (1,):
+        target, given = target.reshape(()), ()
+    _check_classes(input, shape, target, given, weight)
     return nll_loss_op(input, target, weight, ignore_index, reduction)
 
 
@@ -382,20 +378,21 @@ def cross_entropy(
     reduction = _reduction(size_average, reduce, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    if not input.ndim:
+    shape, given = raw(input).shape, raw(target).shape
+    if not shape:
         raise IndexError("cross_entropy: Dimension specified as 1 but the input has no dimensions; give (N, C) or (C,)")
-    dim = _class_dim(input)
-    if raw(input).shape == raw(target).shape:
+    dim = 0 if len(shape) == 1 else 1
+    if shape == given:
         return _of_probabilities(log_softmax(input, dim), target, weight, ignore_index, reduction, label_smoothing)
-    if input.ndim == 1 and target.shape == (1,):
-        target = target.reshape(())
-    _check_classes(input, target, weight)
+    if dim == 0 and given == (1,):
+        target, given = target.reshape(()), ()
+    _check_classes(input, shape, target, given, weight)
     scores = log_softmax(input, dim)
     loss = nll_loss_op(scores, target, weight, ignore_index, reduction)
     if not label_smoothing:
         return loss
     spread_out = _to_all_classes(scores, target, weight, ignore_index, reduction)
-    return loss * (1 - label_smoothing) + spread_out * _part(label_smoothing, input.shape[dim])
+    return loss * (1 - label_smoothing) + spread_out * _part(label_smoothing, shape[dim])
 
 
 def _part(smoothing: float, classes: int) -> float:
@@ -425,7 +422,8 @@ def _of_probabilities(scores: Any, target: Any, weight: Any, ignore_index: int, 
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     dim = _class_dim(scores)
-    _check_weight(scores, weight, dim)
+    if weight is not None:
+        _check_weight(scores, weight, dim)
     if smoothing:
         target = target * (1 - smoothing) + _part(smoothing, scores.shape[dim])
     loss = scores * target

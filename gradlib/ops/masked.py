@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array, namespace, on_device_of, row_major
 from gradlib.core.op import composite, op
-from gradlib.core.tensor import Tensor, raw
+from gradlib.core.tensor import raw
 from gradlib.ops.convert import contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
@@ -24,10 +24,11 @@ __all__ = ["index_fill", "masked_fill", "masked_scatter", "masked_select"]
 
 
 def _mask(name: str, mask: Any) -> Any:
-    if not isinstance(mask, Tensor) and not is_array(mask):
+    array = raw(mask)
+    if type(array) is not np.ndarray and not is_array(array):
         raise TypeError(f"{name}: mask must be a Tensor of bools, got {type(mask).__name__}")
-    if mask.dtype != dtypes.bool_:
-        raise RuntimeError(f"{name}: expected a mask of dtype bool, got {mask.dtype} of shape {list(mask.shape)}; use .bool()")
+    if array.dtype != dtypes.bool_:
+        raise RuntimeError(f"{name}: expected a mask of dtype bool, got {array.dtype} of shape {list(array.shape)}; use .bool()")
     return mask
 
 
@@ -109,11 +110,12 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
         >>> gradlib.masked_scatter(gradlib.zeros(3), gradlib.tensor([True, False, True]), gradlib.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
-    if source.dtype != input.dtype:
+    given = raw(source)
+    if given.dtype != raw(input).dtype:
         raise RuntimeError(f"masked_scatter: expected input and source to have the same dtype, got {input.dtype} and {source.dtype}")
     input, mask = _together(input, _mask("masked_scatter", mask))
-    array, line = raw(mask), source if source.ndim == 1 else source.reshape((-1,))
-    size = math.prod(raw(source).shape)
+    array, line = raw(mask), source if len(given.shape) == 1 else source.reshape((-1,))
+    size = math.prod(given.shape)
     if type(array) is np.ndarray:
         count = int(np.count_nonzero(array))
         if count > size:

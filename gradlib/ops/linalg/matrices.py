@@ -92,10 +92,11 @@ def matrices(name: str, square: bool = False, low_precision: bool = False, integ
                 raise TypeError(f"linalg.{name}: expected a Tensor, got {type(value).__name__}")
             if array.ndim < 2:
                 raise RuntimeError(f"linalg.{name}: The input tensor must have at least 2 dimensions, got shape {list(array.shape)}")
-            if dtype is None:
-                dtype, shape = array.dtype, array.shape
-            elif array.dtype != dtype:
-                raise RuntimeError(f"linalg.{name}: expected tensors of the same dtype, got {dtype} and {array.dtype}")
+            if dtype is not None:
+                if array.dtype != dtype:
+                    raise RuntimeError(f"linalg.{name}: expected tensors of the same dtype, got {dtype} and {array.dtype}")
+                continue
+            dtype, shape = array.dtype, array.shape
             if not integers and not dtypes.is_differentiable(dtype):
                 raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {dtype}; use .float()")
             if not low_precision and dtype.itemsize < 4 and dtypes.is_floating_point(dtype):
