@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.trajectory.skewed_table import LARGEST_TABLE
 
 _BLOCK = 1 << 18  # elements per array in a block: a handful of such arrays fit the cache, and NumPy's cost per call is spread thin
 _STEP = 1 << 12  # elements of one step that a recurrence should have, for the same reason
 _LARGEST = 1 << 20
 _FEW = 6000  # elements of a block up to which a running sum in one call is the quickest
 _RECORD = 48  # numbers at most that are moved as one: with few, the cost of a move outweighs that of the copying
+_SHORTEST = 1e-9  # seconds whose third power, and one over it, are far from the ends of float32
 _WIDE = 300  # elements of one step of all rows from which a call of NumPy for each step may pay
 
 
@@ -140,9 +142,18 @@ class Steps:
 
     @property
     def suits_time_order(self) -> bool:
-        """Whether `integrate` is quicker than `accumulate`: a step outweighs its call, and records are not short and far apart."""
+        """Whether, beyond a `SkewedTable`, `integrate` is quickest: a step outweighs its call, and records are not short and far apart."""
         near = self.horizon <= 64 or self.m * self.dt.itemsize > 32
         return near and self.size > _FEW and self.rows * self.m >= max(_WIDE, 12 * self.horizon)
+
+    def suits_skewed_table(self, sums: int) -> bool:
+        """Whether a `SkewedTable` is quickest: few elements but not the fewest, and a step time for all steps, of usual size."""
+        if self.dt.shape[1] > 1 or self.size <= _FEW or 2 * self.rows * self.m < self.horizon:
+            return False
+        if (self.horizon + sums) * (sums + 1) * self.rows * self.m * self.dt.itemsize > LARGEST_TABLE:
+            return False
+        shortest, longest = (self.t, self.t) if self.dt.size == 1 else (self.dt.min(), self.dt.max())
+        return bool(shortest > _SHORTEST and longest < 1 / _SHORTEST)
 
     @cached_property
     def _ordered(self) -> tuple[Array, Array, list[tuple[Array, Array]]]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.trajectory import skewed_table
 from gradlib.trajectory.cache_blocks import BlockSteps, Steps, apart, block_of, compute_dtype, move, split
 
 Parts = Sequence[Array | None]
@@ -77,10 +78,15 @@ def forward_block(u: Array, start: Parts, sources: Parts | None, steps: Steps, o
     for i in range(order, 3):
         steps.difference(flat[i], added[i], flat[i + 1])
         states[i + 1][:, 0] = 0 if begin[i + 1] is None else begin[i + 1]
-    if order > 1 and sources is None and not exact and steps.suits_time_order:
+    if order > 1 and sources is None and not exact:
         below = range(order - 1, -1, -1)
-        steps.integrate(states[order], [begin[i] for i in below], [states[i] for i in below])
-        return
+        starts, sums = [begin[i] for i in below], [states[i] for i in below]
+        if steps.suits_skewed_table(order):
+            skewed_table.integrate(states[order], steps.t if steps.dt.size == 1 else steps.dt, starts, sums)
+            return
+        if steps.suits_time_order:
+            steps.integrate(states[order], starts, sums)
+            return
     for i in range(order - 1, -1, -1):
         if exact:
             _grow(flat, i, order, steps)

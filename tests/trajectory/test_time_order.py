@@ -13,6 +13,7 @@ SHAPE = (70, 9, 5)
 @pytest.fixture(autouse=True)
 def no_block_is_small(monkeypatch):
     monkeypatch.setattr(blocks, "_FEW", 0)
+    monkeypatch.setattr(blocks, "LARGEST_TABLE", 0)
 
 
 @pytest.mark.parametrize("times", [(1, 1), (1, 9), (70, 1), (70, 9)])
