@@ -85,7 +85,7 @@ def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Arra
     for d, n in enumerate(index.shape):
         behind -= 1
         grid += (index if d == dim else positions(n, behind),)
-    places = None if array.size < FEW else flat_index(array, grid)
+    places = None if index.size < FEW else flat_index(array, grid)
     return array[grid] if places is None else array.reshape(-1).take(places)
 
 

@@ -210,8 +210,9 @@ def _kth_alone(input: Array, place: int, dim: int) -> Array | None:
     if input.dtype.char not in "fd":
         return None
     part = (slice(None),) * dim + (slice(place, place + 1),)
-    same = input == np.partition(input, place, axis=dim)[part]
-    if np.count_nonzero(same) != input.size // input.shape[dim] or not same.any(axis=dim).all():
+    found = np.partition(input, place, axis=dim)[part]
+    same = input == found
+    if np.count_nonzero(same) != found.size or has_nan(found):
         return None
     return same.argmax(axis=dim, keepdims=True)
 
