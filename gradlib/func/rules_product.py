@@ -89,6 +89,16 @@ def linear_unbiased(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return _by_batched_weight(level, input, weight) if level.holds(weight) else perform(op, (input.value, weight))
 
 
+@rule("left_transposed")
+def left_transposed(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """``input.T @ other``: a product with the transpose, which may be of each example's own."""
+    input, other = args
+    if op.meet is not None:
+        op.meet([raw(input), raw(other)])
+    turned = Batched(level, run("transpose", input.value, 1, 2)) if level.holds(input) else run("transpose", input, 0, 1)
+    return matmul(level, REGISTRY["matmul"], (turned, other))
+
+
 def _by_batched_weight(level: Level, input: Any, weight: Any) -> Any:
     """The product with the transpose of a weight of each example's own."""
     return matmul(level, REGISTRY["matmul"], (input, Batched(level, run("transpose", weight.value, 1, 2))))

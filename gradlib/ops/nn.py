@@ -18,7 +18,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index_backward
 from gradlib.ops.linalg.norms import vector_norm
-from gradlib.ops.product import matmul, multiplied, multiply_stacks, one_dtype, rows
+from gradlib.ops.product import linear_unbiased, mapped, matmul, multiplied, multiply_stacks, weight_slope
 from gradlib.ops.reduce import count, mean, spread, sum_of_products, total, total_of_squares
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
@@ -26,46 +26,19 @@ __all__: list[str] = []  # these are gradlib.nn.functional's
 # ---- linear maps --------------------------------------------------------------------------------------------------------------
 
 
-def _mapped(values: list[Any]) -> list[Any]:
-    """Check the operands of a linear map as torch does."""
-    one_dtype("linear", values)
-    input, weight = values[:2]
-    if weight.ndim != 2:
-        raise RuntimeError(f"linear: weight must be a matrix when there is a bias, got shape {list(weight.shape)}")
-    if not input.ndim or input.shape[-1] != weight.shape[1]:
-        raise RuntimeError(
-            f"linear: input and weight shapes cannot be multiplied ({list(input.shape)} and {list(weight.shape)}): the last sizes differ"
-        )
-    return values
-
-
-def _weight_slope(g: Any, input: Any) -> Any:
-    return rows(g).mT @ rows(input) if g.ndim > 1 else g[:, None] * input
-
-
 @op(
-    "other", promote=_mapped,
-    input=lambda g, weight: multiply_stacks(g, weight), weight=lambda g, input: _weight_slope(g, input), bias=lambda g: g,
+    "other", promote=mapped,
+    input=lambda g, weight: multiply_stacks(g, weight), weight=lambda g, input: weight_slope(g, input), bias=lambda g: g,
 )  # fmt: skip
 def linear_op(xp: Namespace, input: Any, weight: Any, bias: Any) -> Any:
     """``input @ weight.T + bias``."""
     if weight.ndim != 2:
-        _mapped([input, weight, bias])
+        mapped([input, weight, bias])
     made = multiplied(xp, input, weight.T)
     if made.ndim < bias.ndim or made.dtype != input.dtype:  # bfloat16 is multiplied into float32
         return (made + bias).astype(input.dtype, copy=False)
     made += bias
     return made
-
-
-@op(
-    "bilinear", promote=_mapped, label="linear", method=False,
-    input=lambda g, weight: multiply_stacks(g, weight), weight=lambda g, input: _weight_slope(g, input),
-)  # fmt: skip
-def linear_unbiased(xp: Namespace, input: Any, weight: Any) -> Any:
-    """``input @ weight.T`` for a matrix: the gradient of weight comes as weight lies in memory, where that of a transpose would not."""
-    made = multiplied(xp, input, weight.T)
-    return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
 
 
 _by_vector = named(matmul, "linear", node=False)

@@ -63,6 +63,11 @@ def _multipliable(values: list[Any]) -> list[Any]:
     return values
 
 
+def _multipliable_turned(values: list[Any]) -> list[Any]:
+    _multipliable([values[0].T, values[1]])
+    return values
+
+
 def rows(x: Any) -> Any:
     """The same elements as one matrix: all but the last dimension become rows."""
     return x if x.ndim < 3 else x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
@@ -76,6 +81,8 @@ def multiply_stacks(a: Any, b: Any) -> Any:
 def _left(g: Any, other: Any, input_shape: tuple[int, ...]) -> Any:
     """The gradient of ``input @ other`` for input."""
     if len(input_shape) > 1:
+        if other.ndim == 2 and type(g) is Tensor:
+            return linear_unbiased(g, other)
         return multiply_stacks(g, other.mT) if other.ndim > 1 else g[..., None] * other
     return multiply_stacks(other, g[..., None])[..., 0] if other.ndim > 1 else g * other
 
@@ -86,7 +93,7 @@ def _right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
         return multiply_stacks(rows(input).mT, g.reshape((-1,))) if input.ndim > 1 else g * input
     if input.ndim == 1:
         return input[:, None] * g[..., None, :]
-    return multiply_stacks(rows(input).mT, rows(g)) if len(other_shape) == 2 else multiply_stacks(input.mT, g)
+    return _turned(rows(input), rows(g)) if len(other_shape) == 2 else multiply_stacks(input.mT, g)
 
 
 def _on_device(input: Any, other: Any) -> Any:
@@ -136,6 +143,52 @@ def _matmul_reflected(input: Any, other: Any) -> Any:
 
 
 publish(_matmul_reflected, "__rmatmul__")
+
+
+# ---- with a transpose: the gradients of products of matrices, each recorded as one operation --------------------------------------
+
+
+def mapped(values: list[Any]) -> list[Any]:
+    """Check the operands of a linear map as torch does."""
+    one_dtype("linear", values)
+    input, weight = values[:2]
+    if weight.ndim != 2:
+        raise RuntimeError(f"linear: weight must be a matrix when there is a bias, got shape {list(weight.shape)}")
+    if not input.ndim or input.shape[-1] != weight.shape[1]:
+        raise RuntimeError(
+            f"linear: input and weight shapes cannot be multiplied ({list(input.shape)} and {list(weight.shape)}): the last sizes differ"
+        )
+    return values
+
+
+def weight_slope(g: Any, input: Any) -> Any:
+    """The gradient of ``input @ weight.T`` for weight, in weight's layout."""
+    return _turned(rows(g), rows(input)) if g.ndim > 1 else g[:, None] * input
+
+
+@op(
+    "bilinear", promote=mapped, label="linear", method=False,
+    input=lambda g, weight: multiply_stacks(g, weight), weight=lambda g, input: weight_slope(g, input),
+)  # fmt: skip
+def linear_unbiased(xp: Any, input: Any, weight: Any) -> Any:
+    """``input @ weight.T`` for a matrix."""
+    made = multiplied(xp, input, weight.T)
+    return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
+
+
+def _turned(left: Any, right: Any) -> Any:
+    """``left.mT @ right`` for matrices."""
+    return left_transposed(left, right) if type(left) is Tensor else multiply_stacks(left.mT, right)
+
+
+@op(
+    "bilinear", promote=_multipliable_turned, label="matmul", method=False,
+    input=lambda g, other: linear_unbiased(other, g), other=lambda g, input: multiply_stacks(input, g),
+)  # fmt: skip
+def left_transposed(xp: Any, input: Any, other: Any) -> Any:
+    """``input.T @ other`` for matrices."""
+    made = multiplied(xp, input.T, other)
+    return made if made.dtype is input.dtype else made.astype(input.dtype, copy=False)  # bfloat16 is multiplied into float32
 
 
 # ---- of given ranks -----------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,10 @@ CASES = [
     Case("linear", F.linear, normal((2, 3), (4, 3), (4,)), lambda x, w, b: np.einsum("ni,oi->no", x, w) + b, complex=True, dtypes=ALL),
     Case("linear", F.linear, normal((3,), (4, 3), (4,)), lambda x, w, b: np.einsum("i,oi->o", x, w) + b, complex=True, label="vector"),
     Case("linear", F.linear, normal((2, 5, 3), (4, 3), (4,)), lambda x, w, b: np.einsum("mni,oi->mno", x, w) + b, label="batch"),
-    Case("linear", F.linear, normal((2, 3), (4, 3)), lambda x, w: np.einsum("ni,oi->no", x, w), complex=True, label="no-bias"),
+    Case(
+        "linear_unbiased", F.linear, normal((2, 5, 3), (4, 3)), lambda x, w: np.einsum("mni,oi->mno", x, w), complex=True, dtypes=ALL,
+    ),
+    Case("linear_unbiased", F.linear, normal((3,), (4, 3)), lambda x, w: np.einsum("i,oi->o", x, w), complex=True, label="vector"),
     Case("linear", F.linear, normal((2, 3), (3,)), lambda x, w: (x * w).sum(1), label="one-output"),
     Case("linear", F.linear, normal((0, 3), (4, 3), (4,)), lambda x, w, b: np.zeros((0, 4)), label="empty"),
     Case(

@@ -8,6 +8,7 @@ import numpy as np
 
 import gradlib
 from gradlib.ops.distance import euclidean_distance, farthest
+from gradlib.ops.product import left_transposed
 from tests.ops.case import Case, Rng, normal, spread
 
 ALL = ("float64", "float32", "float16", "bfloat16")
@@ -42,6 +43,7 @@ def points(rng: Rng) -> list[np.ndarray]:
 
 CASES = [
     Case("matmul", lambda a, b: a @ b, normal((2, 3), (3, 4)), sums("ij,jk->ik"), complex=True, dtypes=ALL),
+    Case("left_transposed", left_transposed, normal((3, 2), (3, 4)), sums("ji,jk->ik"), complex=True, dtypes=ALL),
     Case("matmul", gradlib.matmul, normal((3,), (3,)), sums("i,i->"), complex=True, dtypes=ALL, label="vectors"),
     Case("matmul", gradlib.matmul, normal((3,), (3, 4)), sums("i,ij->j"), complex=True, dtypes=ALL, label="vector-matrix"),
     Case("matmul", gradlib.matmul, normal((2, 3), (3,)), sums("ij,j->i"), complex=True, dtypes=ALL, label="matrix-vector"),
