@@ -93,11 +93,12 @@ def _keep_zeros(x: Array, out: Array) -> None:
 
 
 def _vectorised(
-    low: float = -math.inf, high: float = math.inf, plain: Callable[[Namespace, Any], Any] | None = None
+    low: float | None, high: float | None, plain: Callable[[Namespace, Any], Any] | None = None
 ) -> Callable[[Callable[[Array, Array], None]], Callable[[Namespace, Any], Any]]:
     """Make of a form the function ``f(xp, input)`` of its name; blocks with an element that is not between the limits are NumPy's.
 
     Args:
+        low, high: the limits; None where the form is right of every number.
         plain: the function in NumPy's place, where it has none.
     """
 
@@ -106,7 +107,7 @@ def _vectorised(
         library = getattr(np, name) if plain is None else functools.partial(plain, np)
 
         def guarded(x: Array, out: Array) -> None:
-            if _within(x, low, high):
+            if low is None or high is None or _within(x, low, high):
                 form(x, out)
             else:
                 out[...] = library(x)
@@ -522,11 +523,10 @@ def _fraction(coefficients: tuple[Array, ...], s: Array) -> Array:
     return made
 
 
-def _doubled_arctan(x: Array, out: Array) -> None:
-    """2 arctan(x) of x up to 1."""
-    np.multiply(x, x, out)
-    less = _fraction(_ARCTAN, out)
-    less *= out
+def _doubled_arctan(x: Array, square: Array, out: Array) -> None:
+    """2 arctan(x) of x up to 1, from x and its square."""
+    less = _fraction(_ARCTAN, square)
+    less *= square
     np.subtract(_TWO, less, less)
     np.multiply(x, less, out)
 
@@ -542,10 +542,10 @@ def arctan(x: Array, out: Array) -> None:
     np.sqrt(half, half)
     half += _ONE
     np.divide(x, half, half)
-    _doubled_arctan(half, out)
+    _doubled_arctan(half, np.multiply(half, half, out), out)
 
 
-@_vectorised()
+@_vectorised(None, None)
 def arcsin(x: Array, out: Array) -> None:
     """The inverse of the sine, by the tangent of half the angle: x / (1 + sqrt(1 - x²))."""
     half = np.subtract(_ONE, x)
@@ -553,17 +553,17 @@ def arcsin(x: Array, out: Array) -> None:
     np.sqrt(half, half)
     half += _ONE
     np.divide(x, half, half)
-    _doubled_arctan(half, out)
+    _doubled_arctan(half, np.multiply(half, half, out), out)
 
 
-@_vectorised()
+@_vectorised(None, None)
 def arccos(x: Array, out: Array) -> None:
     """The inverse of the cosine; of |x| by the tangent of half the angle, sqrt((1 - |x|) / (1 + |x|))."""
     size = np.absolute(x)
-    half = np.subtract(_ONE, size)
+    square = np.subtract(_ONE, size)
     size += _ONE
-    half /= size
-    _doubled_arctan(np.sqrt(half, half), out)
+    square /= size
+    _doubled_arctan(np.sqrt(square, size), square, out)
     _mirrored(x, out)
 
 
@@ -591,7 +591,7 @@ def arctan2(y: Array, x: Any, out: Array) -> None:
         return
     half += abs(x)
     np.divide(np.absolute(y, out), half, half)
-    _doubled_arctan(half, out)
+    _doubled_arctan(half, np.multiply(half, half, out), out)
     _mirrored(x, out)
     _sign_like(y, out)
 
