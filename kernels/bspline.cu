@@ -11,14 +11,15 @@
 //           (B, D, K) and (B, D, H) arrays are B * D trajectories of one joint, group = D.
 // Formulas  sample h lies in segment s = min(h / samples, N - DEGREE - 1) at phase h - s * samples;
 //           derivative k = sum over m of weights[phase][m][k] * point[s + m] / t^k; a fixed point is the sum over k of weight_k t^k part_k
-// Threads   as chain.cu: one thread a series, chunks of `steps` samples staged through shared memory (tile.cuh), with the DEGREE + 1 points
-//           of its segment, or their gradients, in registers. Where a chunk holds all samples, threads that a block has to spare share the
-//           walk of a series in forward; in adjoint, with `per_point`, each thread takes one point after the other and sums over its samples.
-// Bytes     forward reads K and writes 4 H, adjoint reads 4 H and writes K, times B D elements. Only the samples are staged, 16 bytes at a
-//           time: a knot moves once in 4 * samples elements, in runs of D.
-// Shared    4 * tile_batch * row elements; with `per_point` after them a real for each fixed point of each series.
+// Threads   forward has one for each sample of a joint, or for a few (element.cuh). Adjoint as chain.cu: one thread a series, chunks of `steps`
+//           samples staged through shared memory (tile.cuh), with the gradients by the DEGREE + 1 points of its segment in registers; where
+//           a chunk holds all samples, with `per_point`, each thread takes one point after the other and sums over its samples.
+// Bytes     forward reads K and writes 4 H, adjoint reads 4 H and writes K, times B D elements. Only the adjoint's samples are staged, 16 bytes
+//           at a time: a knot moves once in 4 * samples elements, in runs of D.
+// Shared    adjoint 4 * tile_batch * row elements; with `per_point` after them a real for each fixed point of each series.
 // Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
 #include "common.cuh"
+#include "element.cuh"
 #include "tile.cuh"
 
 typedef Arithmetic<STORAGE>::type real;
@@ -57,23 +58,6 @@ struct Polygon {
     __device__ __forceinline__ const Weight& row(INDEX i) const { return fixed[i < DEGREE ? i : i - knots]; }
 };
 
-// The control points of a series, in forward.
-struct Points {
-    const Polygon& polygon;
-    const STORAGE* first;  // its first knot
-    int joints;
-    real start[4], goal[4];  // times t^k
-
-    __device__ __forceinline__ real at(INDEX i) const {
-        if (polygon.is_knot(i)) return first ? load(first[(i - DEGREE) * joints]) : real(0);
-        const Weight& weight = polygon.row(i);
-        real sum = 0;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) sum += weight.of[k] * (i < DEGREE ? start[k] : goal[k]);
-        return sum;
-    }
-};
-
 // The gradients by the parts of the start and the goal of a series, summed from those by the points that they fix.
 struct Ends {
     real start[4], goal[4];
@@ -98,69 +82,71 @@ struct Ends {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+// Of the DEGREE + 1 points under a sample, those that an end with these parts fixes: x[m] is the one of its DEGREE that is `from` + m.
+__device__ __forceinline__ void fix_points(real (&x)[DEGREE + 1], INDEX from, const Weight* fixed, const Element<INDEX>& element,
+                                           const STORAGE* const (&parts)[4], int one_row, int bit, INDEX group, real t) {
+    real part[4], span = 1;  // t^k
+#pragma unroll
+    for (int k = 0; k < 4; ++k, span *= t)
+        part[k] = span * start_value(element, parts[k], (const long long*)0, one_row, bit + k, group);
+#pragma unroll
+    for (int m = 0; m <= DEGREE; ++m) {
+        const INDEX i = from + m;
+        if (i < 0 || i >= DEGREE) continue;
+        const Weight weight = fixed[i];
+        real sum = 0;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) sum += weight.of[k] * part[k];
+        x[m] = sum;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX, 6, 3>)
     bspline_forward(const STORAGE* knots, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* start_j,
                     const STORAGE* goal_p, const STORAGE* goal_v, const STORAGE* goal_a, const STORAGE* goal_j, int one_row, int has_goal,
                     const real* weights, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch,
-                    INDEX number, int samples, INDEX horizon, int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints,
-                    int steps, int row, int vector, int part) {
-    extern __shared__ __align__(16) unsigned char shared_bytes[];
-    STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const bool divided = part > 0;
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon, part));
-    const int area = tile_batch * row;
-    STORAGE* const outputs[4] = {p, v, a, j};
+                    INDEX number, int samples, INDEX horizon, int joints, INDEX group, INDEX dt_b) {
+    const Element<INDEX> element = element_of_thread(batch, horizon, joints);
+    if (!element.exists) return;
     const Weight* table = reinterpret_cast<const Weight*>(weights);
-
-    const Times times(tile, dt, seconds, group, dt_b, 0, 0, 0);
-    const real rate = times.per_second;
-    const Polygon polygon(table, samples, number, has_goal, times.t);
-    // (b * knots) * joints + d
-    Points points = {polygon, knots ? knots + tile.trajectory * (polygon.knots - 1) * joints + tile.series : knots, joints, {}, {}};
-    const STORAGE* const starts[4] = {start_p, start_v, start_a, start_j};
-    const STORAGE* const goals[4] = {goal_p, goal_v, goal_a, goal_j};
+    const real t = dt ? dt[element.trajectory / group * dt_b] : seconds, rate = 1 / t;
+    const Weight* fixed = table + (samples + 1) * (DEGREE + 1);
+    const INDEX number_of_knots = number - DEGREE * (1 + has_goal), last = number - DEGREE - 1;  // the last segment has the last sample too
+    const INDEX given = knots ? number_of_knots : 0;
+    for (INDEX h = element.step; h < horizon; h += steps_on<INDEX>()) {
+        const INDEX segment = h / samples < last ? h / samples : last;
+        const Weight* weight = table + (int)(h - segment * samples) * (DEGREE + 1);
+        const INDEX first = segment - DEGREE;  // the knot that is the first point
+        const INDEX place_of_first = (element.trajectory * number_of_knots + first) * joints + element.joint;
+        real x[DEGREE + 1] = {};
+        if (first >= 0 && segment < given) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-        points.start[k] = polygon.span[k] * start_value(tile, starts[k], (const long long*)0, one_row, k, group);
-        points.goal[k] = polygon.span[k] * start_value(tile, goals[k], (const long long*)0, one_row, 4 + k, group);
-    }
-    Place place = {0, 0};
-    int begin = 0, stop = 0;
-    if (divided) {
-        part_of_walk(tile, (int)horizon, part, begin, stop);
-        place.segment = begin / samples < (int)(number - DEGREE) ? begin / samples : number - DEGREE - 1;
-        place.phase = begin - (int)place.segment * samples;
-    }
-    real x[DEGREE + 1];
+            for (int m = 0; m <= DEGREE; ++m) x[m] = load(knots[place_of_first + m * joints]);
+        } else {
 #pragma unroll
-    for (int m = 0; m <= DEGREE; ++m) x[m] = points.at(place.segment + m);
-    for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
-        const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
-        if (!divided) stop = n;
-        if (tile.active) {
-            STORAGE* at = shared + tile.place + begin * tile.joints;
-            for (int k = begin; k < stop; ++k, at += tile.joints) {
-                real sum[4] = {0, 0, 0, 0};
-#pragma unroll
-                for (int m = 0; m <= DEGREE; ++m) {
-                    const Weight weight = table[place.phase * (DEGREE + 1) + m];
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) sum[i] += weight.of[i] * x[m];
-                }
-                store(at[0], sum[0]);
-                store(at[area], sum[1] * rate);
-                store(at[2 * area], sum[2] * (rate * rate));
-                store(at[3 * area], sum[3] * (rate * rate * rate));
-                if (place.advance(samples, number - DEGREE)) {
-#pragma unroll
-                    for (int m = 0; m < DEGREE; ++m) x[m] = x[m + 1];
-                    x[DEGREE] = points.at(place.segment + DEGREE);
-                }
+            for (int m = 0; m <= DEGREE; ++m)
+                if (first >= -m && first < given - m) x[m] = load(knots[place_of_first + m * joints]);
+            if (first < 0) {
+                const STORAGE* const parts[4] = {start_p, start_v, start_a, start_j};
+                fix_points(x, segment, fixed, element, parts, one_row, 0, group, t);
+            }
+            if (segment >= number_of_knots) {
+                const STORAGE* const parts[4] = {goal_p, goal_v, goal_a, goal_j};
+                fix_points(x, first - number_of_knots, fixed + DEGREE, element, parts, one_row, 4, group, t);
             }
         }
-        __syncthreads();
-        tile_write<4>(tile, outputs, h0, 0, n, shared, area);
-        __syncthreads();
+        real sum[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int m = 0; m <= DEGREE; ++m) {
+            const Weight row = weight[m];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sum[i] += row.of[i] * x[m];
+        }
+        const INDEX place = (element.trajectory * horizon + h) * joints + element.joint;
+        store(p[place], sum[0]);
+        store(v[place], sum[1] * rate);
+        store(a[place], sum[2] * (rate * rate));
+        store(j[place], sum[3] * (rate * rate * rate));
     }
 }
 

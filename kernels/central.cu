@@ -7,79 +7,64 @@
 //           there to X_H the last of these, or the goal. Output h, with x_o = X_{h-1+o}:
 //               p = x_0                                   v = (x_-2 - 8 x_-1 + 8 x_1 - x_2) / 12t
 //               a = (-x_-2 + 16 x_-1 - 30 x_0 + 16 x_1 - x_2) / 12t^2      j = (-x_-2 + 2 x_-1 - 2 x_1 + x_2) / 2t^3
-// Threads   as chain.cu: one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh); the five
-//           points under the stencil stay in registers, so each element is read once. Where a chunk holds the whole horizon the threads that
-//           a block has to spare share the walk of a series, each beginning with the points, or four steps, before its own.
-// Bytes     forward reads u and writes four arrays, adjoint reads four and writes one: 5 B H D elements.
-// Shared    4 * tile_batch * row elements.
+// Threads   forward has one for each element, or for a few (element.cuh). Adjoint as chain.cu: one thread a series, chunks of `steps` steps, more
+//           than 4, staged through shared memory (tile.cuh), so that each element is read once. Where a chunk holds the whole horizon the
+//           threads that a block has to spare share the walk of a series, each beginning four steps before its own.
+// Bytes     forward reads u and writes four arrays, adjoint reads four and writes one: 5 B H D elements; what forward reads again the L1 has.
+// Shared    adjoint 4 * tile_batch * row elements.
 // Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
 #include "common.cuh"
+#include "element.cuh"
 #include "tile.cuh"
 
 typedef Arithmetic<STORAGE>::type real;
 typedef StepTimes<real, INDEX> Times;
 
-extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
+extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX, 8>)
     central_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* goal,
-                    const long long* start_idx, int one_row, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch, INDEX horizon,
-                    int joints, INDEX group, INDEX dt_b, int tile_batch, int tile_joints, int steps, int row, int vector, int part) {
-    extern __shared__ __align__(16) unsigned char shared_bytes[];
-    STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
-    const bool divided = part > 0;
-    const Tile<INDEX> tile = tile_of_block(batch, horizon, joints, tile_batch, tile_joints, row, vector, segments_of(horizon, part));
-    const int area = tile_batch * row;
-    const STORAGE* const inputs[1] = {u};
-    STORAGE* const outputs[4] = {p, v, a, j};
-
-    const Times times(tile, dt, seconds, group, dt_b, 0, 0, 0);
-    const real rate = times.per_second;
+                    const long long* start_idx, int one_row, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j,
+                    INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b) {
+    const Element<INDEX> element = element_of_thread(batch, horizon, joints);
+    if (!element.exists) return;
+    const real t = dt ? dt[element.trajectory / group * dt_b] : seconds, rate = 1 / t;
     const real by_v = rate * (real(1) / 12), by_a = rate * by_v, by_j = rate * rate * rate / 2;
-    const real position = start_value(tile, start_p, start_idx, one_row, 0, group);
-    const real velocity = start_value(tile, start_v, start_idx, one_row, 1, group);
-    const real acceleration = start_value(tile, start_a, start_idx, one_row, 2, group);
-    const real aim = start_value(tile, goal, (const long long*)0, one_row, 3, group);
-    real x[5] = {0, 0, 0, 0, position};  // X_{h-4} .. X_h at the beginning of step h
+    const INDEX last = horizon - (goal ? 6 : 5);  // the last action that is used
+    for (INDEX h = element.step; h < horizon; h += steps_on<INDEX>()) {
+        const INDEX place = (element.trajectory * horizon + h) * joints + element.joint;
+        real x[5];  // X_{h-3} .. X_{h+1}
+        if (h >= 4 && h <= last) {
 #pragma unroll
-    for (int o = 1; o < 4; ++o) {
-        const real ago = (o - 4) * times.t;
-        x[o] = position + ago * velocity + ago * ago / 2 * acceleration;
-    }
-    const INDEX free = horizon - (goal ? 5 : 4);  // how many actions are used
-    for (INDEX h0 = 0; h0 < horizon; h0 += steps) {
-        const int n = horizon - h0 < steps ? (int)(horizon - h0) : steps;
-        tile_read<1>(tile, inputs, h0, 0, n, shared, area);
-        __syncthreads();
-        int begin = 0, stop = n;
-        if (divided) {
-            part_of_walk(tile, n, part, begin, stop);
-            if (begin > 0) {
+            for (int o = 0; o < 5; ++o) x[o] = load(u[place + (o - 4) * joints]);
+        } else {
 #pragma unroll
-                for (int o = 0; o < 5; ++o) {  // X_i of the points before, i >= 4
-                    const int action = begin - 5 + o, last = (int)free - 1;
-                    const STORAGE* at = shared + tile.place;
-                    x[o] = action > last && goal ? aim : load(at[(action < last ? action : last) * tile.joints]);
+            for (int o = 0; o < 5; ++o) {
+                const INDEX action = h - 4 + o;
+                x[o] = action < 0 ? real(0) : load(u[place + ((action < last ? action : last) - h) * joints]);
+            }
+            if (goal && h > last) {
+                const real aim = start_value(element, goal, (const long long*)0, one_row, 3, group);
+#pragma unroll
+                for (int o = 0; o < 5; ++o)
+                    if (h - 4 + o > last) x[o] = aim;
+            }
+            if (h < 4) {
+                const real position = start_value(element, start_p, start_idx, one_row, 0, group);
+                const real velocity = start_value(element, start_v, start_idx, one_row, 1, group);
+                const real acceleration = start_value(element, start_a, start_idx, one_row, 2, group);
+#pragma unroll
+                for (int o = 0; o < 4; ++o) {
+                    const int i = (int)h - 3 + o;
+                    const real ago = i * t;
+                    if (i < 0) x[o] = position + ago * velocity + ago * ago / 2 * acceleration;
+                    if (i == 0) x[o] = position;
                 }
             }
-            __syncthreads();  // the walks overwrite what these read
         }
-        if (tile.active) {
-            STORAGE* at = shared + tile.place + begin * tile.joints;
-#pragma unroll 4
-            for (int k = begin; k < stop; ++k, at += tile.joints) {
-#pragma unroll
-                for (int o = 0; o < 4; ++o) x[o] = x[o + 1];
-                if (h0 + k < free) x[4] = load(*at);
-                if (goal && h0 + k == free) x[4] = aim;
-                const real near = x[3] - x[1], far = x[4] - x[0];
-                store(at[0], x[2]);
-                store(at[area], (8 * near - far) * by_v);
-                store(at[2 * area], (16 * (x[1] + x[3]) - 30 * x[2] - (x[0] + x[4])) * by_a);
-                store(at[3 * area], (far - 2 * near) * by_j);
-            }
-        }
-        __syncthreads();
-        tile_write<4>(tile, outputs, h0, 0, n, shared, area);
-        __syncthreads();
+        const real near = x[3] - x[1], far = x[4] - x[0];
+        store(p[place], x[2]);
+        store(v[place], (8 * near - far) * by_v);
+        store(a[place], (16 * (x[1] + x[3]) - 30 * x[2] - (x[0] + x[4])) * by_a);
+        store(j[place], (far - 2 * near) * by_j);
     }
 }
 

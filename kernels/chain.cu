@@ -11,8 +11,9 @@
 // Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
 //               p_h = p_{h-1} + t v_h + r_h     v_h = v_{h-1} + t a_h + s_h     a_h = a_{h-1} + t j_h + q_h
 //           EXACT: the Taylor sums with the states of step h-1 and the control of step h. Step 0 is the start, j_0 = 0.
+//           Forward with ORDER 0 sums nothing: it has a thread for each element, or for a few (element.cuh), and takes no tile.
 //           Where a chunk holds the whole horizon the threads that a block has to spare share the walk of a series, `part` steps each: each
-//           begins up to two steps before its own (four in the adjoint), after which all that the differences carry is known. States that
+//           begins up to one step before its own (four in the adjoint), after which all that the differences carry is known. States that
 //           are summed (none for position control) need a walk more: each thread's own part from zero, then the parts before it, in order.
 // Threads   a block has `tile_batch` trajectories (grid x) and `tile_joints` joints (grid y), one thread for each series; it walks
 //           chunks of `steps` steps, staged through shared memory 16 bytes at a time where aligned (tile.cuh), with the state carried
@@ -22,16 +23,16 @@
 //           for each thread where threads share a walk.
 // Every result depends on its own series only and is summed in a fixed order, which `part` decides: runs are bitwise repeatable.
 #include "common.cuh"
+#include "element.cuh"
 #include "tile.cuh"
 
 typedef Arithmetic<STORAGE>::type real;
 typedef StepTimes<real, INDEX> Times;
 
 // State after a step of t seconds, from the state before it and the sources; next[ORDER] holds the control.
-__device__ __forceinline__ void chain_step(const real (&before)[4], const real (&source)[3], const Times& times, real (&next)[4]) {
-    const real t = times.t;
+__device__ __forceinline__ void chain_step(const real (&before)[4], const real (&source)[3], real t, real per_second, real (&next)[4]) {
 #pragma unroll
-    for (int i = ORDER; i < 3; ++i) next[i + 1] = (next[i] - before[i] - source[i]) * times.per_second;
+    for (int i = ORDER; i < 3; ++i) next[i + 1] = (next[i] - before[i] - source[i]) * per_second;
 #pragma unroll
     for (int i = ORDER - 1; i >= 0; --i) {
         real growth = next[EXACT ? ORDER : i + 1] * (EXACT ? t * (real(1) / (ORDER - i)) : t);
@@ -81,11 +82,66 @@ __device__ __forceinline__ void grow(real (&x)[4], const real* told) {
 // Where source i, or its gradient, is staged: the three areas that the control does not use.
 __device__ __forceinline__ constexpr int source_area(int i) { return i < ORDER ? i : i + 1; }
 
-extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
+// Position control: v, a, j of a step are differences over the three steps before it, so each element has a thread and none waits for another.
+__device__ __forceinline__ void differences_of(const Element<INDEX>& element, const STORAGE* u, const STORAGE* const (&parts)[3],
+                                               const long long* start_idx, int one_row, const STORAGE* const (&sources)[3], const real* dt,
+                                               real seconds, STORAGE* const (&outputs)[4], INDEX horizon, INDEX group, INDEX dt_b, INDEX dt_h) {
+    const INDEX joints = element.all_joints;
+    const real* const times = dt ? dt + element.trajectory / group * dt_b : dt;
+    const bool timed = dt && dt_h;
+    const real one_rate = 1 / (dt && !timed ? *times : seconds);
+    for (INDEX h = element.step; h < horizon; h += steps_on<INDEX>()) {
+        const INDEX place = (element.trajectory * horizon + h) * joints + element.joint;
+        real state[4] = {0, 0, 0, 0}, rate[3] = {one_rate, one_rate, one_rate};  // of steps h, h - 1, h - 2
+        if (timed) {
+#pragma unroll
+            for (int ago = 0; ago < 3; ++ago)
+                if (h > ago) rate[ago] = 1 / times[(h - ago) * dt_h];
+        }
+        const auto advance = [&](int ago, real control) {  // to step h - ago
+            real source[3] = {0, 0, 0}, next[4] = {control, 0, 0, 0};
+            if (SOURCES) {
+#pragma unroll
+                for (int i = 0; i < 3; ++i)
+                    if (sources[i]) source[i] = load(sources[i][place - ago * joints]);
+            }
+            chain_step(state, source, 0, rate[ago], next);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) state[i] = next[i];
+        };
+        if (h > 3) {  // three steps on nothing is left of the zeros
+            real control[4];
+#pragma unroll
+            for (int ago = 0; ago < 4; ++ago) control[ago] = load(u[place - (ago + 1) * joints]);
+            state[0] = control[3];
+#pragma unroll
+            for (int ago = 2; ago >= 0; --ago) advance(ago, control[ago]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 3; ++i) state[i] = start_value(element, parts[i], start_idx, one_row, i, group);
+#pragma unroll
+            for (int ago = 2; ago >= 0; --ago)
+                if (h > ago) advance(ago, load(u[place - (ago + 1) * joints]));
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) store(outputs[i][place], state[i]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128, ORDER == 0 ? ELEMENT_BLOCKS<STORAGE, INDEX, SOURCES ? 6 : 8> : BLOCKS<STORAGE, INDEX>)
     chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const long long* start_idx,
                   int one_row, const STORAGE* source_p, const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
                   STORAGE* j, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch,
                   int tile_joints, int steps, int row, int vector, int part) {
+    STORAGE* const outputs[4] = {p, v, a, j};
+    if (ORDER == 0) {
+        const Element<INDEX> element = element_of_thread(batch, horizon, joints);
+        const STORAGE* const parts[3] = {start_p, start_v, start_a};
+        const STORAGE* const sources[3] = {source_p, source_v, source_a};
+        if (element.exists)
+            differences_of(element, u, parts, start_idx, one_row, sources, dt, seconds, outputs, horizon, group, dt_b, dt_h);
+        return;
+    }
     extern __shared__ __align__(16) unsigned char shared_bytes[];
     STORAGE* shared = reinterpret_cast<STORAGE*>(shared_bytes);
     const bool divided = part > 0;
@@ -103,7 +159,6 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
         inputs[source_area(2)] = source_a;
     }
     const STORAGE* const control_only[1] = {u};
-    STORAGE* const outputs[4] = {p, v, a, j};
 
     const real start[4] = {start_value(tile, start_p, start_idx, one_row, 0, group), start_value(tile, start_v, start_idx, one_row, 1, group),
                            start_value(tile, start_a, start_idx, one_row, 2, group), 0};
@@ -126,14 +181,14 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
             }
             times.go_to(k);
             next[ORDER] = control;
-            chain_step(state, source, times, next);
+            chain_step(state, source, times.t, times.per_second, next);
 #pragma unroll
             for (int i = 0; i < 4; ++i) state[i] = next[i];
         };
         int begin = 0, stop = n;
         if (divided) {
             part_of_walk(tile, n, part, begin, stop);
-            if (ORDER > 0 && tile.active) {
+            if (tile.active) {
                 Growth growth = {};
 #pragma unroll
                 for (int i = 0; i < ORDER; ++i) state[i] = 0;
@@ -153,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
             for (int i = 0; i < 4; ++i) state[i] = start[i];
             control = 0;
             if (begin > 0) {
-                const int ago = ORDER < 2 ? 2 - ORDER : 0;  // how many steps the differences reach back
+                const int ago = ORDER < 2 ? 1 : 0;  // how many steps the differences reach back
                 const STORAGE* at = shared + tile.place + (begin - ago - 2) * tile.joints;
                 state[ORDER] = load(at[ORDER * area]);
                 control = load(at[ORDER * area + tile.joints]);
@@ -167,10 +222,8 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
                 for (int i = 0; i < ORDER; ++i) state[i] = start[i];
             }
             __syncthreads();  // the walks overwrite what these read
-            if (ORDER > 0) {
-                const int series = tile.trajectories * tile.joints;
-                for (int s = tile.segment; s > 0; --s) grow<1>(state, grown - s * series);
-            }
+            const int series = tile.trajectories * tile.joints;
+            for (int s = tile.segment; s > 0; --s) grow<1>(state, grown - s * series);
         }
         if (tile.active) {
             STORAGE* at = shared + tile.place + begin * tile.joints;

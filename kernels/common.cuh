@@ -60,3 +60,18 @@ __device__ __forceinline__ void store(bfloat16_t& to, float x) {
         to.bits = (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 #endif
 }
+
+// Element b * D + d of a start part of which each trajectory has its row; with `index` row index[b] of several; that of the one row where
+// bit `part` of `one_row` says that there is one for all. Null counts as zeros. With time last the D series of a trajectory are a `group`.
+template <typename S, typename Place, typename I>
+__device__ __forceinline__ typename Arithmetic<S>::type start_value(const Place& of, const S* values, const long long* index,
+                                                                    int one_row, int part, I group) {
+    if (!values) return 0;
+    long long place = of.series;
+    const bool one = one_row >> part & 1;
+    if (one || index) {
+        const I b = of.trajectory / group;
+        place += ((one ? 0 : index[b]) - b) * group * of.all_joints;
+    }
+    return load(values[place]);
+}

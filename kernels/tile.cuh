@@ -62,21 +62,6 @@ __device__ __forceinline__ Tile<I> tile_of_block(I batch, I horizon, int joints,
     return tile;
 }
 
-// Element b * D + d of a start part of which each trajectory has its row; with `index` row index[b] of several; that of the one row where
-// bit `part` of `one_row` says that there is one for all. Null counts as zeros. With time last the D series of a trajectory are a `group`.
-template <typename S, typename I>
-__device__ __forceinline__ typename Arithmetic<S>::type start_value(const Tile<I>& tile, const S* values, const long long* index,
-                                                                    int one_row, int part, I group) {
-    if (!values) return 0;
-    long long place = tile.series;
-    const bool one = one_row >> part & 1;
-    if (one || index) {
-        const I b = tile.trajectory / group;
-        place += ((one ? 0 : index[b]) - b) * group * tile.all_joints;
-    }
-    return load(values[place]);
-}
-
 // How many threads share a walk over n steps, of which each has `part`; 0: one walks alone. The host has threads for them, and gives each 8
 // steps at least, so that what a walk needs from before lies in one other segment.
 __device__ __forceinline__ int segments_of(long long n, int part) { return part ? (int)((n + part - 1) / part) : 1; }

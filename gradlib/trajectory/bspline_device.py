@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.backend.array import Array, constant, device_index
 from gradlib.cuda.launch import Call, launch
 from gradlib.trajectory.bspline_host import kernel_weights
-from gradlib.trajectory.tiles import THREADS, Plan, one_row, options, plan, ready, real_dtype, start_rows, times
+from gradlib.trajectory.tiles import THREADS, Plan, elements, one_row, options, plan, ready, real_dtype, start_rows, times
 
 
 def _weights(like: Array, degree: int, samples: int) -> Array:
@@ -26,14 +26,14 @@ def forward_call(
     like = out[0]
     series, horizon, joints = like.shape
     table, seconds, dt_b, _ = times(xp, dt, like)
-    tiles = plan(like.shape, like.itemsize, 4 * like.itemsize, out, summed=0)
+    split = elements(like.shape, like)
     control, *given = ready(xp, (knots, *ends))
     number = (horizon - 1) // samples + degree
-    sizes = (series, number, samples, horizon, joints, group, dt_b, *tiles.sizes, tiles.part)
+    sizes = (series, number, samples, horizon, joints, group, dt_b)
     one = one_row(given, None, series, joints)
     args = (control, *given, one, int(has_goal), _weights(like, degree, samples), table, seconds, *out, *sizes)
     chosen = options(like, max(0 if control is None else control.size, like.size), DEGREE=degree)
-    return Call("bspline.cu", "bspline_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
+    return Call("bspline.cu", "bspline_forward", chosen, split.grid, split.block, args)
 
 
 def forward(

@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, one_row, options, plan, ready, start_rows, times
+from gradlib.trajectory.tiles import THREADS, elements, one_row, options, plan, ready, start_rows, times
 
 
 def forward_call(
@@ -17,10 +17,10 @@ def forward_call(
     """The launch of ``central_forward``."""
     control, *given = ready(xp, (u, *start, goal))
     table, seconds, dt_b, _ = times(xp, dt, u)
-    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, [control, *out], summed=0)
+    split = elements(u.shape, u)
     one = one_row(given[:3], index, u.shape[0], u.shape[2]) | one_row((None, None, None, given[3]), None, u.shape[0], u.shape[2])
-    args = (control, *given, index, one, table, seconds, *out, *u.shape, group, dt_b, *tiles.sizes, tiles.part)
-    return Call("central.cu", "central_forward", options(u, u.size), tiles.grid, THREADS, args, tiles.shared)
+    args = (control, *given, index, one, table, seconds, *out, *u.shape, group, dt_b)
+    return Call("central.cu", "central_forward", options(u, u.size), split.grid, split.block, args)
 
 
 def forward(

@@ -9,9 +9,10 @@ import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, bytes_of_times, one_row, options, plan, ready, real_dtype, start_rows, times
+from gradlib.trajectory.tiles import THREADS, bytes_of_times, elements, one_row, options, plan, ready, real_dtype, start_rows, times
 
 _NO_SOURCES = (None, None, None)
+_NO_TILES = (0, 0, 0, 0, 0, 0)  # position control has a thread for each element
 
 
 def _summed(order: int, array: Array) -> int:
@@ -26,11 +27,15 @@ def forward_call(
     """The launch of ``chain_forward``; arguments as `forward`."""
     control, *given = ready(xp, (u, *start, *(sources or _NO_SOURCES)))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
-    staged, timed, summed = [control, *given[3:], *out], bytes_of_times(dt_h, u), _summed(order, u)
-    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, staged, timed=timed, summed=summed)
     chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None)
     begin = (*given[:3], index, one_row(given[:3], index, u.shape[0], u.shape[2]))
-    args = (control, *begin, *given[3:], table, seconds, *out, *u.shape, group, dt_b, dt_h, *tiles.sizes, tiles.part)
+    args = (control, *begin, *given[3:], table, seconds, *out, *u.shape, group, dt_b, dt_h)
+    if order == 0:
+        split = elements(u.shape, u)
+        return Call("chain.cu", "chain_forward", chosen, split.grid, split.block, (*args, *_NO_TILES))
+    staged, timed, summed = [control, *given[3:], *out], bytes_of_times(dt_h, u), _summed(order, u)
+    tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, staged, timed=timed, summed=summed)
+    args = (*args, *tiles.sizes, tiles.part)
     return Call("chain.cu", "chain_forward", chosen, tiles.grid, THREADS, args, tiles.shared)
 
 

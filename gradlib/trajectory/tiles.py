@@ -15,6 +15,9 @@ from gradlib.backend.array import Array, address, cupy, device_index
 from gradlib.cuda.signature import C_TYPES, Options
 
 THREADS = 128
+_ELEMENTS = 256  # threads of a block where each has an element
+_THREADS_HELD = 1536  # how many of them a multiprocessor's registers hold, and more: kernels/element.cuh
+_GRID = 65535  # blocks along y at most
 _RESIDENT = 4  # how many blocks of every kernel a multiprocessor's registers hold, and more: kernels/tile.cuh
 _SHARED = (
     16 * 1024
@@ -99,6 +102,37 @@ def tile_sizes(
     length = -(-(steps * tile_joints + lead) // unit) * unit
     row = min((length + pad * unit for pad in range(9)), key=lambda r: (_conflicts(r, tile_joints, itemsize, run=run), r))
     return tile_batch, tile_joints, steps, row
+
+
+class Elements(NamedTuple):
+    """How a kernel with a thread for each element splits its work: kernels/element.cuh.
+
+    Attributes:
+        block: numbers of threads along joints, steps and trajectories; grid: numbers of blocks along trajectories, steps and joints.
+    """
+
+    block: tuple[int, int, int]
+    grid: tuple[int, int, int]
+
+
+def elements(shape: tuple[int, int, int], like: Array) -> Elements:
+    """A thread for each element where they are few, else up to four elements for a thread, whose first instructions they share.
+
+    Blocks have at most 256 threads, neighbours in memory, and are as even as can be along the horizon.
+    """
+    return _elements(shape, machine_of(device_index(like)))
+
+
+@lru_cache(maxsize=256)
+def _elements(shape: tuple[int, int, int], machine: Machine) -> Elements:
+    batch, horizon, joints = shape
+    wide = min(joints, _ELEMENTS)
+    turns = max(1, min(4, batch * horizon * joints // (_THREADS_HELD * machine.multiprocessors)))
+    high = min(-(-horizon // turns), _ELEMENTS // wide)
+    rows = -(-horizon // high)
+    high = -(-horizon // rows)  # as even as can be
+    deep = min(max(1, batch), 64, _ELEMENTS // (wide * high)) if wide == joints and rows <= turns else 1
+    return Elements((wide, high, deep), (-(-batch // deep), min(-(-rows // turns), _GRID), -(-joints // wide)))
 
 
 @lru_cache(maxsize=256)

@@ -323,7 +323,6 @@ def execute(call: Call, busiest: list[int] | None = None) -> Counter[str]:
     ``busiest`` takes how many instructions the busiest thread of each block ran.
     """
     assert isinstance(call.source, str)
-    assert isinstance(call.block, int)
     lines, labels = program(call.source, call.options, call.kernel)
     args = checked_args(call)
     arrays = {i: x for i, x in enumerate(args) if isinstance(x, np.ndarray) and x.ndim}
@@ -337,11 +336,13 @@ def execute(call: Call, busiest: list[int] | None = None) -> Counter[str]:
         memory.bytes[part] = np.frombuffer(x.tobytes(), np.uint8)
     params = [np.array([places[i]], np.uint64) if i in arrays else np.asarray(x).reshape(1) for i, x in enumerate(args)]
     counted: Counter[str] = Counter()
-    for place in np.ndindex(call.grid):
-        special = {"%tid.x": np.arange(call.block), "%ntid.x": call.block} | {
+    block_size, grid = (size if isinstance(size, tuple) else (size,) for size in (call.block, call.grid))
+    threads = np.unravel_index(np.arange(np.prod(block_size)), block_size, order="F")  # x is fastest
+    for place in np.ndindex(grid):
+        special = {
             f"%{name}.{axis}": value
-            for name, values in (("ctaid", place), ("nctaid", call.grid))
-            for axis, value in zip("xy", values, strict=True)
+            for name, values in (("tid", threads), ("ntid", block_size), ("ctaid", place), ("nctaid", grid))
+            for axis, value in zip("xyz", values, strict=False)
         }
         block = Block(lines, labels, memory, params, special, call.shared)
         block.run()

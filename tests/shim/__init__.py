@@ -86,7 +86,9 @@ def execute(call: Call) -> None:
     declared = parameters(call.source, call.kernel, call.options)
     args = checked_args(call)
     number = kernel_names(call.source).index(call.kernel)
-    parts = [f"{variant_name(call.options)}\0k{number}\0".encode(), struct.pack("5q", *call.grid, call.block, call.shared, len(args))]
+    block = call.block if isinstance(call.block, tuple) else (call.block,)
+    sizes = [n for size in (call.grid, block) for n in (*size, 1, 1)[:3]]
+    parts = [f"{variant_name(call.options)}\0k{number}\0".encode(), struct.pack("8q", *sizes, call.shared, len(args))]
     for parameter, value in zip(declared, args, strict=True):
         data = None if parameter.pointer and np.ndim(value) == 0 and not isinstance(value, np.ndarray) else value.tobytes()
         parts.append(

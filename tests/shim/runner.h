@@ -43,7 +43,7 @@ struct Argument {
 struct Launch {
     std::string variant, kernel;
     Dim3 grid{1, 1, 1};
-    unsigned int block = 1;
+    Dim3 block{1, 1, 1};
     std::size_t shared = 0;
     std::vector<Argument> args;
 };
@@ -65,22 +65,22 @@ T argument(const Launch& launch, std::size_t i) {
 template <typename... A, std::size_t... I>
 void run_blocks(void (*kernel)(A...), const Launch& launch, unsigned char* shared, std::index_sequence<I...>) {
     const std::tuple<A...> args{argument<A>(launch, I)...};
-    blockDim = {launch.block, 1, 1};
+    blockDim = launch.block;
     gridDim = launch.grid;
-    std::barrier<> barrier(launch.block);
+    const unsigned int number = blockDim.x * blockDim.y * blockDim.z;
+    std::barrier<> barrier(number);
     block_barrier = &barrier;
     std::vector<std::thread> threads;
-    for (unsigned int t = 0; t < launch.block; ++t)
+    for (unsigned int t = 0; t < number; ++t)
         threads.emplace_back([&, t] {
-            threadIdx = {t, 0, 0};
-            for (unsigned int y = 0; y < launch.grid.y; ++y)
-                for (unsigned int x = 0; x < launch.grid.x; ++x) {
-                    blockIdx = {x, y, 0};
-                    if (t == 0) std::memset(shared, 0xff, launch.shared);  // what a block finds in shared memory is not zero
-                    barrier.arrive_and_wait();
-                    std::apply(kernel, args);
-                    barrier.arrive_and_wait();
-                }
+            threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / blockDim.x / blockDim.y};
+            for (unsigned int b = 0; b < gridDim.x * gridDim.y * gridDim.z; ++b) {
+                blockIdx = {b % gridDim.x, b / gridDim.x % gridDim.y, b / gridDim.x / gridDim.y};
+                if (t == 0) std::memset(shared, 0xff, launch.shared);  // what a block finds in shared memory is not zero
+                barrier.arrive_and_wait();
+                std::apply(kernel, args);
+                barrier.arrive_and_wait();
+            }
         });
     for (std::thread& thread : threads) thread.join();
 }
@@ -116,9 +116,8 @@ inline int run_file(const char* in, const char* out) {
     Launch launch;
     launch.variant = read_text(file);
     launch.kernel = read_text(file);
-    launch.grid.x = (unsigned int)read_number(file);
-    launch.grid.y = (unsigned int)read_number(file);
-    launch.block = (unsigned int)read_number(file);
+    for (Dim3* size : {&launch.grid, &launch.block})
+        for (unsigned int* n : {&size->x, &size->y, &size->z}) *n = (unsigned int)read_number(file);
     launch.shared = (std::size_t)read_number(file);
     for (long long n = read_number(file); n > 0; --n) {
         Argument a;
