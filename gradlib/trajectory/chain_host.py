@@ -25,7 +25,10 @@ Parts = Sequence[Array | None]
 
 
 def _ready(array: Array | None, dtype: np.dtype) -> Array | None:
-    return None if array is None else np.ascontiguousarray(array, dtype=dtype)
+    """In dtype, and contiguous or, as the gradient of a sum is, one number repeated, which need not be written out."""
+    if array is None or (array.dtype == dtype and not any(array.strides)):
+        return array
+    return np.ascontiguousarray(array, dtype=dtype)
 
 
 def part_of(parts: Parts, low: int, high: int) -> list[Array | None]:

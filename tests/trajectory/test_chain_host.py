@@ -59,6 +59,17 @@ def test_a_missing_gradient_is_zero(rng, order, exact, missing):
 
 
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
+def test_a_gradient_of_one_number_repeated_counts_as_written_out(rng, order, exact):
+    dt = oracle.step_times(rng, "both", B, H)
+    repeated = [np.broadcast_to(x, (B, H, D)) for x in rng.standard_normal(4)]
+    written = [x.copy() for x in repeated]
+    for found, expected in zip(
+        chain.adjoint(repeated, dt, (B, H, D), order, exact, True), chain.adjoint(written, dt, (B, H, D), order, exact, True), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
 def test_last_action_first_step_time_and_first_jerk_are_not_used(rng, case, order, exact):
     u, start, _ = case
     dt = oracle.step_times(rng, "both", B, H)
