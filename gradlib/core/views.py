@@ -112,9 +112,8 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
 
 def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, ...]) -> list[Tensor]:
     """Tensors around several results that may share their source's memory, outside any graph; each that does is known as a view of it."""
-    array, counter = source._array, source.version
-    owner = getattr(array, "base", None)
-    memory = None if isinstance(array, ndarray) else array.data.mem
+    array, counter = source._array, source._version_slot or source.version
+    owner, memory = (array.base, None) if isinstance(array, ndarray) else (None, array.data.mem)
     since = born(source) if global_state.born is not None else 0
     cls = InferenceTensor if isinstance(source, InferenceTensor) else Tensor
     parent = None if source._meta is None else source._meta.view

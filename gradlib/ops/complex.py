@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Namespace, address, is_cupy, strided
 from gradlib.core.op import composite, op, publish
@@ -188,7 +190,7 @@ def view_as_real(xp: Namespace, input: Any) -> Any:
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
     real = dtypes.to_real(input.dtype)
     if input.ndim and input.flags.c_contiguous:
-        return input.view(real).reshape(*input.shape, 2)
+        return np.ndarray((*input.shape, 2), real, input) if xp is np else input.view(real).reshape(*input.shape, 2)
     return strided(input, (*input.shape, 2), (*input.strides, real.itemsize), dtype=real)
 
 
@@ -209,6 +211,8 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
         raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
     if not input.ndim or input.shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(input.shape)}")
+    if xp is np and input.flags.c_contiguous:
+        return np.ndarray(input.shape[:-1], dtypes.to_complex(input.dtype), input)
     if input.size and input.strides[-1] != input.itemsize:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
     pair = 2 * input.itemsize

@@ -92,9 +92,11 @@ def view(xp: Namespace, input: Any, shape: Any) -> Any:
 @op("none", view=True, method=False, also=("input",))
 def view_dtype(xp: Namespace, input: Any, dtype: Any) -> Any:
     """The same memory read as elements of another dtype. Raises: RuntimeError where sizes or strides do not fit that."""
+    if dtype is input.dtype:
+        return input.view()
     chosen = as_dtype(dtype)
     try:
-        return input.view() if chosen is input.dtype else input.view(chosen)
+        return input.view(chosen)
     except ValueError as error:
         raise RuntimeError(f"cannot view shape {list(input.shape)} of {input.dtype} as {chosen}: {error}") from None
 
