@@ -43,18 +43,22 @@ def file_name(made: dict[str, Any]) -> str:
 
 
 def facts() -> dict[str, Any]:
-    """GPU, driver, CUDA, CuPy and commit of this machine and checkout."""
+    """GPU, driver, CUDA, CuPy and commit of this machine and checkout; "unknown" where no command tells, as in a copy without .git."""
     import cupy
 
-    def says(*command: str) -> str:
-        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+    def says(*command: str) -> str | None:
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return None
 
+    drivers = (says("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or "unknown").splitlines()
     return {
         "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
-        "driver": says("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0],
+        "driver": drivers[0],
         "cuda": cupy.cuda.runtime.runtimeGetVersion(),
         "cupy": cupy.__version__,
-        "commit": says("git", "rev-parse", "HEAD") + (" with changes" if says("git", "status", "--porcelain") else ""),
+        "commit": (says("git", "rev-parse", "HEAD") or "unknown") + (" with changes" if says("git", "status", "--porcelain") else ""),
     }
 
 

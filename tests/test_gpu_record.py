@@ -52,3 +52,12 @@ def test_facts_of_a_machine(recorder: ModuleType, tmp_path: Path, monkeypatch: p
     facts = recorder.facts()
     assert (facts["gpu"], facts["driver"], facts["cuda"]) == ("hostcuda 0 (H100's limits, on the CPU)", "580.65.06", 12090)
     assert len(facts["commit"].split()[0]) == 40
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(HAS_GPU, reason="asks hostcuda")
+def test_a_machine_without_git_and_nvidia_smi_is_recorded_too(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After hours of tests the record must not fail for a commit that nobody can tell."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    facts = recorder.facts()
+    assert (facts["driver"], facts["commit"]) == ("unknown", "unknown")
