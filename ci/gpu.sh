@@ -8,6 +8,8 @@
 # It begins by saying what is missing: without some packages nothing, without others a part.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+command -v python > /dev/null || { echo "ci/gpu.sh: no command python; activate the environment that has CuPy" >&2; exit 1; }
+PATH=$PATH:/usr/local/cuda/bin # compute-sanitizer is often not on it
 
 workers=$(python - <<'PY'
 import os

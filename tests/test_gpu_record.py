@@ -56,7 +56,7 @@ def test_facts_of_a_machine(recorder: ModuleType, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.cuda
 @pytest.mark.skipif(HAS_GPU, reason="asks hostcuda")
-def test_a_machine_without_git_and_nvidia_smi_is_recorded_too(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_git_and_nvidia_smi_is_recorded(recorder: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After hours of tests the record must not fail for a commit that nobody can tell."""
     monkeypatch.setenv("PATH", str(tmp_path))
     facts = recorder.facts()
