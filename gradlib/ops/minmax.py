@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, is_array, row_major
+from gradlib.backend.array import Namespace, has_nan, is_array, row_major
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.reducing import extreme as smallest_or_largest
 from gradlib.core.op import REGISTRY, composite, op
@@ -76,6 +76,8 @@ def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     """The gradient goes in equal parts to all elements that attain the extreme; it is NaN where that is."""
     mask = input == spread(out, input.shape, dim, keepdim)
     number = sum(mask, dim, keepdim, dtypes.float32 if g.dtype.itemsize == 2 else g.dtype)
+    if type(out) is np.ndarray and not has_nan(out):
+        return where_op(mask, spread(g / number, input.shape, dim, keepdim), 0)
     share = where_op(out == out, g / number, math.nan)  # no element equals a NaN
     return where_op(mask | spread(out != out, input.shape, dim, keepdim), spread(share, input.shape, dim, keepdim), 0)
 

@@ -325,8 +325,21 @@ def others(input: Any) -> Any:
     return cat((pairs * right, pairs * left, outside[..., half:]), -1)
 
 
-def _product_rule(g: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    """The product of the other elements, from which all higher derivatives follow, also at zeros."""
+def may_divide(input: Any, out: Any) -> bool:
+    """Whether these are raw arrays of factors and products of which none is 0 or has left the range of normal numbers."""
+    if type(input) is not np.ndarray or out.dtype.char not in "fd" or input.dtype is not out.dtype or not out.size:
+        return False
+    size, limits = np.absolute(out), np.finfo(out.dtype)
+    return bool(np.minimum.reduce(size, axis=None) > limits.tiny and np.maximum.reduce(size, axis=None) < limits.max)
+
+
+def _product_rule(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
+    """The product of the other elements, from which all higher derivatives follow, also at zeros.
+
+    Where there are none, and nothing is recorded, the product of all is divided by each, as in torch.
+    """
+    if may_divide(input, out):
+        return spread(g * out, input.shape, dim, keepdim) / input
     if input.dtype.kind == "c" and g.dtype.kind != "c":  # a real dtype was asked for: what was multiplied are the real parts
         input = input.real
     g = spread(g, input.shape, dim, keepdim)

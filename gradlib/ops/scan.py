@@ -20,7 +20,7 @@ from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
 from gradlib.ops.index import slice_op
 from gradlib.ops.join import cat
-from gradlib.ops.reduce import sum
+from gradlib.ops.reduce import may_divide, sum
 from gradlib.ops.select import where_op
 from gradlib.ops.shape import movedim, unsqueeze
 from gradlib.ops.take_along import put_along
@@ -77,7 +77,7 @@ def _by_rows(name: str, input: Any, from_end: bool = False) -> Any:
     return made
 
 
-_LARGE = 1 << 16
+_SOME, _LARGE = 1 << 11, 1 << 16
 
 # ---- sums ---------------------------------------------------------------------------------------------------------------------
 
@@ -130,14 +130,6 @@ def recur_from_end(start: Any, factor: Any) -> Any:
     return start
 
 
-def _may_divide(input: Any, out: Any) -> bool:
-    """Whether these are raw arrays of factors and products of which none is 0 or has left the range of normal numbers."""
-    if type(input) is not np.ndarray or out.dtype.char not in "fd" or input.dtype is not out.dtype or not out.size:
-        return False
-    size, limits = np.absolute(out), np.finfo(out.dtype)
-    return bool(np.minimum.reduce(size, axis=None) > limits.tiny and np.maximum.reduce(size, axis=None) < limits.max)
-
-
 def _cumprod_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
     """Each factor's product with the factors before it, times the sum over what follows: no division, so zeros do no harm.
 
@@ -145,7 +137,7 @@ def _cumprod_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
     """
     if not input.ndim or input.shape[dim] < 2:
         return g
-    if _may_divide(input, out):
+    if may_divide(input, out):
         return cumsum_from_end(g * out, dim) / input
     if input.dtype.kind == "c" and g.dtype.kind != "c":  # a real dtype was asked for: what was multiplied are the real parts
         input = input.real
@@ -222,7 +214,7 @@ Cummin = namedtuple("Cummin", ["values", "indices"])
 
 def _chosen_rule(g: Any, indices: Any, dim: int, input_shape: tuple[int, ...]) -> Any:
     """Each output's gradient goes to the element that was the extreme there."""
-    if type(g[0]) is type(indices) is np.ndarray and indices.size >= _LARGE and dim in (-1, indices.ndim - 1):
+    if type(g[0]) is type(indices) is np.ndarray and indices.size >= _SOME and dim in (-1, indices.ndim - 1):
         return _added_by_runs(g[0], indices)
     return put_along(g[0], indices, dim, input_shape[dim] if input_shape else 1, True)
 
