@@ -12,6 +12,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, assign, cupy, is_array, is_cupy, namespace, on_device_of, pinned
 from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
+from gradlib.backend.pointwise import filled
 from gradlib.core.batched import Batched
 from gradlib.core.out import takes_out
 from gradlib.core.tensor import Tensor, as_array, wrap
@@ -72,11 +73,17 @@ def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_gra
     xp, place = at(device)
     chosen = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if place is _HERE:
-        array = getattr(xp, name)(shape, chosen)
+        array = _filled(xp, name, shape, chosen)
     else:
         with place:
-            array = getattr(xp, name)(shape, chosen)
+            array = _filled(xp, name, shape, chosen)
     return finished(array, requires_grad, other.get("pin_memory")) if requires_grad or other else wrap(array)
+
+
+def _filled(xp: Namespace, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+    if xp is not np and name == "ones" and filled(made := xp.empty(shape, dtype), 1):
+        return made
+    return getattr(xp, name)(shape, dtype)
 
 
 def size_given(name: str, positional: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
@@ -166,11 +173,13 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     """
     ignored("full", other)
     natural = fill_value.dtype if isinstance(fill_value, Tensor) else dtypes.scalar_dtype(fill_value)
-    chosen = dtypes.as_dtype(dtype) or natural
-    made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), chosen, device, False, {})
-    with on_device_of(made._array):
-        assign(made._array, ..., as_element(fill_value, chosen))
-    return finished(made._array, requires_grad)
+    made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), dtype or natural, device, False, {})
+    array = made._array
+    element = as_element(fill_value, array.dtype)
+    with on_device_of(array):
+        if type(array) is np.ndarray or not filled(array, element):
+            assign(array, ..., element)
+    return made.want_grad() if requires_grad else made
 
 
 def as_element(value: Any, dtype: np.dtype) -> Any:
@@ -329,7 +338,9 @@ def arange(
     count = -((start - end) // step) if whole or chosen == dtypes.int64 else math.ceil((end - start) / step)
     xp, place = at(device)
     with place:
-        if dtypes.category(chosen) == 1:
+        if start == 0 and step == 1:
+            array = xp.arange(count, dtype=dtypes.int64 if dtypes.category(chosen) == 1 else xp.float64).astype(chosen, copy=False)
+        elif dtypes.category(chosen) == 1:
             array = (int(start) + xp.arange(count) * int(step)).astype(chosen, copy=False)
         else:
             array = (start + xp.arange(count, dtype=xp.float64) * step).astype(chosen, copy=False)

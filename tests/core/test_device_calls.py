@@ -32,6 +32,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "gather": lambda x, p, **_: gradlib.gather(x, 1, p), "max": lambda x, **_: x.max(-1).values, "amin": lambda x, **_: x.amin(),
     "sort": lambda x, **_: x.sort(), "mean": lambda x, **_: x.mean(0), "z[0] = 1": lambda z, **_: z.__setitem__(0, 1.0),
     "split": lambda x, **_: gradlib.split(x, 2), "unbind": lambda x, **_: x.unbind(), "zeros": lambda **_: gradlib.zeros(8, device="cuda"),
+    "ones": lambda **_: gradlib.ones(8, device="cuda"), "full": lambda **_: gradlib.full((8,), 2.0, device="cuda"),
 }  # fmt: skip
 THEIRS = (
     "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "square", "take_along_axis",
