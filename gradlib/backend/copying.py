@@ -75,9 +75,15 @@ _JOIN, _PICK = f"{'P' * PARTS}{'I' * PARTS}PII", "PPPqIII"
 
 def concatenated(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
     """``xp.concatenate(arrays, axis)``; ``axis`` counts from the first dimension."""
-    if xp is np or len(arrays) > PARTS:
+    if xp is np:
         return xp.concatenate(arrays, axis=axis)
-    shape = arrays[0].shape
+    first = arrays[0]
+    if len(arrays) > PARTS:  # for which CuPy's kernel wants a table of addresses from the host, which no graph can capture
+        if sum(x.size for x in arrays) > MOST or any(x.dtype is not first.dtype for x in arrays):
+            return xp.concatenate(arrays, axis=axis)
+        groups = [concatenated(xp, arrays[i : i + PARTS], axis) for i in range(0, len(arrays), PARTS)]
+        return concatenated(xp, groups, axis)
+    shape = first.shape
     before, after, along = shape[:axis], shape[axis + 1 :], 0
     for x in arrays:
         size = x.shape
@@ -99,7 +105,7 @@ def stacked(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
         part = (*shape[:axis], 1, *shape[axis:])
         return np.concatenate([x.reshape(part) for x in arrays], axis)
     if len(arrays) > PARTS:
-        return xp.stack(arrays, axis=axis)
+        return concatenated(xp, [x.reshape((*shape[:axis], 1, *shape[axis:])) for x in arrays], axis)
     made = _joined(xp, arrays, (*shape[:axis], len(arrays), *shape[axis:]), math.prod(shape[axis:]), None)
     return xp.stack(arrays, axis=axis) if made is None else made
 

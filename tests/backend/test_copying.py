@@ -19,10 +19,12 @@ def test_joined_arrays_are_those_of_cupy(dtype):
     for axis in range(3):
         wide, none = cupy.concatenate([one, other], axis=axis), cupy.zeros([0 if d == axis else n for d, n in enumerate(one.shape)], dtype)
         turned = other.swapaxes(1, 2).copy().swapaxes(1, 2)
-        for arrays in ([one], [one, other], [one, none, wide], [one, other] * (PARTS // 2), [one] * (PARTS + 1), [one, turned]):
+        few = [one], [one, other], [one, none, wide], [one, turned], [one, other] * (PARTS // 2)
+        for arrays in (*few, [one] * (PARTS + 1), [one, turned] * PARTS):
             assert (concatenated(cupy, arrays, axis) == cupy.concatenate(arrays, axis=axis)).all()
     for axis in range(4):
-        assert (stacked(cupy, [one, other], axis) == cupy.stack([one, other], axis=axis)).all()
+        for arrays in ([one, other], [one, other] * PARTS):
+            assert (stacked(cupy, arrays, axis) == cupy.stack(arrays, axis=axis)).all()
 
 
 @pytest.mark.parametrize("places", [np.array([1, -2, 0, 1]), np.array([[1], [0]], np.int32), np.array([], np.int64), np.array(1)])

@@ -124,7 +124,6 @@ def test_a_debug_dump_names_the_kernels(tmp_path: Any) -> None:
     assert z.tolist() == [-1.0] * 4
 
 
-
 def test_a_capture_without_work_warns() -> None:
     g = cuda.CUDAGraph()
     with pytest.warns(UserWarning, match="The CUDA Graph is empty"), cuda.graph(g):
@@ -222,6 +221,26 @@ def test_a_function_that_says_nothing_is_captured_as_in_torch() -> None:
         y = Plain.apply(x)
     g.replay()
     assert y.tolist() == [2, 2, 2]
+
+
+def test_many_parts_are_joined_and_lines_sorted_within_a_capture() -> None:
+    x, g = drawn(6).reshape(2, 3), cuda.CUDAGraph()
+
+    def run() -> tuple[Any, ...]:
+        return (
+            gradlib.cat([x, x] * 10),
+            gradlib.cat([x.T] * 9, 1),
+            gradlib.stack([x] * 9),
+            *x.sort(descending=True),
+            gradlib.full((3,), 2.0, device="cuda"),
+        )
+
+    with cuda.graph(g):
+        made = run()
+    x.mul_(-1)
+    g.replay()
+    for ours, expected in zip(made, run(), strict=True):
+        assert gradlib.equal(ours, expected)
 
 
 def test_an_error_of_the_users_passes_through_and_ends_the_capture() -> None:
