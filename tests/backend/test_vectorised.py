@@ -44,7 +44,7 @@ def test_sigmoid_and_its_logarithm_are_exact_in_both_tails() -> None:
     x = drawn(-80, 80)
     wide = x.astype(np.float64)
     assert_close(vectorised.sigmoid(np, x), 1 / (1 + np.exp(-wide)))
-    assert_close(vectorised.log_sigmoid(np, x), -np.log1p(np.exp(-wide)), 6)
+    assert_close(vectorised.log_sigmoid(np, x), -np.log1p(np.exp(-wide)))
 
 
 def test_the_error_function_is_exact_near_zero_and_one_far_out() -> None:
