@@ -354,22 +354,40 @@ def is_dense(array: Array) -> bool:
 
 
 def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
-    """A view of the array stretched to a shape it broadcasts to, writable where the array is."""
-    if type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":  # NumPy's own takes ten times as long
-        extra = len(shape) - array.ndim
-        if extra >= 0:
-            strides = [0] * extra + list(array.strides)
-            for d, have in enumerate(array.shape, extra):
-                if have != shape[d]:
-                    if have != 1:
-                        break
+    """A view of the array stretched to a shape it broadcasts to, writable where the array is.
+
+    Args:
+        shape: the sizes; -1 keeps that of the array.
+    Raises: ValueError for another shape.
+    """
+    extra = len(shape) - array.ndim
+    if extra >= 0 and type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":
+        wanted, strides = list(shape), [0] * extra + list(array.strides)
+        for d, have in enumerate(array.shape, extra):
+            if (size := wanted[d]) != have:
+                if size == -1:
+                    wanted[d] = have
+                elif have == 1:
                     strides[d] = 0
-            else:
-                return np.ndarray(shape, array.dtype, array, 0, strides)
-    result = namespace(array).broadcast_to(array, shape)
+                else:
+                    break
+        else:
+            return np.ndarray(wanted, array.dtype, array, 0, strides)  # NumPy's own function takes ten times as long
+    wanted = sizes_kept(shape, array.shape)
+    if wanted and min(wanted) < 0:  # CuPy would make an array of a negative size
+        raise ValueError(f"a size is negative: {wanted}")
+    result = namespace(array).broadcast_to(array, wanted)
     if isinstance(array, np.ndarray) and array.flags.writeable:
         result.flags.writeable = True
     return result
+
+
+def sizes_kept(shape: tuple[int, ...], have: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with the sizes of another in place of -1; as it is where there is none to keep."""
+    extra = len(shape) - len(have)
+    if extra < 0 or -1 in shape[:extra]:
+        return tuple(shape)
+    return (*shape[:extra], *[size if size != -1 else kept for size, kept in zip(shape[extra:], have, strict=True)])
 
 
 def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0, dtype: Any = None) -> Array:

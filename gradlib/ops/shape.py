@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, broadcast_to as stretched, is_view_of
+from gradlib.backend.array import Namespace, broadcast_to as stretched, is_view_of, sizes_kept
 from gradlib.backend.dtype import as_dtype
 from gradlib.core.batched import Batched
 from gradlib.core.grad_mode import enable_grad, inference_mode, is_grad_enabled
@@ -422,21 +422,10 @@ def expand(xp: Namespace, input: Any, shape: Any) -> Any:
         tensor([[1, 1, 1],
                 [2, 2, 2]])
     """
-    have = input.shape
-    extra = len(shape) - len(have)
-    shape = tuple(shape)
-    if -1 in shape and extra >= 0 and -1 not in shape[:extra]:
-        wanted = list(shape)
-        for i, size in enumerate(have, extra):
-            if wanted[i] == -1:
-                wanted[i] = size
-        shape = tuple(wanted)
     try:
-        if xp is not np and shape and min(shape) < 0:  # CuPy would make an array of a negative size
-            raise ValueError
         return stretched(input, shape)
     except ValueError:
-        raise RuntimeError(_misexpanded(have, shape)) from None
+        raise RuntimeError(_misexpanded(input.shape, sizes_kept(shape, input.shape))) from None
 
 
 def _misexpanded(have: tuple[int, ...], shape: tuple[int, ...]) -> str:
