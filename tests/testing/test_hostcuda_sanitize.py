@@ -20,6 +20,7 @@ skip_module_without_hostcuda()
 cupy = pytest.importorskip("cupy")
 
 ADDRESS = pytest.mark.skipif("-fsanitize=kernel-address" not in compiler.sanitizers(), reason="HOSTCUDA_SANITIZE leaves address out")
+POINTER = "a pointer is used that is null, not aligned for its type, or outside of its variable"
 UNDEFINED = pytest.mark.skipif("-fsanitize=undefined" not in compiler.sanitizers(), reason="HOSTCUDA_SANITIZE leaves undefined out")
 
 
@@ -68,7 +69,8 @@ def test_the_thread_is_told_and_memory_of_the_host_is_refused(x: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "found"),
     [
-        ("*reinterpret_cast<double*>(x + 1) = 0;", "a pointer that is null or not aligned for its type is used in line 3"),
+        ("*reinterpret_cast<double*>(x + 1) = 0;", f"{POINTER} in line 3"),
+        ("float few[4] = {};\nfloat* at = few + n - 6;\nx[0] = at[n];", f"{POINTER} in line 5"),
         ("int few[4] = {};\nx[0] = few[n];", "an index outside of its array in line 4"),
         ("x[0] = 1 << (n + 26);", "a shift by more bits than there are, or by fewer than none in line 3"),
         ("x[0] = 1 / (n - 6);", "a division of integers by zero, or one that overflows in line 3"),

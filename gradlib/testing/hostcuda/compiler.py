@@ -20,9 +20,12 @@ _SANITIZERS = {
     "address": (
         "-fsanitize=kernel-address", "--param=asan-instrumentation-with-call-threshold=0", "--param=asan-stack=0", "--param=asan-globals=0",
     ),
-    "undefined": ("-fsanitize=undefined", "-fno-sanitize=vptr"),
+    "undefined": ("-fsanitize=undefined", "-fno-sanitize=vptr,pointer-overflow"),
 }  # fmt: skip
-"""What has no library of its own beneath: the driver answers each call (sanitize.cpp)."""
+"""What has no library of its own beneath: the driver answers each call (sanitize.cpp).
+
+A look at each sum of a pointer, whether it wraps around, would be a fifth of the time to compile, and the access through it is seen.
+"""
 
 
 @cache
@@ -38,10 +41,13 @@ def sanitizers() -> tuple[str, ...]:
 
 
 FLAGS = (
-    "-std=c++17", "-O1", "-w", "-fpermissive", "-fPIC", "-shared", "-fno-strict-aliasing", "-fwrapv", "-fno-threadsafe-statics",
+    "-std=c++17", "-Og", "-w", "-fpermissive", "-fPIC", "-shared", "-fno-strict-aliasing", "-fwrapv", "-fno-threadsafe-statics",
     "-fno-gnu-unique", "-ffp-contract=off", "-Wl,-Bsymbolic", "-nostdlib",
 )  # fmt: skip
 """Quick to compile; types are punned and integers wrap as CUDA's do; a module's variables are its own.
+
+Under the sanitizers -Og takes three quarters of the time of -O1. -O0 takes less, but then no access outside of a variable through a pointer
+is seen.
 
 The C and C++ libraries are not linked, which saves a fifth of the time: what a kernel calls of them is in the process already.
 """
@@ -122,10 +128,8 @@ def program(source: str, name_expressions: Sequence[str] = ()) -> str:
     text = _DYNAMIC.sub(r"\2* const \3 = reinterpret_cast<\2*>(hostcuda_dynamic_shared);", source)
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
-    lines = [text, ""]
-    lines += [f'static constexpr char hostcuda_const_{i}[] = "{kernel.constant}";' for i, (_, _, kernel) in enumerate(entries)]
-    lines += ["static const hostcuda_kernel hostcuda_kernels[] = {"]
-    lines += [f'    hostcuda::kernel<{call}, hostcuda_const_{i}>("{name}", {k.max_threads}),' for i, (name, call, k) in enumerate(entries)]
+    lines = [text, "", "static const hostcuda_kernel hostcuda_kernels[] = {"]
+    lines += [f'    hostcuda::kernel<{call}>("{name}", "{k.constant}", {k.max_threads}),' for name, call, k in entries]
     lines += ["    {}};", 'extern "C" {']
     lines += [f'extern unsigned char __{e}_hostcuda_shared[] __attribute__((weak, visibility("hidden")));' for e in ("start", "stop")]
     lines += ["hostcuda_module_info hostcuda_module = {hostcuda_kernels, __start_hostcuda_shared, __stop_hostcuda_shared};", "}", ""]

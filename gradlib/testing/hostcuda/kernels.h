@@ -8,21 +8,23 @@ struct hostcuda_index {
     unsigned x, y, z;
 };
 
-// A range of memory that a launch touches; bytes 0: from a bare pointer on, as far as its allocation goes.
-struct hostcuda_range {
-    const void* from;
-    std::size_t bytes;
-    bool write;
-    bool shared;  // it has elements that are one place in memory, as after broadcast_to
+// A parameter of a kernel: a value, a bare pointer, or CuPy's CArray, which holds a pointer, its size, its shape and its strides in bytes.
+// Of the list of them the last is an end.
+struct hostcuda_parameter {
+    enum Kind { end, value, pointer, array } kind;
+    unsigned bytes;
+    bool reads_only;      // what it points to is const
+    int axes;             // of an array
+    unsigned item_bytes;  // an element of it
 };
 
 // One kernel of a source.
 struct hostcuda_kernel {
     const char* name;
-    void (*call)(void** parameters);                                  // one thread of it
-    int (*ranges)(void** parameters, hostcuda_range* ranges);         // what a launch with these parameters touches; returns how many
-    const unsigned* sizes;                                            // bytes of each parameter, then 0
-    int max_threads;                                                  // of a block
+    void (*call)(void** parameters);  // one thread of it
+    const hostcuda_parameter* parameters;
+    const char* constant;  // a 1 for each parameter that the source declares const
+    int max_threads;       // of a block
 };
 
 // One source: its kernels, the last of which has no name, and where its variables declared __shared__ lie.

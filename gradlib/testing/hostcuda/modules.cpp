@@ -17,7 +17,6 @@ namespace {
 
 constexpr char IMAGE[] = "hostcuda:";
 constexpr unsigned SHARED = 48 * 1024, SHARED_WHEN_ASKED = 227 * 1024, SHARED_GUARD = 1024;
-constexpr std::size_t MOST_PARAMETERS = 4096;
 constexpr unsigned GRID_LIMITS[] = {2147483647, 65535, 65535}, BLOCK_LIMITS[] = {1024, 1024, 64};
 
 struct Module;
@@ -71,14 +70,15 @@ struct Parameters {
     std::vector<char> bytes;
     std::vector<void*> places;
     Parameters(const hostcuda_kernel& kernel, void** given) {
-        std::size_t size = 0, count = 0;
-        for (; kernel.sizes[count]; ++count) size += (kernel.sizes[count] + 15) / 16 * 16;
+        const auto room = [](const hostcuda_parameter& one) { return std::size_t(one.bytes + 15) / 16 * 16; };
+        std::size_t size = 0;
+        for (auto* one = kernel.parameters; one->kind != hostcuda_parameter::end; ++one) size += room(*one);
         bytes.resize(size + 16);
         char* at = reinterpret_cast<char*>((reinterpret_cast<std::uintptr_t>(bytes.data()) + 15) / 16 * 16);
-        for (std::size_t i = 0; i < count; ++i) {
-            std::memcpy(at, given[i], kernel.sizes[i]);
+        for (auto* one = kernel.parameters; one->kind != hostcuda_parameter::end; ++one) {
+            std::memcpy(at, *given++, one->bytes);
             places.push_back(at);
-            at += (kernel.sizes[i] + 15) / 16 * 16;
+            at += room(*one);
         }
     }
 };
@@ -117,19 +117,45 @@ int check_scatter(const hostcuda_kernel& kernel, const std::vector<Range>& range
     return SUCCESS;
 }
 
+struct Touched {
+    const char* from;
+    std::size_t bytes;  // 0: from a bare pointer on, as far as its allocation goes
+    bool shared;        // it has elements that are one place in memory, as after broadcast_to
+};
+
+// The part of memory between an array's first and last element; none for an empty one.
+Touched touched_of(const hostcuda_parameter& parameter, const void* value) {
+    const char* const data = *static_cast<const char* const*>(value);
+    if (parameter.kind == hostcuda_parameter::pointer) return {data, 0, false};
+    const auto* const size = static_cast<const std::ptrdiff_t*>(value) + 1;
+    const auto* const shape = size + 1;
+    const auto* const strides = shape + parameter.axes;
+    if (*size == 0) return {nullptr, 0, false};
+    const char *first = data, *last = data;
+    bool shared = false;
+    for (int axis = 0; axis < parameter.axes; ++axis) {
+        const std::ptrdiff_t reach = (shape[axis] - 1) * strides[axis];
+        (reach < 0 ? first : last) += reach;
+        shared |= shape[axis] > 1 && strides[axis] == 0;
+    }
+    return {first, std::size_t(last - first) + parameter.item_bytes, shared};
+}
+
 // What a launch touches; HAZARD for memory of another device that this one cannot reach.
 int ranges_of(const hostcuda_kernel& kernel, void** parameters, int device, std::vector<Range>& ranges) {
-    static hostcuda_range found[MOST_PARAMETERS];
-    const int count = kernel.ranges(parameters, found);
-    for (int i = 0; i < count; ++i) {
-        char* const at = static_cast<char*>(const_cast<void*>(found[i].from));
+    for (int i = 0; kernel.parameters[i].kind != hostcuda_parameter::end; ++i) {
+        const hostcuda_parameter& parameter = kernel.parameters[i];
+        if (parameter.kind == hostcuda_parameter::value) continue;
+        const Touched touched = touched_of(parameter, parameters[i]);
+        const bool write = !parameter.reads_only && kernel.constant[i] != '1';
+        char* const at = const_cast<char*>(touched.from);
         if (!at) continue;
         const int owner = device_of(at);
         if (owner >= 0 && owner != device && !hostcuda_peer(device, owner))
             return hazard(text_of("%s runs on device %d, argument %d lies on device %d", kernel.name, device, i, owner));
-        if (found[i].write && found[i].shared)
+        if (write && touched.shared)
             return hazard(text_of("%s writes an array (argument %d) that has elements which share their memory", kernel.name, i));
-        ranges.push_back({at, found[i].bytes, found[i].write});
+        ranges.push_back({at, touched.bytes, write});
     }
     return check_scatter(kernel, ranges);
 }

@@ -108,11 +108,10 @@ void __asan_handle_no_return() {}
 
 #define UNDEFINED(name, text) \
     void __ubsan_handle_##name(const Location* at) { undefined(at, text); }
-UNDEFINED(type_mismatch_v1, "a pointer that is null or not aligned for its type is used")
+UNDEFINED(type_mismatch_v1, "a pointer is used that is null, not aligned for its type, or outside of its variable")
 UNDEFINED(out_of_bounds, "an index outside of its array")
 UNDEFINED(shift_out_of_bounds, "a shift by more bits than there are, or by fewer than none")
 UNDEFINED(divrem_overflow, "a division of integers by zero, or one that overflows")
-UNDEFINED(pointer_overflow, "a pointer that wraps around")
 UNDEFINED(load_invalid_value, "a bool or an enumeration holds what is none")
 UNDEFINED(builtin_unreachable, "a place is reached that cannot be")
 UNDEFINED(missing_return, "a function ends without a value")

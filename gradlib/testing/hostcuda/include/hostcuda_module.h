@@ -1,71 +1,38 @@
-// What a compiled source says of its kernels: how a thread of each is called, and what memory a launch touches.
+// What a compiled source says of its kernels: how a thread of each is called, and what its parameters are. That is data, from which the
+// driver finds the memory that a launch touches: a function for it would be compiled once for each kernel.
 #pragma once
 
 namespace hostcuda {
 
-// What a parameter touches: a bare pointer all of its allocation from there on, an array the part between its first and last element.
 template <typename T>
-struct Touches {
-    static int ranges(const void*, bool, hostcuda_range*) { return 0; }
-};
+constexpr hostcuda_parameter parameter{hostcuda_parameter::value, sizeof(T), true, 0, 0};
 
 template <typename T>
-struct Touches<T*> {
-    static int ranges(const void* value, bool reads_only, hostcuda_range* out) {
-        *out = {*static_cast<T* const*>(value), 0, !reads_only && !std::is_const_v<T>, false};
-        return 1;
-    }
-};
+constexpr hostcuda_parameter parameter<T*>{hostcuda_parameter::pointer, sizeof(T*), std::is_const_v<T>, 0, 0};
 
 #ifdef HOSTCUDA_CUPY
 template <typename T, int N, bool contiguous, bool narrow>
-struct Touches<CArray<T, N, contiguous, narrow>> {
-    static int ranges(const void* value, bool reads_only, hostcuda_range* out) {
-        const auto& array = *static_cast<const CArray<T, N, contiguous, narrow>*>(value);
-        const char* first = *static_cast<const char* const*>(value);
-        const char* last = first;
-        bool shared = false;
-        if (array.size() == 0) return 0;
-        for (int axis = 0; axis < N; ++axis) {
-            const std::ptrdiff_t reach = (array.shape()[axis] - 1) * array.strides()[axis];
-            (reach < 0 ? first : last) += reach;
-            shared |= array.shape()[axis] > 1 && array.strides()[axis] == 0;
-        }
-        *out = {first, std::size_t(last - first) + sizeof(T), !reads_only && !std::is_const_v<T>, shared};
-        return 1;
-    }
-};
+constexpr hostcuda_parameter parameter<CArray<T, N, contiguous, narrow>>{
+    hostcuda_parameter::array, sizeof(CArray<T, N, contiguous, narrow>), std::is_const_v<T>, N, sizeof(T)};
 #endif
 
 template <auto function>
-struct Caller;
+struct Kernel;
 
 template <typename... A, void (*function)(A...)>
-struct Caller<function> {
+struct Kernel<function> {
     template <std::size_t... I>
     static void unpacked(void** parameters, std::index_sequence<I...>) {
         function(*static_cast<std::remove_reference_t<A>*>(parameters[I])...);
     }
     static void call(void** parameters) { unpacked(parameters, std::index_sequence_for<A...>{}); }
-    static constexpr unsigned sizes[] = {unsigned(sizeof(A))..., 0};
+    static constexpr hostcuda_parameter parameters[] = {parameter<A>..., {}};
 };
 
 // `constant` has a 1 for each parameter that the source declares const.
-template <auto function, const char* constant>
-struct Ranges;
-
-template <typename... A, void (*function)(A...), const char* constant>
-struct Ranges<function, constant> {
-    static int of(void** parameters, hostcuda_range* out) {
-        int count = 0, i = 0;
-        ((count += Touches<A>::ranges(parameters[i], constant[i] == '1', out + count), ++i), ...);
-        return count;
-    }
-};
-
-template <auto function, const char* constant>
-constexpr hostcuda_kernel kernel(const char* name, int max_threads) {
-    return {name, Caller<function>::call, Ranges<function, constant>::of, Caller<function>::sizes, max_threads};
+template <auto function>
+constexpr hostcuda_kernel kernel(const char* name, const char* constant, int max_threads) {
+    return {name, Kernel<function>::call, Kernel<function>::parameters, constant, max_threads};
 }
 
 }  // namespace hostcuda
