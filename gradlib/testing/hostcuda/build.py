@@ -10,6 +10,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -94,6 +95,8 @@ def digest(*parts: str) -> str:
 def shared_object(name: str, sources: Iterable[str | Path], flags: Iterable[str] = ()) -> Path:
     """A shared object from C++ sources, compiled at its first use and kept for each state of the sources, headers and compiler.
 
+    The sources are compiled side by side, also by several processes that want it at the same time.
+
     Args:
         name: the file's name and soname, such as "libcublas.so.12".
         sources: C++ files, relative to this folder; every header of this folder counts as a part of each.
@@ -112,5 +115,8 @@ def shared_object(name: str, sources: Iterable[str | Path], flags: Iterable[str]
     target = folder / name
     if not target.exists():
         folder.mkdir(mode=0o700, exist_ok=True)
-        run_compiler([gxx(), *CHECK_FLAGS, f"-I{HERE}", *map(str, paths), f"-Wl,-soname,{name}", *after], target)
+        objects = [folder / f"{path.stem}.o" for path in paths]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda path, made: run_compiler([gxx(), *CHECK_FLAGS, f"-I{HERE}", "-c", str(path)], made), paths, objects))
+        run_compiler([gxx(), *CHECK_FLAGS, *map(str, objects), f"-Wl,-soname,{name}", *after], target)
     return target
