@@ -64,9 +64,15 @@ class Memory:
 
 
 @cache
+def compiled(source: str, options: Any) -> str:
+    """The PTX of all kernels of a source."""
+    return nvrtc.ptx(source, options, 90)
+
+
+@cache
 def program(source: str, options: Any, kernel: str) -> tuple[list[str], dict[str, int]]:
     """A kernel's instructions and where its labels stand among them."""
-    text = nvrtc.ptx(source, options, 90).partition(f".entry {kernel}(")[2]
+    text = compiled(source, options).partition(f".entry {kernel}(")[2]
     body = re.split(r"\n\}", text[text.index("{") :])[0]
     lines: list[str] = []
     labels: dict[str, int] = {}
