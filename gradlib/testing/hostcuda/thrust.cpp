@@ -54,6 +54,11 @@ template <class T> bool before(const T& a, const T& b) {
     }
 }
 
+// One function for all sorts of indices: what std::stable_sort is made of takes long to compile.
+template <class T> void sort_indices(size_t* index, size_t count, const T* x) {
+    std::stable_sort(index, index + count, [x](size_t a, size_t b) { return before(x[a], x[b]); });
+}
+
 long long size_of_shape(const std::vector<std::ptrdiff_t>& shape) {
     return std::accumulate(shape.begin(), shape.end(), 1LL, std::multiplies<>());
 }
@@ -125,7 +130,7 @@ void hostcuda_thrust_argsort(int dtype, size_t* index, void* data, void* keys, c
         check(call.run([=] {
             for (long long at = 0; at < size; at += row) {
                 std::iota(index + at, index + at + row, size_t(0));
-                std::stable_sort(index + at, index + at + row, [=](size_t a, size_t b) { return before(x[at + a], x[at + b]); });
+                sort_indices(index + at, size_t(row), x + at);
                 std::stable_sort(x + at, x + at + row, before<T>);  // the keys are sorted too
             }
         }),
@@ -141,9 +146,7 @@ void hostcuda_thrust_lexsort(int dtype, size_t* index, void* keys, size_t count,
         call.reads(vector(x, (long long)(count * length))).writes(vector(index, (long long)length));
         check(call.run([=] {
             std::iota(index, index + length, size_t(0));
-            for (size_t key = 0; key < count; ++key)
-                std::stable_sort(index, index + length,
-                                 [=](size_t a, size_t b) { return before(x[key * length + a], x[key * length + b]); });
+            for (size_t key = 0; key < count; ++key) sort_indices(index, length, x + key * length);
         }),
               "lexsort");
     });
