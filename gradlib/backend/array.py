@@ -232,7 +232,10 @@ def _ones(size: int, dtype: np.dtype) -> np.ndarray:
 
 
 def row_sums(array: np.ndarray) -> np.ndarray:
-    """Sums over the last dimension of a small array of NumPy's, as products with ones: NumPy's reduction takes twice as long."""
+    """Sums over the last dimension of an array that is `SMALL`, or whose rows are `SHORT`, as products with ones.
+
+    NumPy's reduction takes twice as long.
+    """
     return array.dot(_ones(array.shape[-1], array.dtype))
 
 
@@ -256,6 +259,8 @@ def all_finite(array: np.ndarray) -> bool:
 
 
 _MANY = 1 << 15  # elements, of which two searches take longer than a mask and its reduction
+SHORT = 128
+"""The most numbers that BLAS adds up as exactly as NumPy, whose pairwise sums begin with as many."""
 SMALL = 2048
 """The most elements for which a call costs more than what it computes: there NumPy's shorter ways are worth a question."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, row_major, row_sums, zero_d
+from gradlib.backend.array import SHORT, SMALL, Namespace, namespace, on_device_of, row_major, row_sums, zero_d
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.compile import named
 from gradlib.core.grad_mode import no_grad
@@ -254,15 +254,12 @@ def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ..
     return result
 
 
-_SHORT = 128  # elements of a row that BLAS adds up without losing digits
-
-
 @op("other", outputs=("out", "centre", "rstd"), method=False, complex="none", input=_normal_rule)
 def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
     number = max(math.prod(map(x.shape.__getitem__, dims)), 1)
-    if xp is np and (number <= _SHORT or x.size <= SMALL) and len(dims) == 1 and x.flags.c_contiguous:
+    if xp is np and (number <= SHORT or x.size <= SMALL) and len(dims) == 1 and x.flags.c_contiguous:
         count = zero_d(float(number), x.dtype)
         centre = (row_sums(x) / count)[..., None]
         away = x - centre

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, Namespace, largest, row_major, row_sums
+from gradlib.backend.array import SHORT, SMALL, Namespace, largest, row_major, row_sums
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.elementwise import exp
@@ -38,7 +38,7 @@ def _below_largest(xp: Namespace, x: Any, dim: int) -> Any:
 
 def _added(xp: Namespace, x: Any, dim: int) -> Any:
     """The sum of each line, with the dimension kept."""
-    if xp is np and x.size <= SMALL and dim == x.ndim - 1:
+    if xp is np and dim == x.ndim - 1 and (x.size <= SMALL or x.shape[-1] <= SHORT):
         return row_sums(x)[..., None]
     return total(xp, x, dim, True)
 
@@ -47,7 +47,7 @@ def _is_moderate(xp: Namespace, x: Any) -> bool:
     """Whether these are many numbers whose exponentials, and the sums of these, are in the range of float32 as they are."""
     if xp is not np or x.dtype.char != "f" or x.size < _MANY or not x.flags.c_contiguous:
         return False
-    return bool(np.maximum.reduce(x, axis=None) < _MODERATE and np.minimum.reduce(x, axis=None) > -_MODERATE)
+    return bool(x.item(x.argmax()) < _MODERATE and x.item(x.argmin()) > -_MODERATE)
 
 
 _MANY, _MODERATE = 1024, 40.0
