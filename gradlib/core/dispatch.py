@@ -118,7 +118,7 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     if global_state.active and seq is None and thread_state.observer is not None:
         return thread_state.observer.operation(op, args)
     if given.wrong is not None:
-        raise TypeError(f"{op.name}: expected a Tensor, an array or a number, got {type(given.wrong).__name__}")
+        raise TypeError(f"{op.label}: expected a Tensor, an array or a number, got {type(given.wrong).__name__}")
     on_host, values = isinstance(given.array, np.ndarray), given.values
     if not on_host and Batched in map(type, given.inputs):  # a logical tensor that left its vmap; on the host the array itself refuses
         refuse_values()
@@ -189,7 +189,7 @@ def narrowed(op: Op, made: Any, given: list[Any]) -> Any:
 def _misfit(op: Op, values: list[Any]) -> str:
     """The error text for shapes that do not go together."""
     shapes = ", ".join(f"{name} {list(v.shape)}" for name, v in zip(op.tensors, values, strict=False) if is_array(v))
-    return f"{op.name}: the shapes of the arguments do not fit together: {shapes}. Sizes must match, or be 1 where they are broadcast."
+    return f"{op.label}: the shapes of the arguments do not fit together: {shapes}. Sizes must match, or be 1 where they are broadcast."
 
 
 def operate(op: Op, args: tuple[Any, ...]) -> Any:
@@ -206,7 +206,7 @@ def _on_raw(op: Op, args: tuple[Any, ...], given: Operands) -> Any:
         if any(isinstance(x, np.generic) for x in given.inputs) or (op.sequence is not None and not given.inputs):
             return op.value(np, *args)
         kinds = ", ".join(type(x).__name__ for x in given.inputs)
-        raise TypeError(f"{op.name}: at least one argument must be a Tensor or an array, got {kinds or 'nothing'}")
+        raise TypeError(f"{op.label}: at least one argument must be a Tensor or an array, got {kinds or 'nothing'}")
     if isinstance(given.array, np.ndarray):
         return op.value(np, *args)
     with on_device_of(given.array):
@@ -223,7 +223,7 @@ def _in_one_place(op: Op, args: tuple[Any, ...], given: Operands) -> tuple[Any, 
             here, there = (("cpu" if i is None else f"cuda:{i}") for i in (target, place))
             shapes = ", ".join(f"{list(v.shape)} on {_place(v)}" for v in values)
             raise RuntimeError(
-                f"{op.name}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
+                f"{op.label}: expected all tensors to be on the same device, but found at least two devices, {here} and {there} "
                 f"(arguments: {shapes}). Move one with .to('{here}')."
             )
     moved = [x.to(f"cuda:{target}") if isinstance(x, Tensor) else move(x, target) if is_array(x) else x for x in given.inputs]

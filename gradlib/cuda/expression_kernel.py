@@ -65,6 +65,9 @@ class ExpressionKernel:
         return cupy().ElementwiseKernel(reads, str(self._output), self._operation, self._name, preamble=self._preamble)
 
     def _theirs(self, *values: Any) -> Array:
+        for each, value in zip(self._inputs, values, strict=True):
+            if value is None:
+                raise TypeError(f"{self._name}: {each.name} is a tensor or a number, got None")
         with showing_line(self._name, self._source):
             made = self._kernel(*values)
         awaited(self._name, values)

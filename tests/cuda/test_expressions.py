@@ -129,6 +129,7 @@ def test_what_does_not_go_together_is_refused(device):
         (lambda: wave({"q": "1"}), ValueError, r"derivative names \['q'\]; its inputs are x, y"),
         (lambda: wave({"x": lambda q: q}), ValueError, r"derivative by x asks for \['q'\]; there are x, y, z"),
         (lambda: wave()(x), TypeError, "missing a required argument: 'y'"),
+        (lambda: wave()(x, gradlib.ones(3)), RuntimeError, "^wave: the shapes of the arguments do not fit together"),
         (
             lambda: elementwise("float x", "float y", "y = x", "single", host=lambda x: x)(x.double()),
             TypeError,
@@ -187,5 +188,7 @@ def test_an_expression_is_the_same_for_every_layout(dtype):
             assert cupy.array_equal(result[part >= 3], value(part)[part >= 3])
         assert made(whole, 2).dtype == whole.dtype
     assert elementwise("T x", "T z", "z = x + i")(whole).tolist() == (whole + places).tolist()
+    with pytest.raises(TypeError, match="wave: y is a tensor or a number, got None"):
+        wave()(whole, None)
     with pytest.raises(ValueError, match="'i' as a parameter name"):
         elementwise("T i", "T z", "z = i")(whole)
