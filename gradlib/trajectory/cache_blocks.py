@@ -6,15 +6,15 @@ shift reaches into the row before: callers overwrite step 0 afterwards, or hold 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.skewed_table import LARGEST_TABLE
+from gradlib.trajectory import skewed_table
 
 _BLOCK = 1 << 18  # elements per array in a block: a handful of such arrays fit the cache, and NumPy's cost per call is spread thin
 _STEP = 1 << 12  # elements of one step that a recurrence should have, for the same reason
@@ -146,11 +146,17 @@ class Steps:
         near = self.horizon <= 64 or self.m * self.dt.itemsize > 32
         return near and self.size > _FEW and self.rows * self.m >= max(_WIDE, 12 * self.horizon)
 
-    def suits_skewed_table(self, sums: int) -> bool:
+    def integrator(self, sums: int) -> Callable[[Array, Sequence[Array | None], Sequence[Array]], None] | None:
+        """What fills so many states below one as `integrate` does: a `SkewedTable` or that; None where `accumulate` is quicker."""
+        if self._suits_skewed_table(sums):
+            return partial(skewed_table.integrate, self.t if self.dt.size == 1 else self.dt)
+        return self.integrate if self.suits_time_order else None
+
+    def _suits_skewed_table(self, sums: int) -> bool:
         """Whether a `SkewedTable` is quickest: few elements but not the fewest, and a step time for all steps, of usual size."""
         if self.dt.shape[1] > 1 or self.size <= _FEW or 2 * self.rows * self.m < self.horizon:
             return False
-        if (self.horizon + sums) * (sums + 1) * self.rows * self.m * self.dt.itemsize > LARGEST_TABLE:
+        if (self.horizon + sums) * (sums + 1) * self.rows * self.m * self.dt.itemsize > skewed_table.LARGEST:
             return False
         shortest, longest = (self.t, self.t) if self.dt.size == 1 else (self.dt.min(), self.dt.max())
         return bool(shortest > _SHORTEST and longest < 1 / _SHORTEST)

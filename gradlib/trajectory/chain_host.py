@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory import skewed_table
 from gradlib.trajectory.cache_blocks import BlockSteps, Steps, apart, block_of, compute_dtype, move, split
 
 Parts = Sequence[Array | None]
@@ -81,15 +80,11 @@ def forward_block(u: Array, start: Parts, sources: Parts | None, steps: Steps, o
     for i in range(order, 3):
         steps.difference(flat[i], added[i], flat[i + 1])
         states[i + 1][:, 0] = 0 if begin[i + 1] is None else begin[i + 1]
-    if order > 1 and sources is None and not exact:
+    integrate = steps.integrator(order) if order > 1 and sources is None and not exact else None
+    if integrate is not None:
         below = range(order - 1, -1, -1)
-        starts, sums = [begin[i] for i in below], [states[i] for i in below]
-        if steps.suits_skewed_table(order):
-            skewed_table.integrate(states[order], steps.t if steps.dt.size == 1 else steps.dt, starts, sums)
-            return
-        if steps.suits_time_order:
-            steps.integrate(states[order], starts, sums)
-            return
+        integrate(states[order], [begin[i] for i in below], [states[i] for i in below])
+        return
     for i in range(order - 1, -1, -1):
         if exact:
             _grow(flat, i, order, steps)

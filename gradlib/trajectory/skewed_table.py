@@ -14,7 +14,7 @@ import numpy as np
 
 from gradlib.backend.array import Array
 
-LARGEST_TABLE = 1 << 19  # bytes of a table: more leave the cache
+LARGEST = 1 << 19  # bytes of a table: more leave the cache
 _KEPT = 8  # tables at most that are kept for later calls
 
 _kept: dict[tuple[tuple[int, int, int], int, np.dtype], SkewedTable] = {}
@@ -41,7 +41,7 @@ class SkewedTable:
         self.firsts = [totals[i, i * width : (i + 1) * width].reshape(rows, m) for i in range(sums)]
         self.steps = [(now, left, after) for left, (now, after) in zip(table[:-1, :-width], pairwise(totals), strict=True)]
 
-    def integrate(self, top: Array, t: Any, starts: Sequence[Array | None], states: Sequence[Array]) -> None:
+    def integrate(self, t: Any, top: Array, starts: Sequence[Array | None], states: Sequence[Array]) -> None:
         """`Steps.integrate` with one step time for all steps of a row: sums of plain numbers, which are scaled at the end.
 
         Args:
@@ -65,11 +65,11 @@ class SkewedTable:
             state[:, 0] = 0 if start is None else start
 
 
-def integrate(top: Array, t: Any, starts: Sequence[Array | None], states: Sequence[Array]) -> None:
+def integrate(t: Any, top: Array, starts: Sequence[Array | None], states: Sequence[Array]) -> None:
     """`SkewedTable.integrate` in a table of an earlier call where there is one. A thread takes it out while it is in use."""
     key = (top.shape, len(states), top.dtype)
     table = _kept.pop(key, None) or SkewedTable(*key)
-    table.integrate(top, t, starts, states)
+    table.integrate(t, top, starts, states)
     if len(_kept) >= _KEPT:
         _kept.clear()  # those of shapes that are not asked for any more, among others
     _kept[key] = table

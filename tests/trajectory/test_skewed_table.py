@@ -20,7 +20,7 @@ def no_block_is_too_small(monkeypatch):
 
 def in_place(monkeypatch, *args):
     with monkeypatch.context() as other:
-        other.setattr(blocks, "LARGEST_TABLE", 0)
+        other.setattr(skewed_table, "LARGEST", 0)
         other.setattr(blocks.Steps, "suits_time_order", False)
         return chain.forward(*args)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.trajectory import cache_blocks as blocks, chain_host as chain
+from gradlib.trajectory import cache_blocks as blocks, chain_host as chain, skewed_table
 
 SHAPE = (70, 9, 5)
 
@@ -13,7 +13,7 @@ SHAPE = (70, 9, 5)
 @pytest.fixture(autouse=True)
 def no_block_is_small(monkeypatch):
     monkeypatch.setattr(blocks, "_FEW", 0)
-    monkeypatch.setattr(blocks, "LARGEST_TABLE", 0)
+    monkeypatch.setattr(skewed_table, "LARGEST", 0)
 
 
 @pytest.mark.parametrize("times", [(1, 1), (1, 9), (70, 1), (70, 9)])
