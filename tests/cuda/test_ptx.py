@@ -153,7 +153,7 @@ def test_what_a_small_batch_waits_for(monkeypatch, name, horizon):
 )
 def test_planted_faults_are_seen(rng, monkeypatch, change, text):
     """A copy that nobody awaits, a store beside its place, another operation."""
-    inner = nvrtc.ptx
+    inner = ptx.compiled
 
     def wrong(*args: Any) -> str:
         made = inner(*args)
@@ -163,7 +163,7 @@ def test_planted_faults_are_seen(rng, monkeypatch, change, text):
                              for line in made.splitlines())  # fmt: skip
         return made.replace(*change)
 
-    monkeypatch.setattr(nvrtc, "ptx", wrong)
+    monkeypatch.setattr(ptx, "compiled", wrong)
     ptx.program.cache_clear()
     try:
         with pytest.raises(AssertionError, match=text):
