@@ -36,8 +36,8 @@ def _below_largest(xp: Namespace, x: Any, dim: int) -> Any:
     return x - top if x.flags.c_contiguous else xp.subtract(x, top, xp.empty(x.shape, x.dtype))
 
 
-def _added(xp: Namespace, x: Any, dim: int) -> Any:
-    """The sum of each line, with the dimension kept."""
+def _added(xp: Namespace, x: Any, dim: Any) -> Any:
+    """The sum of each line (over a dimension, several or all), with the dimensions kept."""
     if xp is np and dim == x.ndim - 1 and (x.size <= SMALL or x.shape[-1] <= SHORT):
         return row_sums(x)[..., None]
     return total(xp, x, dim, True)
@@ -126,7 +126,7 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
         top = (x.real if dtype.kind == "c" else x).max(axis=chosen, keepdims=True)
         top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
         made = x - top
-        made = xp.log(total(xp, xp.exp(made, made), dim, True)) + top
+        made = xp.log(_added(xp, xp.exp(made, made), chosen)) + top
     else:
         made = xp.full(kept(x.shape, dim), -xp.inf, x.dtype)
     made = row_major(made.astype(dtype, copy=False))
