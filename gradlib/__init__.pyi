@@ -203,7 +203,7 @@ def add(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | Non
         tensor([21, 42])
     """
 
-def addcdiv(input: Tensor, tensor1: _Operand, tensor2: _Operand, value: _Number = 1, *, out: Tensor | None = None) -> Tensor:
+def addcdiv(input: Tensor, tensor1: _Operand, tensor2: _Operand, *, value: _Number = 1, out: Tensor | None = None) -> Tensor:
     """input + value * tensor1 / tensor2; value is a number.
 
     Args:
@@ -216,7 +216,7 @@ def addcdiv(input: Tensor, tensor1: _Operand, tensor2: _Operand, value: _Number 
         tensor([1.5000])
     """
 
-def addcmul(input: Tensor, tensor1: _Operand, tensor2: _Operand, value: _Number = 1, *, out: Tensor | None = None) -> Tensor:
+def addcmul(input: Tensor, tensor1: _Operand, tensor2: _Operand, *, value: _Number = 1, out: Tensor | None = None) -> Tensor:
     """input + value * tensor1 * tensor2; value is a number.
 
     Args:
@@ -514,7 +514,7 @@ def argmin(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, o
 def argmin(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 @overload
-def argsort(input: Tensor, dim: _Dims | None = -1, descending: Any = False, stable: Any = False, *, out: Tensor | None = None) -> Tensor:
+def argsort(input: Tensor, dim: _Dims | None = -1, descending: Any = False, *, stable: Any = False, out: Tensor | None = None) -> Tensor:
     """The indices of ``sort``.
 
     Args:
@@ -1179,7 +1179,7 @@ def cummin(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | None = None) -
     """
 
 @overload
-def cumprod(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def cumprod(input: Tensor, dim: _Dims | None, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise.
 
     Args:
@@ -1195,7 +1195,7 @@ def cumprod(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, ou
 def cumprod(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 @overload
-def cumsum(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def cumsum(input: Tensor, dim: _Dims | None, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Running sum along ``dim``: element i is the sum of the input's elements 0 to i.
 
     Args:
@@ -2462,7 +2462,7 @@ def maximum(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Ten
     """
 
 @overload
-def mean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def mean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Arithmetic mean over ``dim`` (a number, several, or all); NaN of nothing.
 
     Args:
@@ -2646,7 +2646,7 @@ def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None =
 def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
     """``nan_to_num`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Mean over ``dim`` of the elements that are not NaN; NaN where there are none.
 
     Args:
@@ -2660,7 +2660,7 @@ def nanmean(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dty
     """
 
 @overload
-def nansum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def nansum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise.
 
     Args:
@@ -2756,7 +2756,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor:
 @overload
 def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 
-def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """The p-norm of the elements, as one vector, over ``dim`` (a number, several, or all); zero has zero gradient.
 
     Args:
@@ -2895,7 +2895,7 @@ def pow(input: _Operand, exponent: _Operand, *, out: Tensor | None = None) -> Te
     """
 
 @overload
-def prod(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def prod(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Product over one dimension, or of all elements.
 
     Args:
@@ -3162,7 +3162,7 @@ def rot90(input: Tensor, k: Any = 1, dims: _Shape = ..., *, out: Tensor | None =
                 [1, 3]])
     """
 
-def round(input: Tensor, decimals: Any = 0, *, out: Tensor | None = None) -> Tensor:
+def round(input: Tensor, *, decimals: Any = 0, out: Tensor | None = None) -> Tensor:
     """The nearest number with that many decimals (tens for -1); halves go to the even neighbour.
 
     Args:
@@ -3175,7 +3175,7 @@ def round(input: Tensor, decimals: Any = 0, *, out: Tensor | None = None) -> Ten
         tensor([0.5000, 1.5000, 2.3400])
     """
 
-def round_(input: Tensor, decimals: Any = 0) -> Tensor:
+def round_(input: Tensor, *, decimals: Any = 0) -> Tensor:
     """``round`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def row_stack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
@@ -3411,7 +3411,7 @@ def softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, ou
 @overload
 def softmax(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _Sort:
+def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: tuple[Tensor, ...] | None = None) -> _Sort:
     """The elements in ascending order along ``dim``, and where each came from.
 
     Args:
@@ -3571,7 +3571,7 @@ def subtract(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor 
     """
 
 @overload
-def sum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def sum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Sum over ``dim`` (a number, several, or all).
 
     Args:
@@ -4107,7 +4107,7 @@ def where(condition: Tensor) -> tuple[Tensor, ...]:
         condition: bool; broadcast with the others.
         input, other: tensors or numbers.
     Returns: the broadcast shape in the common dtype; or a tuple of int64 index tensors, one per dimension.
-    Raises: RuntimeError when condition is not bool.
+    Raises: RuntimeError when condition is not bool, TypeError for input without other and the reverse.
     Source: torch.where.
     Example:
         >>> gradlib.where(gradlib.tensor([True, False]), gradlib.tensor([1.0, 2.0]), 0.0)

@@ -365,7 +365,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -
     """
 
 @overload
-def vector_norm(input: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 2, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def vector_norm(input: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 2, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """The ``ord``-norm of the elements over ``dim``: (sum |x|^ord)^(1/ord), the largest or smallest |x| for ±inf, their number for 0.
 
     Args:

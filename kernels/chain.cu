@@ -5,9 +5,10 @@
 //                    2 acceleration (step_acceleration), 3 jerk (step_jerk)
 //           EXACT    1: hold the control constant over a step (orders 2 and 3); 0: backward differences and Euler steps
 //           SOURCES  1: with the three source arrays, which the derivative by dt needs
-// Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D), or (S, D) with start_idx (B,), or one row where `one_row` says so; dt[b / group * dt_b + h * dt_h] in seconds, or `seconds` for
-//           all where dt is null. Any other array that is null counts as zeros when read and is not written. (B, D, H) arrays are
-//           B * D trajectories of one joint, group = D.
+// Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D), or (S, D) with start_idx (B,), or one row where `one_row` says
+//           so; dt[b / group * dt_b + h * dt_h] in seconds, or `seconds` for all where dt is null. Any other array that is null counts as
+//           zeros when read and is not written; forward with ORDER 0 writes all four. (B, D, H) arrays are B * D trajectories of one
+//           joint, group = D.
 // Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
 //               p_h = p_{h-1} + t v_h + r_h     v_h = v_{h-1} + t a_h + s_h     a_h = a_{h-1} + t j_h + q_h
 //           EXACT: the Taylor sums with the states of step h-1 and the control of step h. Step 0 is the start, j_0 = 0.

@@ -41,7 +41,7 @@ def _summed_dtype(x: Any, dtype: Any) -> Any:
 def sum(x: Any, /, *, axis: _Axes | None = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum over axes, or of all elements."""
     wanted = _summed_dtype(x, dtype)
-    return over(lambda y, dims, keep: reduce.sum(y, dims, keep, wanted), x, axis, keepdims)
+    return over(lambda y, dims, keep: reduce.sum(y, dims, keep, dtype=wanted), x, axis, keepdims)
 
 
 @standard
@@ -51,7 +51,7 @@ def prod(x: Any, /, *, axis: _Axes | None = None, dtype: Any = None, keepdims: b
 
     def product(y: Any, dims: tuple[int, ...], keep: bool) -> Any:
         for dim in sorted((d % y.ndim for d in dims), reverse=True):
-            y = reduce.prod(y, dim, keep, wanted)
+            y = reduce.prod(y, dim, keep, dtype=wanted)
         return y
 
     return over(product, x, axis, keepdims)

@@ -367,17 +367,17 @@ def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
     """
     extra = len(shape) - array.ndim
     if extra >= 0 and type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":
-        wanted, strides = list(shape), [0] * extra + list(array.strides)
+        sizes, strides = list(shape), [0] * extra + list(array.strides)
         for d, have in enumerate(array.shape, extra):
-            if (size := wanted[d]) != have:
+            if (size := sizes[d]) != have:
                 if size == -1:
-                    wanted[d] = have
+                    sizes[d] = have
                 elif have == 1:
                     strides[d] = 0
                 else:
                     break
         else:
-            return np.ndarray(wanted, array.dtype, array, 0, strides)  # NumPy's own function takes ten times as long
+            return np.ndarray(sizes, array.dtype, array, 0, strides)  # NumPy's own function takes ten times as long
     wanted = sizes_kept(shape, array.shape)
     if wanted and min(wanted) < 0:  # CuPy would make an array of a negative size
         raise ValueError(f"a size is negative: {wanted}")
@@ -419,7 +419,8 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
             return np.ndarray(shape, kind, array, start, strides)
         owner = array = np.asarray(array)
     if not owner.flags.c_contiguous:
-        owner = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
+        steps = owner.strides
+        owner = owner.transpose(sorted(range(owner.ndim), key=lambda d: -steps[d]))
     return np.ndarray(shape, kind, owner, address(array) - address(owner) + start, strides)
 
 

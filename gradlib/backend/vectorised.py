@@ -168,13 +168,13 @@ def _paired(
 
 def reciprocal(xp: Namespace, input: Any) -> Any:
     """1 / x: by division, which takes NumPy half as long as its ``reciprocal``."""
-    return np.divide(zero_d(1.0, input.dtype), input) if xp is np and input.dtype.char in "fd" else xp.reciprocal(input)
+    return np.divide(zero_d(1.0, input.dtype), input) if _is_large(input) else xp.reciprocal(input)
 
 
 def reciprocal_root(xp: Namespace, input: Any) -> Any:
     """1 / sqrt(x)."""
     root = xp.sqrt(input)
-    return np.divide(zero_d(1.0, root.dtype), root, out=root) if _is_large(root) else reciprocal(xp, root)
+    return np.divide(zero_d(1.0, root.dtype), root, out=root) if _is_large(root) else xp.reciprocal(root)
 
 
 def fraction(xp: Namespace, input: Any) -> Any:

@@ -89,11 +89,10 @@ class Op:
         self.kind = kind
         declared = inspect.unwrap(value)
         code = declared.__code__
-        self.params = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-        self.keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        self.params = code.co_varnames[1 : code.co_argcount]
+        self.keyword_only: tuple[str, ...] = options.get("keyword_only", ())
         given = declared.__defaults__ or ()
         self.defaults: dict[str, Any] = dict(zip(code.co_varnames[code.co_argcount - len(given) : code.co_argcount], given, strict=True))
-        self.defaults |= declared.__kwdefaults__ or {}
         self.rules = rules
         self.sequence: str | None = options.get("sequence")
         also = options.get("also", ())
@@ -168,6 +167,8 @@ class Op:
             raise ValueError(f"op {self.name}: kind is one of {KINDS}, got {self.kind!r}")
         if taken := {"self", "g", "saved", "edges", "op"}.intersection(self.params):
             raise ValueError(f"op {self.name}: an argument cannot be called {sorted(taken)}, which the written texts use; rename it")
+        if self.keyword_only != self.params[len(self.params) - len(self.keyword_only) :]:
+            raise ValueError(f"op {self.name}: keyword_only names the last arguments, got {self.keyword_only} of {self.params}")
         known = {"g", *self.params, *self.outputs, *(f"{p}_{part}" for p in self.tensors for part in ("shape", "dtype"))}
         for name, needs in self.rule_params.items():
             unknown = set(needs) - known

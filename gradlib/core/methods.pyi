@@ -313,16 +313,16 @@ class Methods:
     def add_(self, other: _Operand, *, alpha: _Number = 1) -> Tensor:
         """Add alpha * other to this tensor."""
 
-    def addcdiv(self, tensor1: _Operand, tensor2: _Operand, value: _Number = 1, *, out: Tensor | None = None) -> Tensor:
+    def addcdiv(self, tensor1: _Operand, tensor2: _Operand, *, value: _Number = 1, out: Tensor | None = None) -> Tensor:
         """input + value * tensor1 / tensor2; value is a number."""
 
-    def addcdiv_(self, tensor1: _Operand, tensor2: _Operand, value: _Number = 1) -> Tensor:
+    def addcdiv_(self, tensor1: _Operand, tensor2: _Operand, *, value: _Number = 1) -> Tensor:
         """``addcdiv`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def addcmul(self, tensor1: _Operand, tensor2: _Operand, value: _Number = 1, *, out: Tensor | None = None) -> Tensor:
+    def addcmul(self, tensor1: _Operand, tensor2: _Operand, *, value: _Number = 1, out: Tensor | None = None) -> Tensor:
         """input + value * tensor1 * tensor2; value is a number."""
 
-    def addcmul_(self, tensor1: _Operand, tensor2: _Operand, value: _Number = 1) -> Tensor:
+    def addcmul_(self, tensor1: _Operand, tensor2: _Operand, *, value: _Number = 1) -> Tensor:
         """``addcmul`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _Number = 1, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
@@ -428,7 +428,7 @@ class Methods:
     def argmin(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     @overload
-    def argsort(self, dim: _Dims | None = -1, descending: Any = False, stable: Any = False, *, out: Tensor | None = None) -> Tensor:
+    def argsort(self, dim: _Dims | None = -1, descending: Any = False, *, stable: Any = False, out: Tensor | None = None) -> Tensor:
         """The indices of ``sort``."""
     @overload
     def argsort(self, *, axis: _Dims | None = -1, descending: Any = False, stable: Any = False, out: Tensor | None = None) -> Tensor: ...
@@ -641,25 +641,25 @@ class Methods:
         """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``."""
 
     @overload
-    def cumprod(self, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def cumprod(self, dim: _Dims | None, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise."""
     @overload
     def cumprod(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     @overload
-    def cumprod_(self, dim: _Dims | None, dtype: _DType | None = None) -> Tensor:
+    def cumprod_(self, dim: _Dims | None, *, dtype: _DType | None = None) -> Tensor:
         """``cumprod`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
     @overload
     def cumprod_(self, *, axis: _Dims | None, dtype: _DType | None = None) -> Tensor: ...
 
     @overload
-    def cumsum(self, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def cumsum(self, dim: _Dims | None, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Running sum along ``dim``: element i is the sum of the input's elements 0 to i."""
     @overload
     def cumsum(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     @overload
-    def cumsum_(self, dim: _Dims | None, dtype: _DType | None = None) -> Tensor:
+    def cumsum_(self, dim: _Dims | None, *, dtype: _DType | None = None) -> Tensor:
         """``cumsum`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
     @overload
     def cumsum_(self, *, axis: _Dims | None, dtype: _DType | None = None) -> Tensor: ...
@@ -1050,7 +1050,7 @@ class Methods:
         """The larger of each pair of elements, NaN if either is; equal elements share the gradient."""
 
     @overload
-    def mean(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def mean(self, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Arithmetic mean over ``dim`` (a number, several, or all); NaN of nothing."""
     @overload
     def mean(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
@@ -1109,11 +1109,11 @@ class Methods:
     def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """``nan_to_num`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def nanmean(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def nanmean(self, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Mean over ``dim`` of the elements that are not NaN; NaN where there are none."""
 
     @overload
-    def nansum(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def nansum(self, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise."""
     @overload
     def nansum(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
@@ -1170,7 +1170,7 @@ class Methods:
     @overload
     def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 
-    def norm(self, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def norm(self, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """The p-norm of the elements, as one vector, over ``dim`` (a number, several, or all); zero has zero gradient."""
 
     def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -1204,7 +1204,7 @@ class Methods:
         """``pow`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     @overload
-    def prod(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def prod(self, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Product over one dimension, or of all elements."""
     @overload
     def prod(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
@@ -1266,10 +1266,10 @@ class Methods:
     def rot90(self, k: Any = 1, dims: _Shape = ..., *, out: Tensor | None = None) -> Tensor:
         """A quarter turn, k times, in the plane of two dimensions, from the first towards the second."""
 
-    def round(self, decimals: Any = 0, *, out: Tensor | None = None) -> Tensor:
+    def round(self, *, decimals: Any = 0, out: Tensor | None = None) -> Tensor:
         """The nearest number with that many decimals (tens for -1); halves go to the even neighbour."""
 
-    def round_(self, decimals: Any = 0) -> Tensor:
+    def round_(self, *, decimals: Any = 0) -> Tensor:
         """``round`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
@@ -1356,7 +1356,7 @@ class Methods:
     @overload
     def softmax(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _Sort:
+    def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: tuple[Tensor, ...] | None = None) -> _Sort:
         """The elements in ascending order along ``dim``, and where each came from."""
 
     def split(self, split_size: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
@@ -1408,7 +1408,7 @@ class Methods:
         """Subtract alpha * other from this tensor."""
 
     @overload
-    def sum(self, dim: _Dims | None = None, keepdim: _bool = False, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def sum(self, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Sum over ``dim`` (a number, several, or all)."""
     @overload
     def sum(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...

@@ -91,6 +91,7 @@ def op(
     jvp: Callable[..., Any] | None = None,
     numbers_in_single: bool = False,
     device: Callable[..., Any] | None = None,
+    keyword_only: Sequence[str] = (),
     name: str | None = None,
     label: str | None = None,
     **rules: Any,
@@ -114,6 +115,7 @@ def op(
         label: the public function that it is a part of, by whose name observers see it.
         numbers_in_single: of half types and numbers, compute in float32.
         device: computes the value of CuPy arrays, with the same arguments but for ``xp``; without it the value itself does.
+        keyword_only: the last arguments, which a caller of the public function must name.
         aliases: further names, on Tensor and in the module's ``__all__`` where the name itself is; Python's operators (``__add__``)
             leave what they do not understand to the other operand.
         rules: for each differentiable input a function that gives its gradient, or ``Joint`` where that of the list gives it.
@@ -124,7 +126,7 @@ def op(
         made = CompiledOp(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
             differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label,
-            numbers_in_single=numbers_in_single, device=device,
+            numbers_in_single=numbers_in_single, device=device, keyword_only=tuple(keyword_only),
         )  # fmt: skip
         _offer(made, method, aliases)
         if inplace:

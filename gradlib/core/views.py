@@ -40,7 +40,7 @@ class View(TensorMeta):
     since = 0
 
     @property
-    def view(self) -> View:  # type: ignore[override]
+    def view(self) -> View:
         return self.became or self
 
     @view.setter

@@ -60,7 +60,10 @@ def replace_arguments(op: Op, args: tuple[Any, ...], **new: Any) -> tuple[Any, .
 
 def perform(op: Op, args: tuple[Any, ...]) -> Any:
     """Call an operation. It goes by the public function, which takes the fast path."""
-    return op.call(*args)
+    if not op.keyword_only:
+        return op.call(*args)
+    positional = len(args) - len(op.keyword_only)
+    return op.call(*args[:positional], **dict(zip(op.keyword_only, args[positional:], strict=True)))
 
 
 def named(op: Op, args: tuple[Any, ...]) -> dict[str, Any]:

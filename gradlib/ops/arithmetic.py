@@ -378,7 +378,7 @@ def _scaled(product: Any, value: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("addcmul", "ifc"), inplace=True,
+    "elementwise", keyword_only=("value",), promote=takes("addcmul", "ifc"), inplace=True,
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g * tensor2 * value,
     tensor2=lambda g, tensor1, value: g * tensor1 * value,
@@ -405,7 +405,7 @@ def _dividable(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "elementwise", promote=_dividable, inplace=True,
+    "elementwise", keyword_only=("value",), promote=_dividable, inplace=True,
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: g / tensor2 * value,
     tensor2=lambda g, tensor1, tensor2, value: -(g * ((tensor1 / tensor2) / tensor2) * value),

@@ -558,7 +558,7 @@ def trunc(xp: Any, input: Any) -> Any:
     return xp.trunc(input) if input.dtype.kind not in "iu" else input.copy()
 
 
-@op("elementwise", promote=takes("round", "if"), inplace=True, input=lambda g: zeros_like(g))
+@op("elementwise", keyword_only=("decimals",), promote=takes("round", "if"), inplace=True, input=lambda g: zeros_like(g))
 @in_single
 def round(xp: Any, input: Any, decimals: int = 0) -> Any:
     """The nearest number with that many decimals (tens for -1); halves go to the even neighbour.

@@ -128,7 +128,7 @@ def _at_least(name: str, ndim: int, tensors: Any, grow: Callable[[Any], Any]) ->
     for x in tensors:
         if (x._array if type(x) is Tensor else x).ndim < ndim:
             return tuple(map(grow, tensors))
-    return tensors  # type: ignore[no-any-return]
+    return tensors
 
 
 @composite(method=False)

@@ -75,7 +75,7 @@ def _on_device(name: str, form: str) -> Any:
 def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     """The gradient goes in equal parts to all elements that attain the extreme; it is NaN where that is."""
     mask = input == spread(out, input.shape, dim, keepdim)
-    number = sum(mask, dim, keepdim, dtypes.float32 if g.dtype.itemsize == 2 else g.dtype)
+    number = sum(mask, dim, keepdim, dtype=dtypes.float32 if g.dtype.itemsize == 2 else g.dtype)
     if type(out) is np.ndarray and not has_nan(out):
         return where_op(mask, spread(g / number, input.shape, dim, keepdim), 0)
     share = where_op(out == out, g / number, math.nan)  # no element equals a NaN
@@ -202,8 +202,15 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     if dim is None and other is None:
         return max_all(input, out=out)
     if other is not None or (type(dim) is not int and (isinstance(dim, Tensor) or is_array(dim))):
-        return maximum(input, dim if other is None else other, out=out)
+        return maximum(input, _other("max", dim, other), out=out)
     return Max(*max_op(input, dim, keepdim, out=out))
+
+
+def _other(name: str, dim: Any, other: Any) -> Any:
+    """The other tensor, which may stand in dim's place. Raises: TypeError where both are given."""
+    if dim is not None and other is not None:
+        raise TypeError(f"{name}() takes dim or other, got dim={dim!r} and a tensor as other")
+    return dim if other is None else other
 
 
 @composite
@@ -222,7 +229,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     if dim is None and other is None:
         return min_all(input, out=out)
     if other is not None or (type(dim) is not int and (isinstance(dim, Tensor) or is_array(dim))):
-        return minimum(input, dim if other is None else other, out=out)
+        return minimum(input, _other("min", dim, other), out=out)
     return Min(*min_op(input, dim, keepdim, out=out))
 
 

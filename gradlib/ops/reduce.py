@@ -194,7 +194,7 @@ def _on_device(mean: bool) -> Any:
 
 
 @op(
-    "linear", complex="explicit", device=_on_device(mean=False),
+    "linear", keyword_only=("dtype",), complex="explicit", device=_on_device(mean=False),
     input=lambda g, input_shape, dim, keepdim: spread(g, input_shape, dim, keepdim),
 )  # fmt: skip
 def sum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
@@ -236,7 +236,7 @@ def _indivisible(name: str, dtype: Any) -> RuntimeError:
 
 
 @op(
-    "linear", complex="explicit", device=_on_device(mean=True),
+    "linear", keyword_only=("dtype",), complex="explicit", device=_on_device(mean=True),
     input=lambda g, input_shape, dim, keepdim: spread(g / count(input_shape, dim), input_shape, dim, keepdim),
 )  # fmt: skip
 def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
@@ -259,9 +259,9 @@ def mean(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtyp
 
 
 @op(
-    "other", complex="explicit",
+    "other", keyword_only=("dtype",), complex="explicit",
     input=lambda g, input, dim, keepdim: spread(g, input.shape, dim, keepdim) * (input == input),
-    jvp=lambda t_input, input, dim, keepdim, dtype: sum(where_op(input == input, t_input, 0), dim, keepdim, dtype),
+    jvp=lambda t_input, input, dim, keepdim, dtype: sum(where_op(input == input, t_input, 0), dim, keepdim, dtype=dtype),
 )  # fmt: skip
 def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum over ``dim`` that leaves out NaN, as ``sum`` otherwise.
@@ -287,7 +287,7 @@ def nansum(xp: Namespace, input: Any, dim: Any = None, keepdim: bool = False, dt
 
 
 @composite
-def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean over ``dim`` of the elements that are not NaN; NaN where there are none.
 
     Args:
@@ -304,7 +304,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = Non
         if each is not None and each.kind in "biu":
             raise _indivisible("nanmean", each)
     real = dtypes.to_real(wanted or given)
-    return nansum(input, dim, keepdim, dtype) / sum(input == input, dim, keepdim, real if real.itemsize > 2 else None)
+    return nansum(input, dim, keepdim, dtype=dtype) / sum(input == input, dim, keepdim, dtype=real if real.itemsize > 2 else None)
 
 
 # ---- products -----------------------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def _side_by_side(input: Any) -> Any:
 _ROW = 512
 
 
-@op("other", input=_product_rule)
+@op("other", keyword_only=("dtype",), input=_product_rule)
 def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Product over one dimension, or of all elements.
 
@@ -375,7 +375,9 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
     """
     if dtype is not None:
         input = input.astype(dtypes.as_dtype(dtype))
-    axis = None if dim is None or not input.ndim else wrap_dim(dim, input.ndim)
+    axis = None if dim is None else wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        axis = None
     if axis is None and not keepdim and input.size >= _SOME and type(input) is np.ndarray and input.dtype.char in "fd":
         input = _side_by_side(input)
     return back(row_major(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim)), input.dtype, dtype)

@@ -82,7 +82,7 @@ _SOME, _LARGE = 1 << 11, 1 << 16
 # ---- sums ---------------------------------------------------------------------------------------------------------------------
 
 
-@op("linear", inplace=True, complex="explicit", input=lambda g, dim: cumsum_from_end(g, dim))
+@op("linear", keyword_only=("dtype",), inplace=True, complex="explicit", input=lambda g, dim: cumsum_from_end(g, dim))
 def cumsum(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """Running sum along ``dim``: element i is the sum of the input's elements 0 to i.
 
@@ -146,7 +146,7 @@ def _cumprod_rule(g: Any, input: Any, out: Any, dim: int) -> Any:
     return movedim(cat((after[..., :1], after[..., 1:] * out[..., :-1]), -1), -1, dim)
 
 
-@op("other", inplace=True, input=_cumprod_rule)
+@op("other", keyword_only=("dtype",), inplace=True, input=_cumprod_rule)
 def cumprod(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise.
 
@@ -329,10 +329,10 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     for end in ends:
         if end.ndim != ndim:
             raise RuntimeError(f"diff expects prepend or append to be the same dimension as input, got {end.ndim} and {ndim}")
+    if n == 0:
+        return input + 0 if input.dtype.kind != "b" else input != False  # noqa: E712  (a copy, elementwise)
     if ends:
         input = cat([x for x in (prepend, input, append) if x is not None], dim)
-    if n == 0 and not ends:
-        return input + 0 if input.dtype.kind != "b" else input != False  # noqa: E712  (a copy, elementwise)
     size, whole, are_bools = raw(input).shape[dim], (slice(None),) * dim, input.dtype.kind == "b"
     for left in range(size, max(size - n, 0), -1):
         after, before = slice_op(input, (*whole, slice(1, None), ...)), slice_op(input, (*whole, slice(0, left - 1), ...))

@@ -63,7 +63,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         condition: bool; broadcast with the others.
         input, other: tensors or numbers.
     Returns: the broadcast shape in the common dtype; or a tuple of int64 index tensors, one per dimension.
-    Raises: RuntimeError when condition is not bool.
+    Raises: RuntimeError when condition is not bool, TypeError for input without other and the reverse.
     Source: torch.where.
     Example:
         >>> gradlib.where(gradlib.tensor([True, False]), gradlib.tensor([1.0, 2.0]), 0.0)
@@ -73,6 +73,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         from gradlib.ops import index
 
         return index.nonzero(condition, as_tuple=True)
+    if input is None or other is None:
+        raise TypeError(f"where() takes input and other, or neither; got no {'input' if input is None else 'other'}")
     return where_op(condition, input, other, out=out)
 
 

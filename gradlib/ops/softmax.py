@@ -126,7 +126,8 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
         top = (x.real if dtype.kind == "c" else x).max(axis=chosen, keepdims=True)
         top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
         made = x - top
-        made = xp.log(_added(xp, xp.exp(made, made), chosen)) + top
+        made = xp.exp(made, made) if made.ndim else xp.exp(made)  # NumPy makes no array of 0-d ones
+        made = xp.log(_added(xp, made, chosen)) + top
     else:
         made = xp.full(kept(x.shape, dim), -xp.inf, x.dtype)
     made = row_major(made.astype(dtype, copy=False))

@@ -82,7 +82,7 @@ def sort_op(xp: Namespace, input: Any, dim: int = -1, descending: bool = False) 
 
 
 @composite
-def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Any = None) -> Any:
+def sort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False, out: Any = None) -> Any:
     """The elements in ascending order along ``dim``, and where each came from.
 
     Args:
@@ -101,7 +101,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
     return Sort(*sort_op(input, dim, descending, out=out))
 
 
-@op("none", also=("input",))
+@op("none", keyword_only=("stable",), also=("input",))
 def argsort(xp: Namespace, input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices of ``sort``.
 

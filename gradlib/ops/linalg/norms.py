@@ -46,7 +46,7 @@ def _norm_rule(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool
     return g * where_op(nothing, 0.0, sgn(input) * share ** (ord - 1))
 
 
-@op("other", complex="explicit", method=False, input=_norm_rule)
+@op("other", keyword_only=("dtype",), complex="explicit", method=False, input=_norm_rule)
 def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The ``ord``-norm of the elements over ``dim``: (sum |x|^ord)^(1/ord), the largest or smallest |x| for ±inf, their number for 0.
 
@@ -178,17 +178,17 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
     if isinstance(dim, Sequence) and len(dim) > 2:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
-        return vector_norm(A, 2, dim, keepdim, dtype)
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     if dim is None and A.ndim not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
     count = A.ndim if dim is None else len(dim) if isinstance(dim, Sequence) else 1
     if isinstance(ord, str) or count == 2:
         return matrix_norm(A, ord, (0, 1) if dim is None and A.ndim == 2 else (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
-    return vector_norm(A, ord, dim, keepdim, dtype)
+    return vector_norm(A, ord, dim, keepdim, dtype=dtype)
 
 
 @composite
-def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The p-norm of the elements, as one vector, over ``dim`` (a number, several, or all); zero has zero gradient.
 
     Args:
@@ -205,4 +205,4 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f'norm: p is a number, inf, -inf, "fro" or "nuc", got {p!r}')
-    return vector_norm(input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
+    return vector_norm(input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype=dtype)
