@@ -198,13 +198,13 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 @standard
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The elements along an axis in order."""
-    return sorting.sort(x, axis, descending, stable)[0]
+    return sorting.sort(x, axis, descending, stable=stable)[0]
 
 
 @standard
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """The places of the elements along an axis in order; equal ones in the order in which they are."""
-    return sorting.sort(x, axis, descending, True)[1]
+    return sorting.sort(x, axis, descending, stable=True)[1]
 
 
 class UniqueAll(NamedTuple):
@@ -233,7 +233,7 @@ class UniqueInverse(NamedTuple):
 def unique_all(x: Any, /) -> UniqueAll:
     """The different elements in order, where each is first, which of them each element is, and how often each is there."""
     values, inverse, counts = _unique(x)
-    order = sorting.sort(shapes.reshape(inverse, (-1,)), 0, False, True)[1]
+    order = sorting.sort(shapes.reshape(inverse, (-1,)), 0, stable=True)[1]
     first = order[counts.cumsum(0) - counts]
     return UniqueAll(*map(as_standard, (values, first, shapes.reshape(inverse, x.shape), counts)))
 

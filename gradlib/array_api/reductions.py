@@ -115,7 +115,7 @@ def _running(name: str, fold: Callable[..., Any], first: int, x: Any, axis: int 
     if not x.ndim or (axis is None and x.ndim != 1):
         raise ValueError(f"{name}: an array of {x.ndim} dimensions {'needs axis=' if x.ndim else 'has no axis'}")
     (dim,) = wrap_dims(axis or 0, x.ndim)
-    result = fold(x, dim, _summed_dtype(x, dtype))
+    result = fold(x, dim, dtype=_summed_dtype(x, dtype))
     if not include_initial:
         return result
     shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
