@@ -343,10 +343,12 @@ def isclose(xp: Any, input: Any, other: Any, rtol: float = 1e-05, atol: float = 
     """
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"isclose: rtol and atol must not be negative, got rtol={rtol}, atol={atol}")
+    if input.dtype.kind == "b":
+        input, other = (xp.asarray(x, np.int8) for x in (input, other))
     close = input == other
     if equal_nan and input.dtype.kind not in "biu":
         close |= xp.isnan(input) & xp.isnan(other)
-    if (rtol == 0 and atol == 0) or input.dtype.kind == "b":
+    if rtol == 0 and atol == 0:
         return close
     with np.errstate(invalid="ignore", over="ignore"):
         allowed = atol + xp.absolute(rtol * other)

@@ -99,7 +99,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         refuse_values()
     if repeats is None:
         array = raw(input)
-        return finished(_positions(array, array.size, output_size, array), False)
+        return finished(_positions(array, array.size, output_size, array).astype(array.dtype, copy=False), False)
     if dim is None:
         input, dim = ravel(input), 0
     elif not input.ndim:

@@ -140,6 +140,12 @@ def test_isclose_at_infinities_and_nan() -> None:
         gradlib.isclose(a, b.to(gradlib.float64))
 
 
+def test_isclose_of_bools_counts_them_as_numbers() -> None:
+    a, b = t([True, False]), t([True, True])
+    assert gradlib.isclose(a, b).tolist() == [True, False]
+    assert gradlib.isclose(a, b, atol=1).tolist() == [True, True]
+
+
 def test_isclose_is_relative_to_the_second() -> None:
     assert gradlib.isclose(t([100.0]), t([110.0]), rtol=0.095).item()
     assert not gradlib.isclose(t([110.0]), t([100.0]), rtol=0.095).item()

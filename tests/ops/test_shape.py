@@ -317,3 +317,14 @@ def test_a_tensor_that_is_turned_keeps_its_history_in_every_mode(mode: Any, name
     assert inner.is_inference() == (mode is gradlib.inference_mode)
     (y * 3).sum().backward()
     assert host(x.grad).tolist() == [[3.0, 3.0, 3.0]]
+
+
+def test_positions_of_an_interleaved_repetition_have_the_dtype_of_their_counts() -> None:
+    made = gradlib.repeat_interleave(gradlib.tensor([2, 1], dtype=gradlib.int32))
+    assert (made.tolist(), made.dtype) == ([0, 0, 1], np.int32)
+
+
+def test_one_complex_number_hands_its_gradient_to_its_parts() -> None:
+    x = gradlib.tensor([1.0, 1.0], requires_grad=True)
+    gradlib.view_as_complex(x).acos().real.backward()
+    assert x.grad.tolist() == pytest.approx([-0.5689, 0.3516], abs=1e-4)
