@@ -535,7 +535,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, r
 
 
 def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any, requires_grad: bool, *, half: bool) -> Tensor:
-    size = operator.index(n)
+    size, d = operator.index(n), float(d)
     wanted = dtypes.as_dtype(dtype) or dtypes.get_default_dtype()
     if not dtypes.is_floating_point(wanted):
         raise RuntimeError(f"{name} requires a floating point dtype, got {wanted}")

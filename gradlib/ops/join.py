@@ -305,6 +305,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     split_size = split_size_or_sections
     if isinstance(split_size, (tuple, list)):
         return split_with_sizes(tensor, tuple(split_size), dim)
+    split_size = operator.index(split_size)
     shape = raw(tensor).shape
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
@@ -345,6 +346,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
         >>> gradlib.chunk(gradlib.arange(5), 2)
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
+    chunks = operator.index(chunks)
     shape = raw(input).shape
     if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")

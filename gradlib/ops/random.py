@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -152,6 +153,7 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     """
     wants = bool(other.pop("requires_grad", False))
     ignored("randperm", other)
+    n = operator.index(n)
     _shape("randperm", (n,))
     drawn = stream(generator, _index(device, generator)).permutation(n, drawing.batch)
     return finished(_of_dtype(drawn, dtype), wants)

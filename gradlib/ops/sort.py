@@ -6,6 +6,7 @@ NaN counts as larger than every number. Equal elements keep their order, asked o
 
 from __future__ import annotations
 
+import operator
 from collections import namedtuple
 from typing import Any
 
@@ -231,7 +232,7 @@ def _along_one(name: str, input: Array, dim: int) -> int:
 @op("other", outputs=("values", "indices"), differentiable=(0,), input=_replaced)
 def kthvalue_op(xp: Namespace, input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """``kthvalue`` as a plain pair."""
-    dim = _along_one("kthvalue", input, dim)
+    dim, k = _along_one("kthvalue", input, dim), operator.index(k)
     if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k = {k} out of range for dimension {dim} of shape {list(input.shape)}")
     if not input.ndim:

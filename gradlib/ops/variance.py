@@ -10,6 +10,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, row_major, row_sums, zero_d
 from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor
 from gradlib.ops.reduce import axes, count, mean, spread, total, total_of_squares
 from gradlib.ops.select import where_op
 
@@ -105,7 +106,7 @@ def _corrected(name: str, dim: Any, unbiased: Any, correction: Any) -> tuple[Any
     if unbiased is not None and correction is not None:
         raise TypeError(f"{name}() takes unbiased or correction, got both (unbiased={unbiased}, correction={correction})")
     if correction is not None:
-        return dim, correction
+        return dim, correction.item() if isinstance(correction, Tensor) else correction
     return dim, 1 if unbiased is None else int(unbiased)
 
 
