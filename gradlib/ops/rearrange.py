@@ -179,7 +179,7 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
         >>> gradlib.roll(gradlib.tensor([1, 2, 3]), 1)
         tensor([3, 1, 2])
     """
-    steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    steps = tuple(map(operator.index, shifts if isinstance(shifts, (tuple, list)) else (shifts,)))
     along = () if dims is None else tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
     if len(steps) != len(along) and (along or len(steps) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(along)}")
@@ -191,10 +191,10 @@ def roll(xp: Namespace, input: Any, shifts: Any, dims: Any = None) -> Any:
     return row_major(_rolled(input, steps[0], places[0]) if xp is np and len(places) == 1 else xp.roll(input, steps, places))
 
 
-def _rolled(input: Any, shift: Any, dim: int) -> Any:
+def _rolled(input: Any, shift: int, dim: int) -> Any:
     """``numpy.roll`` along one dimension, in a third of its time."""
     before, size = (slice(None),) * dim, input.shape[dim]
-    cut = size - operator.index(shift) % size if size else 0
+    cut = size - shift % size if size else 0
     return np.concatenate((input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]), dim)
 
 
