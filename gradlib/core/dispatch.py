@@ -303,7 +303,9 @@ def _wrapped(op: Op, args: tuple[Any, ...], made: Any) -> Tensor:
 def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) -> tuple[Any, list[Any]]:
     """Tensors for several results; each that carries a gradient gets a place of its own at the node."""
     source = args[0]
-    results = views_of(op, source, made, args[1:]) if op.view and isinstance(source, Tensor) else wrap_all(made)
+    if op.view and isinstance(source, Tensor):
+        return views_of(op, source, made, args[1:], node), made
+    results = wrap_all(made)
     if node is None:
         return tuple(results), []
     outputs = list(map(_ARRAY, results))

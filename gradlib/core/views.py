@@ -11,9 +11,9 @@ from numpy import ndarray
 
 from gradlib.backend.array import Array, is_view_of
 from gradlib.core.declaration import Op
-from gradlib.core.modes import global_state, thread_state
-from gradlib.core.node import TensorMeta, Version
-from gradlib.core.tensor import InferenceTensor, Tensor, as_array, born, wrap
+from gradlib.core.modes import global_state, next_seq, thread_state
+from gradlib.core.node import PLAIN_OUTPUT, Node, Output, TensorMeta, Version
+from gradlib.core.tensor import InferenceTensor, Tensor, born
 
 Step = tuple[Op, tuple[Any, ...], int | None]
 """An operation that made a view, its other arguments, and which of its results it was, where there are several."""
@@ -30,7 +30,7 @@ class View(TensorMeta):
 
     base: Tensor
     step: tuple[Any, ...]
-    recorded: bool  # made while recording, so writing to it can be recorded too
+    recorded = True  # made while recording, so writing to it can be recorded too
     parent: View | None = None
     several = False  # one of several that one operation gave
     custom = False  # returned by a custom Function, whose backward a write would bypass
@@ -70,7 +70,15 @@ class View(TensorMeta):
         return tuple(reversed(steps))
 
 
-new_view = partial(object.__new__, View)
+class Part(View):
+    """The metadata of one of several views that one operation gave."""
+
+    several = True
+
+
+new_view, new_part = partial(object.__new__, View), partial(object.__new__, Part)
+_new_tensor, _new_inference_tensor = partial(object.__new__, Tensor), partial(object.__new__, InferenceTensor)
+_new_output = partial(object.__new__, Output)
 
 
 def replay(path: tuple[Step, ...], base: Any) -> Any:
@@ -95,7 +103,8 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
         return
     view = new_view()
     view.step = (op, rest, None)
-    view.recorded = not global_state.no_grad or thread_state.grad_enabled
+    if global_state.no_grad and not thread_state.grad_enabled:
+        view.recorded = False
     if meta is None or meta.view is None:
         view.base = source
     else:
@@ -110,32 +119,27 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
         counter.add_view(result)
 
 
-def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, ...]) -> list[Tensor]:
-    """Tensors around several results that may share their source's memory, outside any graph; each that does is known as a view of it."""
-    array, counter = source._array, source._version_slot or source.version
-    owner, memory = (array.base, None) if isinstance(array, ndarray) else (None, array.data.mem)
+def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, ...], node: Node | None) -> tuple[Tensor, ...]:
+    """Tensors around several views of a source that one operation gave.
+
+    Args:
+        op, rest: the operation, and its other arguments.
+        node: gets them as its outputs, each of which is written out here: calls would take a tenth of the whole. None outside any graph.
+    """
+    counter, dtype, edges = source._version_slot or source.version, source._array.dtype, (node,)
+    blank = _new_inference_tensor if isinstance(source, InferenceTensor) else _new_tensor
     since = born(source) if global_state.born is not None else 0
-    cls = InferenceTensor if isinstance(source, InferenceTensor) else Tensor
     parent = None if source._meta is None else source._meta.view
-    recorded = not global_state.no_grad or thread_state.grad_enabled
-    results = []
+    unrecorded = global_state.no_grad and not thread_state.grad_enabled
+    results, shapes = [], []
     for index, each in enumerate(arrays):
-        if memory is not None and type(each) is type(array):
-            if each.data.mem is not memory:
-                results.append(wrap(each))
-                continue
-        elif type(each) is not ndarray or (each.base is not array and (owner is None or each.base is not owner)):
-            each = as_array(each)
-            if not is_view_of(each, array):
-                results.append(wrap(each))
-                continue
-        result = object.__new__(cls)
+        result = blank()
         result._array = each
         result._float = result._node = None
-        result._meta = view = new_view()
+        result._meta = view = new_part()
         view.step = (op, rest, index)
-        view.several = True
-        view.recorded = recorded
+        if unrecorded:
+            view.recorded = False
         if parent is None:
             view.base = source
         else:
@@ -143,10 +147,22 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         if since:
             view.born = since
         result._version_slot = counter
+        if node is not None:
+            shapes.append(shape := each.shape)
+            result._node = output = _new_output()
+            output.edges = edges
+            output.index = index
+            output.seq = next_seq()
+            output.saved = None
+            output.shape = shape
+            output.dtype = dtype
+            output._meta = PLAIN_OUTPUT
         results.append(result)
+    if node is not None:
+        node.shape, node.dtype = tuple(shapes), (dtype,) * len(shapes)
     if len(counter.views) + len(results) <= counter.limit:  # as `add_view` has it, without a call for each
         counter.views += map(ref, results)
     else:
         for each in results:
             counter.add_view(each)
-    return results
+    return tuple(results)

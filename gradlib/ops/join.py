@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, row_major
+from gradlib.backend.array import Namespace, row_major, rows
 from gradlib.backend.copying import concatenated, stacked
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor, raw
@@ -227,6 +228,8 @@ def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     at = wrap_dim(dim, input.ndim)
+    if xp is not np:
+        return rows(input, at)
     if not at and input.ndim > 1:
         return tuple(input)  # the same views
     before = (slice(None),) * at
@@ -269,11 +272,8 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
     if not input.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     at = wrap_dim(dim, input.ndim)
-    end, ends = 0, []
-    for size in split_sizes:
-        end += size
-        ends.append(end)
-    if end != input.shape[at] or (ends and min(split_sizes) < 0):
+    ends = list(itertools.accumulate(split_sizes))
+    if (ends[-1] if ends else 0) != input.shape[at] or (ends and min(split_sizes) < 0):
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {input.shape[at]} (input tensor's size at "
             f"dimension {at}), but got split_sizes={list(split_sizes)}"

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gradlib
 from gradlib.backend import array as arrays
-from gradlib.backend.array import address, broadcast_to, device_index, is_dense, is_view_of, strided
+from gradlib.backend.array import address, broadcast_to, device_index, is_dense, is_view_of, rows, strided
 from tests.values import host
 
 Make = Callable[[tuple[int, ...], str], Any]
@@ -34,6 +35,20 @@ def test_strided_reads_the_memory_behind_an_array(make: Make) -> None:
     assert (pairs.shape, pairs.strides, pairs.dtype) == ((3, 4, 2), (32, 8, 4), np.float32)
     assert strided(array[1:], (2,), (4,), -16).strides == (4,)
     assert strided(array, (2, 0), (400, 4)).shape == (2, 0)
+
+
+@pytest.mark.cuda
+@pytest.mark.host
+@pytest.mark.parametrize("dtype", ["bool", "float16", "bfloat16", "float32", "int64", "complex128"])
+def test_rows_are_the_views_that_indices_give(dtype: str) -> None:
+    library, kind = arrays.cupy(), gradlib.bfloat16 if dtype == "bfloat16" else dtype
+    array = library.asarray(np.arange(24).reshape(2, 3, 4) % 7).astype(kind)
+    for each in (array, array[1:], array.T, array[:, ::-2], array[..., :0], array[1, 2]):
+        for axis in range(each.ndim):
+            expected = [each[(*(slice(None),) * axis, k)] for k in range(each.shape[axis])]
+            for made, view in zip(rows(each, axis), expected, strict=True):
+                assert (made.shape, made.strides, made.dtype, address(made)) == (view.shape, view.strides, view.dtype, address(view))
+                assert is_view_of(made, array)
 
 
 def test_strided_stays_inside_the_memory(make: Make, device: str) -> None:
