@@ -47,7 +47,8 @@ def test_rows_are_the_views_that_indices_give(dtype: str) -> None:
         for axis in range(each.ndim):
             expected = [each[(*(slice(None),) * axis, k)] for k in range(each.shape[axis])]
             for made, view in zip(rows(each, axis), expected, strict=True):
-                assert (made.shape, made.strides, made.dtype, address(made)) == (view.shape, view.strides, view.dtype, address(view))
+                assert (made.shape, made.strides, made.dtype) == (view.shape, view.strides, view.dtype)
+                assert not made.size or address(made) == address(view)
                 assert is_view_of(made, array)
 
 
