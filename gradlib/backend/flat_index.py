@@ -11,7 +11,6 @@ import numpy as np
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.copying import taken_along
 
-_SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 FEW = 500
 """The least number of elements for which a flat index saves more than it costs."""
 
@@ -80,23 +79,46 @@ def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Arra
         return xp.take_along_axis(array, index, axis=dim) if made is None else made
     if array.ndim == 1:
         return array[index]
-    grid: tuple[Array, ...] = ()
-    dim, behind = dim % array.ndim, array.ndim
-    for d, n in enumerate(index.shape):
-        behind -= 1
-        grid += (index if d == dim else positions(n, behind),)
-    places = None if index.size < FEW else flat_index(array, grid)
-    return array[grid] if places is None else array.reshape(-1).take(places)
+    places = None if index.size < FEW or not array.flags.c_contiguous else _along(array.shape, index, dim % array.ndim)
+    if places is None:
+        grid = [positions(n, array.ndim - 1 - d) for d, n in enumerate(index.shape)]
+        grid[dim] = index
+        return array[tuple(grid)]
+    return array.reshape(-1).take(places, None, None, "clip")  # which looks at no place again, as "raise" does
+
+
+def _along(shape: tuple[int, ...], index: Array, dim: int) -> Array | None:
+    """The flat index of an index along a dimension, which in the others has an array's shape; None if a place is out of range."""
+    if not are_within(index, shape[dim]):
+        return None
+    begins: Any = 0  # small until the index joins: each sum is a pass over memory
+    for d, n in enumerate(shape):
+        if d != dim:
+            begins = begins + positions(n, len(shape) - 1 - d) * math.prod(shape[d + 1 :])
+    step = math.prod(shape[dim + 1 :])
+    return begins + (index if step == 1 else index * step)
 
 
 def _size(array: Array) -> int:
     return int(array.size)
 
 
+def are_within(places: Array, size: int) -> bool:
+    """Whether integers, of which there are some, are of dtype int64 or int32 and all from 0 to size - 1."""
+    kind = _UNSIGNED.get(places.dtype)
+    if kind is None:
+        return False
+    seen = places.view(kind)
+    return bool(seen.item(seen.argmax()) < size)  # half the time of NumPy's max(); seen as unsigned, what is negative is large
+
+
+_UNSIGNED: dict[Any, Any] = {np.dtype(np.int64): np.dtype(np.uint64), np.dtype(np.int32): np.dtype(np.uint32)}
+
+
 def _from_front(part: Array, size: int) -> Array | None:
     """Indices with negative ones counted from the front; None if one is out of range."""
-    if part.dtype == _SIGNED and np.maximum.reduce(part.view(_UNSIGNED), axis=None) < size:  # as unsigned numbers, negative ones are large
-        return part
+    if are_within(part, size):
+        return part.astype(np.intp, copy=False)
     low, high = np.minimum.reduce(part, axis=None), np.maximum.reduce(part, axis=None)
     if low < -size or high >= size:
         return None

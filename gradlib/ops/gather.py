@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_array, is_array, namespace, on_device_of
-from gradlib.backend.flat_index import positions
+from gradlib.backend.flat_index import are_within, positions
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
 from gradlib.core.modes import global_state
@@ -47,7 +46,6 @@ def integers(name: str, places: Any, error: type[Exception] = RuntimeError) -> A
 
 
 _FEW = 16  # places that Python compares before NumPy has begun to
-_UNSIGNED: dict[Any, Any] = {dtypes.int64: np.dtype(np.uint64), dtypes.int32: np.dtype(np.uint32)}
 
 
 def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeError, negative: bool = False) -> int | None:
@@ -64,10 +62,8 @@ def inside(name: str, places: Any, size: int, error: type[Exception] = RuntimeEr
         found = array.tolist() if array.ndim == 1 else array.reshape(-1).tolist()
         low, high = min(found), max(found)
     else:
-        if (kind := _UNSIGNED.get(array.dtype)) is not None:
-            seen = array.view(kind)
-            if seen.item(seen.argmax()) < size:  # half the time of NumPy's max()
-                return 0  # seen as unsigned, what is negative is large; nobody asks how much larger than 0 the lowest is
+        if are_within(array, size):
+            return 0  # nobody asks how much larger the lowest is
         low, high = int(np.minimum.reduce(array, axis=None)), int(np.maximum.reduce(array, axis=None))
     if low < (-size if negative else 0) or high >= size:
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for a dimension of size {size}")

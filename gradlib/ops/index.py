@@ -95,7 +95,7 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     try:
         places = flat_index(input, key) if count > 1 and input.size >= FEW and xp is np else None
         if places is not None:
-            return input.reshape(-1).take(places)
+            return input.reshape(-1).take(places, None, None, "clip")  # they are in range
         made = input[key]
         return row_major(made) if indices and indices[0] is None else made  # NumPy puts what arrays picked first in memory
     except ValueError as error:  # CuPy's; NumPy raises an IndexError

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Array, Namespace, is_array
-from gradlib.backend.flat_index import positions
+from gradlib.backend.flat_index import are_within, positions
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -225,8 +225,7 @@ def _plain(xp: Namespace, input: Array, target: Array, weight: Array | None, ign
         return False
     if target.dtype != dtypes.int64 or not target.size:
         return False
-    seen = target.view(np.uint64)  # in which what is negative is large
-    return bool(seen.item(seen.argmax()) < size)
+    return are_within(target, size)
 
 
 @op(
