@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -466,21 +466,48 @@ def smooth_absolute(input: Array, beta: float, divided: bool) -> Array:
     return blocks(form, input)
 
 
+def are_alike(input: Any, target: Any) -> bool:
+    """Whether these are large arrays of float32 or float64 in row-major order, of one shape."""
+    if not (_is_large(input) and type(target) is np.ndarray and target.dtype is input.dtype and target.shape == input.shape):
+        return False
+    return bool(input.flags.c_contiguous and target.flags.c_contiguous)
+
+
+def _in_lines(*arrays: Array) -> Iterator[tuple[Array, ...]]:
+    """Blocks of arrays as matrices of lines of `_LINE` elements, and what is left as one line."""
+    parts = [x.reshape(-1) for x in arrays]
+    whole = parts[0].size // _LINE * _LINE
+    whole = whole if whole > 4 * _LINE else 0  # of few elements what counts is the number of calls
+    for begin in range(0, whole, _BLOCK):
+        yield tuple(x[begin : min(begin + _BLOCK, whole)].reshape(-1, _LINE) for x in parts)
+    yield tuple(x[whole:].reshape(1, -1) for x in parts)
+
+
 def smooth_distance(input: Array, target: Array, beta: float) -> float:
-    """The sum of d²/2 up to beta, beta (|d| - beta/2) beyond, of the differences of arrays of one shape that `fits`."""
-    a, b, made = input.reshape(-1), target.reshape(-1), 0.0
-    bound = np.full(min(_BLOCK, a.size), beta, np.float32)
-    size, near = np.empty_like(bound), np.empty_like(bound)
-    for begin in range(0, a.size, _BLOCK):
-        part = a[begin : begin + _BLOCK]
-        if part.size < size.size:
-            bound, size, near = bound[: part.size], size[: part.size], near[: part.size]
-        np.subtract(part, b[begin : begin + _BLOCK], size)
-        np.minimum(np.absolute(size, size), bound, out=near)
-        for first in range(0, part.size, _LINE):
-            bounded = near[first : first + _LINE]
-            made += float(bounded.dot(size[first : first + _LINE])) - float(bounded.dot(bounded)) * 0.5
+    """The sum of d²/2 up to beta, beta (|d| - beta/2) beyond, of the differences of arrays that are alike.
+
+    That is c d - c²/2 with c = clamp(d, -beta, beta).
+    """
+    made, low, high = 0.0, zero_d(-beta, input.dtype), zero_d(beta, input.dtype)
+    for a, b in _in_lines(input, target):
+        away = a - b
+        near = away.clip(low, high)
+        made += sum(np.vecdot(near, away).tolist()) - sum(np.vecdot(near, near).tolist()) * 0.5
     return made
+
+
+def smooth_slopes(g: Array, input: Array, target: Array, beta: float, divided: bool) -> list[Array]:
+    """The derivatives of that by both arrays, or of that divided by beta, times g."""
+    bound = 1.0 if divided else beta
+    low, high, slopes = zero_d(-bound, input.dtype), zero_d(bound, input.dtype), (np.empty_like(input), np.empty_like(input))
+    for a, b, by_a, by_b in _in_lines(input, target, *slopes):
+        np.subtract(a, b, by_a)
+        if divided and beta != 1:
+            by_a /= beta
+        by_a.clip(low, high, by_a)
+        by_a *= g
+        np.negative(by_a, by_b)
+    return list(slopes)
 
 
 _LINE = 4096  # elements whose products are summed in float32 without losing digits

@@ -133,7 +133,11 @@ def smooth_absolute(xp: Namespace, input: Any, beta: float, divided: bool = True
 
 def _distance_slopes(g: Any, pair: Any, beta: float, divided: bool, mean: bool) -> list[Any]:
     input, target = pair
-    slope = _smooth_slope(g / count(input.shape, None) if mean else g, input - target, beta, divided)
+    is_plain = type(g) is np.ndarray and vectorised.are_alike(input, target) and beta <= dtypes.ALWAYS_HELD
+    g = g / count(input.shape, None) if mean else g
+    if is_plain:
+        return vectorised.smooth_slopes(g, input, target, beta, divided)
+    slope = _smooth_slope(g, input - target, beta, divided)
     return [slope, -slope]
 
 
@@ -141,7 +145,7 @@ def _distance_slopes(g: Any, pair: Any, beta: float, divided: bool, mean: bool) 
 def smooth_distance(xp: Namespace, pair: Any, beta: float, divided: bool = True, mean: bool = True) -> Any:
     """The sum or mean of ``smooth_absolute`` of the differences of a pair of arrays of one shape, which are not kept."""
     input, target = pair
-    if not (vectorised.fits(input) and vectorised.fits(target) and beta <= dtypes.ALWAYS_HELD):
+    if not (vectorised.are_alike(input, target) and beta <= dtypes.ALWAYS_HELD):
         summed = total(xp, smooth_absolute.op.value(xp, input - target, beta, divided), None, False)  # type: ignore[attr-defined]
         return back(summed / input.size if mean else summed, input.dtype)
     made = vectorised.smooth_distance(input, target, beta)
@@ -153,8 +157,7 @@ _smooth_l1, _huber = (named(smooth_distance, name) for name in ("smooth_l1_loss"
 
 def _are_many(input: Any, target: Any) -> bool:
     """Whether these are Tensors of which one pass makes the loss."""
-    alike = type(input) is type(target) is Tensor and input._array.shape == target._array.shape
-    return alike and vectorised.fits(input._array) and vectorised.fits(target._array)
+    return type(input) is type(target) is Tensor and vectorised.are_alike(input._array, target._array)
 
 
 @composite(method=False)
