@@ -113,6 +113,10 @@ class Detached(Version):
 
     def bump(self, seq: int | None = None) -> None:
         self._storage.bump(seq)
+        for ref in self.views:  # those of before have the values of a tensor without history now
+            view = ref()
+            if view is not None and not view.is_leaf and view._base.version is self:
+                view._node = None
 
     def add_view(self, view: Any) -> None:
         self._storage.add_view(view)

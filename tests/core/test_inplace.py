@@ -327,6 +327,21 @@ class TestDetachedInPlace:
         (y * y).sum().backward()
         assert y.grad.tolist() == [4, 8, 12]
 
+    def test_a_write_cuts_the_views_of_before(self) -> None:
+        for write in (lambda y: y.zero_(), lambda y: y[1:].zero_(), lambda y: y.mul_(3), lambda y: y.__setitem__(..., 1.0)):
+            x = leaf()
+            y = x * 2
+            view, copied = y[:2], y.clone()
+            y.detach_()
+            assert view.requires_grad
+            write(y)
+            assert not view.requires_grad
+            (view.sum() + copied.sum()).backward()
+            assert x.grad.tolist() == [2, 2, 2]
+            view.mul_(x[:2])  # of which y is the base again
+            assert y.requires_grad
+            assert view.requires_grad
+
     def test_saved_values_that_may_be_written(self) -> None:
         x = leaf()
         with gradlib.autograd.graph.allow_mutation_on_saved_tensors():
