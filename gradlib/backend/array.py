@@ -406,7 +406,7 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
     Raises: ValueError for a view that reaches outside that memory (which is a block of the pool, a multiple of 512 bytes, in CuPy).
     """
     kind = array.dtype if dtype is None else dtype
-    if isinstance(array, np.generic):  # as a rule gets where a gradient has no dimensions
+    if type(array) is not np.ndarray and isinstance(array, np.generic):  # as a rule gets where a gradient has no dimensions
         array = np.asarray(array)
     if not isinstance(array, np.ndarray):
         ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]

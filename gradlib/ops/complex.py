@@ -188,10 +188,10 @@ def view_as_real(xp: Namespace, input: Any) -> Any:
     """
     if input.dtype.kind != "c":
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
-    real = dtypes.to_real(input.dtype)
-    if input.ndim and input.flags.c_contiguous:
-        return np.ndarray((*input.shape, 2), real, input) if xp is np else input.view(real).reshape(*input.shape, 2)
-    return strided(input, (*input.shape, 2), (*input.strides, real.itemsize), dtype=real)
+    real, shape = dtypes.to_real(input.dtype), input.shape
+    if shape and input.flags.c_contiguous:
+        return np.ndarray((*shape, 2), real, input) if xp is np else input.view(real).reshape(*shape, 2)
+    return strided(input, (*shape, 2), (*input.strides, real.itemsize), dtype=real)
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_real(contiguous(g)))
@@ -207,20 +207,21 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
         >>> gradlib.view_as_complex(gradlib.tensor([[1.0, 2.0]]))
         tensor([1.+2.j])
     """
-    if input.dtype not in (dtypes.float32, dtypes.float64):
-        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
-    if not input.ndim or input.shape[-1] != 2:
-        raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(input.shape)}")
+    dtype, shape = input.dtype, input.shape
+    if dtype.char not in "fd":
+        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {dtype}")
+    if not shape or shape[-1] != 2:
+        raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(shape)}")
     if xp is np and input.flags.c_contiguous:
-        return np.ndarray(input.shape[:-1], dtypes.to_complex(input.dtype), input)
+        return np.ndarray(shape[:-1], dtypes.to_complex(dtype), input)
     if input.size and input.strides[-1] != input.itemsize:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
     pair = 2 * input.itemsize
-    layout = () if input.flags.c_contiguous else zip(input.shape[:-1], input.strides[:-1], strict=True)
+    layout = () if input.flags.c_contiguous else zip(shape[:-1], input.strides[:-1], strict=True)
     if input.size and any(step % pair for size, step in layout if size > 1):
         raise RuntimeError(f"Tensor must have a stride divisible by 2 for all but last dimension, got {list(input.strides)} in bytes")
     if is_cupy(input) and address(input) % pair:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2; call clone() first")
     if input.flags.c_contiguous:
-        return input.view(dtypes.to_complex(input.dtype)).reshape(input.shape[:-1])
-    return strided(input, input.shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(input.dtype))
+        return input.view(dtypes.to_complex(dtype)).reshape(shape[:-1])
+    return strided(input, shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(dtype))

@@ -7,6 +7,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+WHOLE = slice(None)
+"""The index that keeps a dimension as it is; made once, since many small calls use it."""
+
 
 def wrap_dim(dim: Any, ndim: int) -> int:
     """A dimension counted from the front. A 0-d tensor counts as having one dimension, as in torch.
@@ -67,4 +70,4 @@ def sizes_of(arguments: tuple[Any, ...]) -> tuple[int, ...]:
 
 def part_at(dim: int, ndim: int, part: Any) -> tuple[Any, ...]:
     """The index that applies ``part`` to one dimension."""
-    return (slice(None),) * wrap_dim(dim, ndim) + (part,)
+    return (WHOLE,) * wrap_dim(dim, ndim) + (part,)

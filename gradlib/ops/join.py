@@ -14,7 +14,7 @@ from gradlib.backend.copying import concatenated, stacked
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor, raw
 from gradlib.ops.create import zeros_of
-from gradlib.ops.dims import wrap_dim
+from gradlib.ops.dims import WHOLE, wrap_dim
 from gradlib.ops.index import slice_backward, slice_op
 from gradlib.ops.shape import expand, reshape, unsqueeze
 
@@ -175,7 +175,19 @@ def dstack(tensors: Sequence[Any]) -> Any:
         tensor([[[1, 3],
                  [2, 4]]])
     """
+    if _are_matrices(tensors):
+        return stack(tensors, 2)
     return cat(_at_least("dstack", 3, tensors, _as_3d), 2)
+
+
+def _are_matrices(tensors: Sequence[Any]) -> bool:
+    """Whether these are Tensors of one shape with two dimensions, the common case."""
+    shape = None
+    for x in tensors:
+        if type(x) is not Tensor or (shape is not None and x._array.shape != shape):
+            return False
+        shape = x._array.shape
+    return shape is not None and len(shape) == 2
 
 
 @composite(method=False)
@@ -206,7 +218,7 @@ def _unbound(g: list[Any], shape: tuple[int, ...], dim: int) -> Any:
     at = wrap_dim(dim, len(shape))
     used = [i for i, each in enumerate(g) if each is not None]
     if len(used) == 1 < len(g):
-        return slice_backward(g[used[0]], shape, (*(slice(None),) * at, used[0]))
+        return slice_backward(g[used[0]], shape, (*(WHOLE,) * at, used[0]))
     part = shape[:at] + shape[at + 1 :]
     return stack(_present(g, [part] * len(g)), at)
 
@@ -232,7 +244,7 @@ def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
         return rows(input, at)
     if not at and input.ndim > 1:
         return tuple(input)  # the same views
-    before = (slice(None),) * at
+    before = (WHOLE,) * at
     return tuple([input[(*before, i, ...)] for i in range(input.shape[at])])
 
 
@@ -272,18 +284,18 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
     if not input.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     at = wrap_dim(dim, input.ndim)
-    ends = list(itertools.accumulate(split_sizes))
-    if (ends[-1] if ends else 0) != input.shape[at] or (ends and min(split_sizes) < 0):
+    if sum(split_sizes) != input.shape[at] or (split_sizes and min(split_sizes) < 0):
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {input.shape[at]} (input tensor's size at "
             f"dimension {at}), but got split_sizes={list(split_sizes)}"
         )
-    if xp is not np and ends:
-        return tuple(xp.array_split(input, ends[:-1], at))  # a third quicker than slices
-    before, begin, parts = (slice(None),) * at, 0, []
-    for end in ends:
-        parts.append(input[(*before, slice(begin, end))])
+    if xp is not np and split_sizes:
+        return tuple(xp.array_split(input, [*itertools.accumulate(split_sizes[:-1])], at))  # a third quicker than slices
+    before, end, parts = (WHOLE,) * at, 0, []
+    for size in split_sizes:
         begin = end
+        end += size
+        parts.append(input[(*before, slice(begin, end))])
     return tuple(parts)
 
 
@@ -390,9 +402,11 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     shape = raw(input).shape
     if not shape:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
-    parts = indices_or_sections.tolist() if isinstance(indices_or_sections, (Tensor, np.ndarray)) else indices_or_sections
+    parts = indices_or_sections
+    if type(parts) is not int and isinstance(parts, (Tensor, np.ndarray)):
+        parts = parts.tolist()
     at = wrap_dim(dim, len(shape))
-    before, made = (slice(None),) * at, []
+    before, made = (WHOLE,) * at, []
     for begin, end in _bounds(parts, shape[at]):
         made.append(slice_op(input, (*before, slice(begin, end))))
     return tuple(made)
@@ -580,18 +594,20 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         tensor([[0, 0, 0],
                 [1, 1, 1]])
     """
-    parts = _listed(tensors)
-    shapes = [raw(x).shape for x in parts]
+    parts, sizes, dtype = _listed(tensors), [], None
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if not parts:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    for x, shape in zip(parts, shapes, strict=True):
-        if len(shape) > 1:
-            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {list(shape)}")
-        if x.dtype != parts[0].dtype:
-            raise RuntimeError(f"meshgrid expects all tensors to have the same dtype, got {parts[0].dtype} and {x.dtype}")
-    order, sizes = list(range(len(parts))), [shape[0] if shape else 1 for shape in shapes]
+    for x in parts:
+        array = x._array if type(x) is Tensor else x
+        if array.ndim > 1:
+            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got shape {list(array.shape)}")
+        dtype = dtype or array.dtype
+        if array.dtype is not dtype and array.dtype != dtype:
+            raise RuntimeError(f"meshgrid expects all tensors to have the same dtype, got {dtype} and {array.dtype}")
+        sizes.append(array.shape[0] if array.ndim else 1)
+    order = list(range(len(parts)))
     if indexing == "xy" and len(parts) > 1:
         order[:2], sizes[:2] = [1, 0], sizes[1::-1]
     whole, made = tuple(sizes), []

@@ -241,10 +241,13 @@ def bmm(input: Any, mat2: Any) -> Any:
         >>> gradlib.bmm(gradlib.ones(2, 1, 3), gradlib.ones(2, 3, 1)).shape
         gradlib.Size([2, 1, 1])
     """
-    if not _have_ranks(input, 3, mat2, 3) or input._array.shape[0] != mat2._array.shape[0]:
-        _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
-        if raw(input).shape[0] != raw(mat2).shape[0]:
-            raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
+    if type(input) is type(mat2) is Tensor:  # the common case
+        a, b = input._array, mat2._array
+        if a.ndim == 3 == b.ndim and len(a) == len(b):
+            return _bmm(input, mat2)
+    _ranks("bmm", input=(input, 3), mat2=(mat2, 3))
+    if raw(input).shape[0] != raw(mat2).shape[0]:
+        raise RuntimeError(f"bmm: expected batches of the same size, got {list(input.shape)} and {list(mat2.shape)}")
     return _bmm(input, mat2)
 
 

@@ -18,6 +18,7 @@ from gradlib.ops.linalg.solve import inv
 from gradlib.ops.product import cross, matmul, one_dtype, vdot
 from gradlib.ops.reduce import sum
 from gradlib.ops.select import where_op
+from gradlib.ops.shape import reshape
 from gradlib.ops.slices import diagonal
 
 __all__ = ["matrix_power"]
@@ -72,21 +73,19 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     if len(parts) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
     one_dtype("multi_dot", parts)
-    shapes = [x._array.shape if type(x) is Tensor else raw(x).shape for x in parts]
-    for i, shape in enumerate(shapes):
-        if len(shape) != 2 and not (len(shape) == 1 and i in (0, len(parts) - 1)):
-            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (or 1D at either end) but got {len(shape)}D, shape {list(shape)}")
-    row, column = len(shapes[0]) == 1, len(shapes[-1]) == 1
-    if row:
-        parts[0], shapes[0] = parts[0][None], (1, *shapes[0])
-    if column:
-        parts[-1], shapes[-1] = parts[-1][:, None], (*shapes[-1], 1)
-    sizes = [shapes[0][0]]
-    for i, shape in enumerate(shapes):
-        if shape[0] != sizes[-1]:
-            met = f"{list(shapes[i - 1])} and {list(shape)}"
+    last, sizes, row, column = len(parts) - 1, [0], False, False
+    for i, x in enumerate(parts):
+        shape = x._array.shape if type(x) is Tensor else tuple(raw(x).shape)
+        if len(shape) != 2:
+            if len(shape) != 1 or 0 < i < last:
+                raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (or 1D at either end) but got {len(shape)}D, shape {list(shape)}")
+            row, column = row or not i, column or i == last
+            shape = (*shape, 1) if i else (1, *shape)
+            parts[i] = reshape(x, shape)
+        if i and shape[0] != sizes[-1]:
+            met = f"{list(parts[i - 1].shape)} and {list(shape)}"
             raise RuntimeError(f"multi_dot(): tensors {i - 1} and {i} with shapes {met} cannot be multiplied")
-        sizes.append(shape[1])
+        sizes[-1:] = shape
     for i in _order(tuple(sizes)):
         parts[i : i + 2] = [matmul(parts[i], parts[i + 1])]
     result = parts[0][0] if row else parts[0]
