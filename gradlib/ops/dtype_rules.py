@@ -13,6 +13,7 @@ from gradlib.backend.array import is_array
 from gradlib.backend.dtype import promote
 
 _NAMES = {"b": "bool", "i": "integer", "f": "float", "c": "complex"}
+_CHARS = {"b": "?", "i": np.typecodes["AllInteger"], "f": np.typecodes["Float"], "c": np.typecodes["Complex"]}
 
 
 def takes(
@@ -29,7 +30,16 @@ def takes(
         fitting: refuse a number that the common dtype does not hold.
     """
 
+    unchanged = "".join(_CHARS[kind] for kind in kinds if not (to_float and kind in "bi"))
+
     def meet(values: list[Any]) -> list[Any]:
+        first = values[0]
+        if type(first) is np.ndarray and (dtype := first.dtype).char in unchanged:  # the common case: arrays of one dtype
+            for value in values:
+                if type(value) is not np.ndarray or value.dtype is not dtype:
+                    break
+            else:
+                return values
         met = promote(values, to_float, fitting)
         dtype = next(v.dtype for v in met if hasattr(v, "dtype"))
         if "bifc"[dtypes.category(dtype)] not in kinds:

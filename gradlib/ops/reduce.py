@@ -113,13 +113,14 @@ def _by_products(input: Any, axis: Any) -> Any:
 
 def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum of the squares of real numbers; over all or the last dimensions of many as products of lines with themselves."""
-    if input.dtype.char != "f" or type(input) is not np.ndarray or not input.flags.c_contiguous:
+    char = input.dtype.char
+    if type(input) is not np.ndarray or not (char == "f" or (char == "d" and input.size <= SMALL)) or not input.flags.c_contiguous:
         return total(xp, input * input, dim, keepdim)
     axis = None if dim is None else axes(input.ndim, dim)
     if axis is None:
         line = input.reshape(-1)
         if line.size <= 16 * _LONG:
-            made = np.asarray(line.dot(line))
+            made = line.dot(line)  # a number, which a small call had better not make an array of
             return made.reshape(kept(input.shape, dim)) if keepdim else made
         whole = line.size - line.size % _LONG
         lines = line[:whole].reshape(-1, _LONG)

@@ -22,10 +22,10 @@ def _variance(xp: Namespace, input: Any, dim: Any, correction: float, keepdim: b
     dtype = input.dtype
     if dtype.kind in "biu":
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {dtype}; convert it, as with .float()")
+    if xp is np and input.size <= SMALL and dtype.kind != "c":  # one way for all numbers, without a question
+        return _of_few(input.astype(dtypes.float64), dim, correction, keepdim)
     if xp is not np or dtype.kind == "c" or dtype.itemsize > 4:
         return _mean_square(xp, input, dim, correction, keepdim)
-    if input.size <= SMALL:  # one way for all numbers, without a question
-        return _of_few(input.astype(dtypes.float64), dim, correction, keepdim)
     with np.errstate(over="ignore"):
         made = _mean_square(np, input, dim, correction, keepdim)
     inside = ((made > _SMALLEST) & (made < math.inf)).all()

@@ -73,10 +73,14 @@ def _cholesky_slope(g: Any, out: Any) -> Any:
 def cholesky_op(xp: Any, A: Any) -> Any:
     """The triangular factor of a positive definite matrix. Of another one the factor that was begun looks like any factor."""
     advice = "A must be Hermitian and positive-definite."
-    with failures_seen(xp):
-        L = attempt("cholesky", advice, xp.linalg.cholesky, A)
-    pivots = L.diagonal(0, -2, -1).real
-    if has_nan(pivots) if xp is np else bool(xp.isnan(pivots).any()):  # LAPACK may take NaN for a positive pivot
+    if xp is np:
+        L = attempt("cholesky", advice, np.linalg.cholesky, A)
+        broken = has_nan(L[..., -1:, -1:].real)
+    else:
+        with failures_seen(xp):
+            L = attempt("cholesky", advice, xp.linalg.cholesky, A)
+        broken = bool(xp.isnan(L[..., -1:, -1:]).any())
+    if broken:  # the last pivot is NaN where any is: LAPACK may take NaN for a positive one
         raise LinAlgError(f"linalg.cholesky: The factorization met NaN. {advice}")
     return L
 

@@ -62,7 +62,7 @@ def vector_norm(xp: Namespace, input: Any, ord: float = 2, dim: Any = None, keep
     """
     if input.dtype.kind in "biu":
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype}")
-    if ord == 2 and dtype is None and input.dtype.char in "fd" and count(input.shape, dim) != 1:
+    if ord == 2 and dtype is None and input.dtype.char in "fd" and (input.size if dim is None else count(input.shape, dim)) != 1:
         return xp.sqrt(total_of_squares(xp, input, dim, keepdim))
     if dtype is not None:
         input = input.astype(_wider(input.dtype, dtypes.as_dtype(dtype)))
