@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major, row_sums
+from gradlib.backend.array import SHORT, SMALL, Namespace, broadcast_to, has_nan, row_major, row_sums
 from gradlib.backend.mask import masked
 from gradlib.backend.pointwise import CTYPES
 from gradlib.backend.reducing import summed
@@ -75,7 +75,8 @@ def wide(dtype: Any) -> Any:
 def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum in that dtype; in float64 for long sums over leading dimensions, which NumPy adds one by one and would lose digits."""
     axis, dtype = None if dim is None else axes(input.ndim, dim), input.dtype
-    if input.size >= _SOME and dtype.char == "f" and type(input) is np.ndarray and input.flags.c_contiguous:
+    least = _LARGE if axis is None else _SOME
+    if input.size >= least and dtype.char in "fd" and type(input) is np.ndarray and input.flags.c_contiguous:
         made = _by_products(input, axis)
         if made is not None:
             return made.reshape(kept(input.shape, dim)) if keepdim else made
@@ -88,23 +89,16 @@ def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
 def _by_products(input: Any, axis: Any) -> Any:
     """The sum over all, the first or the last dimensions as products with ones, for which BLAS takes less than half of NumPy's time.
 
-    The products are as short as the sums that NumPy's pairwise sum begins with: a long one loses digits.
+    The products are so short that none loses digits. None for what NumPy adds up in less time.
     """
-    if axis is None or (axis == 0 and input.ndim == 1):
-        if input.size < _LARGE:
-            return None
-        line = input.reshape(-1)
-        whole = line.size - line.size % len(_ONES)
-        return np.asarray(np.add.reduce(line[:whole].reshape(-1, len(_ONES)) @ _ONES) + np.add.reduce(line[whole:]))
+    if axis is None:
+        return np.asarray(_line_sums(input.reshape(1, -1))[0])
     shape, ndim = input.shape, input.ndim
     chosen = (axis,) if type(axis) is int else tuple(sorted(axis))
     if chosen[-1] == ndim - 1 and chosen[0] == ndim - len(chosen):
         left = shape[: chosen[0]]
-        length = input.size // math.prod(left)
-        if input.size < _FEW_LINES * length:
-            return None
-        return _line_sums(input.reshape(-1, length)).reshape(left)
-    if chosen[0] == 0 and chosen[-1] == len(chosen) - 1:
+        return np.asarray(_line_sums(input.reshape(math.prod(left), -1)).reshape(left))
+    if input.dtype.char == "f" and chosen[0] == 0 and chosen[-1] == len(chosen) - 1:
         left = shape[len(chosen) :]
         width = math.prod(left)
         return _column_sums(input.reshape(-1, width)).reshape(left) if width >= _FEW_LINES else None
@@ -113,8 +107,7 @@ def _by_products(input: Any, axis: Any) -> Any:
 
 def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum of the squares of real numbers; over all or the last dimensions of many as products of lines with themselves."""
-    char = input.dtype.char
-    if type(input) is not np.ndarray or not (char == "f" or (char == "d" and input.size <= SMALL)) or not input.flags.c_contiguous:
+    if input.dtype.char not in "fd" or type(input) is not np.ndarray or not input.flags.c_contiguous:
         return total(xp, input * input, dim, keepdim)
     axis = None if dim is None else axes(input.ndim, dim)
     if axis is None:
@@ -134,24 +127,23 @@ def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
 
 def sum_of_products(a: Any, b: Any, dim: int) -> Any:
     """``sum(a * b, dim, True)``; of many short lines of raw arrays as products of lines, without an array of the products."""
-    alike = type(a) is type(b) is np.ndarray and a.dtype.char == b.dtype.char == "f" and a.shape == b.shape and a.size >= _SOME
+    alike = type(a) is type(b) is np.ndarray and a.dtype.char in "fd" and a.dtype is b.dtype and a.shape == b.shape and a.size >= _SOME
     if alike and dim in (-1, a.ndim - 1) and _FEW_LINES * a.shape[-1] <= a.size and a.shape[-1] <= _LONG:
         return np.vecdot(a, b)[..., None]
     return sum(a * b, dim, True)
 
 
 def _line_sums(lines: Any) -> Any:
-    size, block = lines.shape[1], len(_MORE_ONES)
-    if size <= block:
-        return lines.dot(_MORE_ONES[:size])
-    for short in range(block, block // 2, -1):
-        if not size % short:  # lines of short ones: memory is read in order
-            return _line_sums((lines.reshape(-1, short) @ _MORE_ONES[:short]).reshape(len(lines), -1))
-    parts = np.empty((-(-size // block), len(lines)), np.float32)
-    for k, made in enumerate(parts):
-        part = lines[:, k * block : (k + 1) * block]
-        np.dot(part, _MORE_ONES[: part.shape[1]], out=made)
-    return _column_sums(parts)
+    """Sums of the rows of a matrix. BLAS adds up a product of two lines in many parts side by side, which keeps the digits of long ones."""
+    count, size = lines.shape
+    ones = _ONES[lines.dtype.char]
+    if size <= SHORT:
+        return lines.dot(ones[:size])
+    if size <= _LONG:
+        return np.vecdot(lines, ones[:size])
+    whole = size - size % _LINE
+    made = np.add.reduce(np.vecdot(lines[:, :whole].reshape(count, -1, _LINE), ones[:_LINE]), axis=1)
+    return made + np.vecdot(lines[:, whole:], ones[: size - whole]) if whole < size else made
 
 
 def _column_sums(lines: Any) -> Any:
@@ -164,10 +156,10 @@ def _column_sums(lines: Any) -> Any:
     return made + _MORE_ONES[: size - whole].dot(lines[whole:])
 
 
-_ONES = np.ones(256, np.float32)
-_MORE_ONES = np.ones(128, np.float32)
 _SOME, _FEW_LINES, _LARGE = 1024, 32, 1 << 16
-_LONG = 1024
+_LONG, _LINE = 1024, 512
+_ONES = {char: np.ones(_LONG, char) for char in "fd"}
+_MORE_ONES = np.ones(128, np.float32)
 _WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 
 
