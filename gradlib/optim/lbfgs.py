@@ -92,7 +92,9 @@ class LBFGS(Optimizer):
             state.update(prev_flat_grad=wrap(gradient), prev_loss=loss, d=wrap(direction), t=t)
             if slope > -group["tolerance_change"]:
                 break
-            now, calls = self._search(closure, Point(0.0, loss, gradient, slope), direction, t, i == group["max_iter"])
+            now, calls = self._search(
+                closure, Point(0.0, loss, gradient, slope), direction, t, i == group["max_iter"], group["max_eval"] - evaluations
+            )
             loss, gradient, state["t"] = now.loss, now.gradient, now.t
             evaluations += calls
             state["func_evals"] += calls
@@ -123,8 +125,11 @@ class LBFGS(Optimizer):
             q += (share - _dot(y, q) * ro) * s
         return q
 
-    def _search(self, closure: Closure, start: Point, direction: Array, t: float, last: bool) -> tuple[Point, int]:
-        """Move the parameters along the direction. Returns: where they are now, and how often the closure was called."""
+    def _search(self, closure: Closure, start: Point, direction: Array, t: float, last: bool, most: int) -> tuple[Point, int]:
+        """Move the parameters along the direction, with at most so many calls of the closure after the first.
+
+        Returns: where the parameters are now, and how often the closure was called.
+        """
         group = self.param_groups[0]
         origin = self._gather()
 
@@ -141,7 +146,7 @@ class LBFGS(Optimizer):
             return evaluate(t), 1
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError(f"only 'strong_wolfe' is supported as line_search_fn, got {group['line_search_fn']!r}")
-        point, calls = strong_wolfe(evaluate, start, t, _largest(direction), group["tolerance_change"])
+        point, calls = strong_wolfe(evaluate, start, t, _largest(direction), most, group["tolerance_change"])
         self._scatter(origin + point.t * direction)
         return point, calls
 

@@ -27,17 +27,17 @@ def strong_wolfe(
     start: Point,
     t: float,
     size: float,
+    max_steps: int,
     tolerance: float = 1e-9,
     c1: float = 1e-4,
     c2: float = 0.9,
-    max_steps: int = 25,
 ) -> tuple[Point, int]:
     """A point where the loss fell enough (by c1) and the slope flattened enough (to c2), or the best one met.
 
     Args:
         evaluate: the Point at a step length.
         start: the Point at 0, of negative slope; t: the first length to try; size: largest element of the direction, absolute.
-        tolerance: give up when the bracket is shorter than this times 1/size; max_steps: most evaluations after the first.
+        max_steps: most evaluations after the first; tolerance: give up when the bracket is shorter than this times 1/size.
     Returns: the point, and how many evaluations were made.
     """
 
