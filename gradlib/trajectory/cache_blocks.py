@@ -26,10 +26,8 @@ _WIDE = 300  # elements of one step of all rows from which a call of NumPy for e
 
 
 def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> list[tuple[int, int]]:
-    """The bounds (low, high) of consecutive blocks of trajectories."""
-    if 0 < trajectories * elements_each <= block:
-        return [(0, trajectories)]
-    size = max(1, block // max(1, elements_each))
+    """The bounds (low, high) of consecutive blocks of trajectories, of one size but for the last: a few left over cost as many calls."""
+    size = max(1, -(-trajectories // max(1, round(trajectories * elements_each / block))))
     return [(low, min(trajectories, low + size)) for low in range(0, trajectories, size)]
 
 

@@ -54,3 +54,11 @@ def test_float32_is_as_good_as_a_plain_loop(rng, horizon, kind):
     exact = plain_sum(x.astype(np.float64), False)
     ours, plain = (np.abs(found - exact).mean() for found in (running_sum(x, False), plain_sum(x, False)))
     assert ours <= 2 * plain
+
+
+def test_blocks_cover_all_trajectories_and_none_is_a_few_left_over():
+    for trajectories in (0, 1, 1023, 1500, 8192, 16384):
+        bounds = blocks.split(trajectories, 32 * 7)
+        assert [row for low, high in bounds for row in range(low, high)] == list(range(trajectories))
+        sizes = [high - low for low, high in bounds]
+        assert not sizes or min(sizes) >= 0.9 * max(sizes), trajectories
