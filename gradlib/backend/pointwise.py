@@ -14,15 +14,18 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Functions, Slots, launcher
+from gradlib.backend.launching import Functions, Kernel, Slots, launcher
 
 MOST = 1 << 20
 """The most elements of an array for which a kernel of these runs: beyond, a launch is no longer what takes the time."""
 
 THREADS = 128
 CTYPES = {"f": "float", "d": "double", "e": "float16", "E": "bfloat16"}
-WHOLE = ("f", "d")  # half types meet numbers in float32, which is left to the slow path
+WHOLE = ("f", "d")
+NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f"}  # beside arrays of each dtype, as ``struct`` writes them
 HEADERS = dict.fromkeys("eE", "#include <cupy/carray.cuh>\n#include <cupy/float16.cuh>\n#include <cupy/bfloat16.cuh>\n")
 
 ONE = {
@@ -37,10 +40,10 @@ TWO = {
     "less_equal": "x <= y", "maximum": "isnan(x) || isnan(y) ? x + y : max(x, y)", "minimum": "isnan(x) || isnan(y) ? x + y : min(x, y)",
     "multiply": "x * y", "not_equal": "x != y", "power": "pow(x, y)", "subtract": "x - y",
 }  # fmt: skip
-"""The same for two arrays, or an array and a number."""
+"""The same for two arrays, or an array and a number, which half types meet in float32."""
 
 _COMPARE = frozenset(("equal", "greater", "greater_equal", "less", "less_equal", "not_equal"))
-_LARGEST = {"f": 3.0e38, "d": float("inf")}  # numbers from here on are CuPy's to round
+_LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0}  # numbers from here on are CuPy's: with bfloat16 it gives float32
 
 
 def _written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
@@ -68,15 +71,16 @@ def _written(name: str, char: str, operands: dict[str, str], result: str, value:
 
 
 def source(char: str) -> str:
-    """All kernels for arrays of a dtype: ``fill``, and of two operands ``_vv``, ``_vn``, ``_nv`` and ``_bb``, by what each of them is."""
+    """All kernels for arrays of a dtype: ``fill``, ``clamp``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``, by what each is."""
     ctype = CTYPES[char]
     kernels = [_written(name, char, {"x": "v"}, ctype, value) for name, value in ONE.items()]
     kernels += [_written("fill", char, {"x": "n"}, ctype, "x")] if char in WHOLE else []
-    for form in ("vv", "vn", "nv", "bb") if char in WHOLE else ("vv", "bb"):
+    for form in ("vv", "vn", "nv", "bb"):
         operands = dict(zip("xy", form, strict=True))
         for name, value in TWO.items():
             kernels.append(_written(f"{name}_{form}", char, operands, "bool" if name in _COMPARE else ctype, value))
         kernels.append(_written(f"where_{form}", char, {"m": "b" if form == "bb" else "v", **operands}, ctype, "m ? x : y"))
+    kernels.append(_written("clamp", char, {"x": "v", "y": "n", "w": "n"}, ctype, "isnan(x) ? x : min(max(x, y), w)"))
     return HEADERS.get(char, "") + "".join(kernels)
 
 
@@ -127,6 +131,14 @@ def _met(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int, ...
     return made, n, tuple(spans)
 
 
+def _held(number: Any, dtype: np.dtype) -> float | None:
+    """A number of Python's as a kernel takes it beside elements of a dtype; None where it is CuPy's to round, and for all else."""
+    char = dtype.char
+    if (type(number) is not float and type(number) is not int) or not -_LARGEST[char] < number < _LARGEST[char]:
+        return None
+    return number if char in WHOLE else float(dtype.type(number))
+
+
 def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     """A function of one array; ``theirs``: CuPy's for every other call."""
     library = cupy()
@@ -159,14 +171,21 @@ def _failed() -> Any:
     return cupy().cuda.driver.CUDADriverError, OverflowError
 
 
-def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
-    """A function of two operands, of which one may be a number."""
+def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> Callable[..., Array]:
+    """A function of two operands, of which one may be a number.
+
+    Args:
+        name: of `TWO`; theirs: CuPy's for every other call.
+        in_single: of a half type and a number of type float32 the result is made in float32 and rounded once, to the half type. Every other
+            number is rounded to the half type first.
+    """
+    theirs = _in_single(theirs) if in_single else theirs
     library = cupy()
     launch, stream = launcher()
     ndarray, bool_ = library.ndarray, library.dtype("?")
     both = {char: form(f"{name}_vv", char, "PPPI") for char in CTYPES}
-    second = {char: form(f"{name}_vn", char, f"P{char}PI") for char in WHOLE}
-    first = {char: form(f"{name}_nv", char, f"{char}PPI") for char in WHOLE}
+    second = {char: form(f"{name}_vn", char, f"P{number}PI") for char, number in NUMBERS.items()}
+    first = {char: form(f"{name}_nv", char, f"{number}PPI") for char, number in NUMBERS.items()}
     spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in CTYPES}
     compares = name in _COMPARE
 
@@ -193,21 +212,22 @@ def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
             return theirs(x, y)
         dtype, data = like.dtype, like.data
         char, device = dtype.char, data.device_id
-        if number_first:
-            if char not in first or (type(x) is not float and type(x) is not int) or not -_LARGEST[char] < x < _LARGEST[char]:
-                return theirs(x, y)
-            (functions, pack, free, made), a, b = first[char], x, data.ptr
-        elif type(y) is ndarray:
+        if char not in both:
+            return theirs(x, y)
+        if type(y) is ndarray and not number_first:
             other = y.data
-            if char not in both or y.dtype is not dtype or not y._c_contiguous or other.device_id != device:
+            if y.dtype is not dtype or not y._c_contiguous or other.device_id != device:
                 return theirs(x, y)
             if y.shape != x.shape:
                 return broadcast(x, y)
             (functions, pack, free, made), a, b = both[char], data.ptr, other.ptr
-        elif char in second and (type(y) is float or type(y) is int) and -_LARGEST[char] < y < _LARGEST[char]:
-            (functions, pack, free, made), a, b = second[char], data.ptr, y
         else:
-            return theirs(x, y)
+            number = x if number_first else y
+            if not in_single or type(number) is not np.float32 or dtype.itemsize != 2:
+                number = _held(number, dtype)
+                if number is None:
+                    return theirs(x, y)
+            (functions, pack, free, made), a, b = (first[char], number, data.ptr) if number_first else (second[char], data.ptr, number)
         out = ndarray(like.shape, bool_ if compares else dtype)
         slot = free.pop() if free else made()
         try:
@@ -217,6 +237,21 @@ def of_two(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
             return theirs(x, y)
         free.append(slot)
         return out
+
+    return run
+
+
+def _in_single(theirs: Callable[..., Array]) -> Callable[..., Array]:
+    """CuPy's function, where ``in_single`` of `of_two` asks for it in float32."""
+
+    def run(x: Any, y: Any) -> Array:
+        like = y if type(x) is np.float32 else x
+        if like is not y and type(y) is not np.float32:
+            return theirs(x, y)
+        dtype = like.dtype
+        wide = like.astype(np.float32) if dtype.itemsize == 2 and dtype.char in CTYPES else like
+        made = theirs(x, wide) if like is y else theirs(wide, y)
+        return made if wide is like else made.astype(dtype)
 
     return run
 
@@ -245,7 +280,7 @@ def into(name: str) -> Callable[[Array, Any], bool]:
             (functions, pack, free, made), b = both[char], other.ptr
             if b != data.ptr and abs(b - data.ptr) < x.nbytes:
                 return False
-        elif char in second and (type(y) is float or type(y) is int) and -_LARGEST[char] < y < _LARGEST[char]:
+        elif char in second and _held(y, dtype) is not None:
             (functions, pack, free, made), b = second[char], y
         else:
             return False
@@ -266,7 +301,7 @@ def filled(array: Array, number: Any) -> bool:
     char = array.dtype.char
     if char not in WHOLE or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
         return False
-    if (type(number) is not float and type(number) is not int) or not -_LARGEST[char] < number < _LARGEST[char]:
+    if _held(number, array.dtype) is None:
         return False
     launch, stream = _launch()
     (functions, pack, free, made), data = form("fill", char, f"{char}PI"), array.data
@@ -280,6 +315,23 @@ def filled(array: Array, number: Any) -> bool:
     return True
 
 
+def clamped(array: Array, low: Any, high: Any) -> Array | None:
+    """The smaller of ``high`` and the larger of an element and ``low``, NaN as it is; None where no kernel serves the operands."""
+    dtype, char = array.dtype, array.dtype.char
+    if char not in CTYPES or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+        return None
+    y, w = _held(low, dtype), _held(high, dtype)
+    if y is None or w is None:
+        return None
+    out, data = cupy().ndarray(array.shape, dtype), array.data
+    return out if _clamp(char).run(data.device_id, n, THREADS, data.ptr, y, w, out.data.ptr, n) else None
+
+
+@cache
+def _clamp(char: str) -> Kernel:
+    return Kernel(f"P{NUMBERS[char] * 2}PI", lambda device: _module(char).get_function("gradlib_clamp"))
+
+
 _launch = cache(launcher)
 
 
@@ -290,9 +342,9 @@ def _where() -> Callable[..., Array]:
     launch, stream = launcher()
     ndarray, theirs = library.ndarray, library.where
     forms = {
-        (kind, char): form(f"where_{kind}", char, f"P{''.join('P' if k == 'v' else char for k in kind)}PI")
+        (kind, char): form(f"where_{kind}", char, f"P{''.join('P' if k == 'v' else number for k in kind)}PI")
         for kind in ("vv", "vn", "nv")
-        for char in (CTYPES if kind == "vv" else WHOLE)
+        for char, number in NUMBERS.items()
     }
     spread = {char: form("where_bb", char, "PIIPIIPIIPI") for char in CTYPES}
 
@@ -329,8 +381,8 @@ def _where() -> Callable[..., Array]:
                     return theirs(mask, x, y)
                 alike = alike and each.shape == shape
                 given.append(data.ptr)
-            elif (type(each) is float or type(each) is int) and -_LARGEST[char] < each < _LARGEST[char]:
-                given.append(each)
+            elif (number := _held(each, dtype)) is not None:
+                given.append(number)
             else:
                 return theirs(mask, x, y)
         if not alike:
@@ -355,15 +407,15 @@ def where(mask: Array, x: Any, y: Any) -> Array:
 
 
 @cache
-def function(name: str) -> Callable[..., Array]:
+def function(name: str, in_single: bool = False) -> Callable[..., Array]:
     """CuPy's function of a name, behind a kernel of gradlib's own where there is one."""
-    return small(name, getattr(cupy(), name))
+    return small(name, getattr(cupy(), name), in_single)
 
 
-def small(name: str, theirs: Any) -> Any:
-    """A function of CuPy's arrays by its name, behind a kernel of gradlib's own where there is one."""
+def small(name: str, theirs: Any, in_single: bool = False) -> Any:
+    """A function of CuPy's arrays by its name, behind a kernel of gradlib's own where there is one. ``in_single``: as for `of_two`."""
     if name == "where":
         return _where()
     if name in ONE:
         return of_one(name, theirs)
-    return of_two(name, theirs) if name in TWO else theirs
+    return of_two(name, theirs, in_single) if name in TWO else theirs

@@ -266,11 +266,11 @@ def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[.
 def compile_on_device(op: Op) -> Any:
     """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``slow_path``."""
     library = arrays.cupy()
-    named = {"cupy": library, "cupy_array": library.ndarray, "current_device": library.cuda.runtime.getDevice}
+    named = {"cupy": library, "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
     direct = op.device
     if direct is None and op.direct is not None:
-        direct = small(op.direct.__name__, device_function(op.direct.__name__))
+        direct = small(op.direct.__name__, device_function(op.direct.__name__), op.numbers_in_single)
     return build(op.name, ON_DEVICE.file(op), source_on_device(op), {**named, **_parts(op), "_direct": direct})
 
 
@@ -550,7 +550,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     if op.saving and len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
         made = f"({made} if {_live(op, op.saving)} else Lasting)"
     known = _is_dtype_known(op)
-    kept = [f"    _node.edges = ({edges},)", f"    _node.saved = ({''.join(_kept(op, name) + ', ' for name in op.saved_names)})"]
+    kept = [f"    _node.edges = ({edges},)", f"    _node.saved = ({''.join(_kept(op, name, variant) + ', ' for name in op.saved_names)})"]
     lines = [
         "try:",
         f"    if ({unwanted}) or (global_state.no_grad and not thread_state.grad_enabled):",
@@ -682,10 +682,12 @@ def _raw_list(op: Op, variant: Variant, result: str) -> list[str]:
     ]
 
 
-def _kept(op: Op, name: str) -> str:
+def _kept(op: Op, name: str, variant: Variant) -> str:
     """The expression that saves one name a rule asked for; None when no rule that asked for it will run."""
     _, kind, place, wanted_by = op.needs[name]
     kept = name
+    if kind == "tensor" and place and op.numbers_in_single and variant is ON_DEVICE:
+        kept = f"(a_{name} if type(a_{name}) is single else {name})"  # in which backward computes, too
     if kind == "output":
         kept = "out" if len(op.outputs) == 1 else f"_outputs[{place}]"
     elif kind in ("shape", "dtype"):

@@ -161,9 +161,16 @@ def meet(op: Op, values: list[Any]) -> list[Any] | None:
 
     Returns: None where the slow path has more to do: for complex operands, whose nodes are others, and where the result is narrowed.
     """
-    if op.numbers_in_single and dtypes.half_beside_number(values, values) is not None:
-        return None
-    met: list[Any] = op.meet(values)  # type: ignore[misc]
+    met: list[Any] = []
+    if op.numbers_in_single and (half := dtypes.half_beside_number(values, values)) is not None:
+        if np.ndarray in map(type, values) or (op.direct is None and op.device is None):
+            return None
+        for value in values:  # on a device the operation's function computes in float32 itself where it is given a number of it
+            if type(value) is not float and type(value) is not int and getattr(value, "dtype", None) is not half:
+                return None
+            met.append(value if hasattr(value, "dtype") else _SINGLE(value))
+        return met
+    met = op.meet(values)  # type: ignore[misc]
     is_complex = False
     for value in met:
         dtype = getattr(value, "dtype", None)
@@ -174,6 +181,9 @@ def meet(op: Op, values: list[Any]) -> list[Any] | None:
     if is_complex and op.complex != "explicit" and op.rules:
         return None
     return met
+
+
+_SINGLE: Any = np.float32
 
 
 def narrowed(op: Op, made: Any, given: list[Any]) -> Any:
@@ -268,7 +278,7 @@ def _saved(op: Op, args: tuple[Any, ...], given: Operands, values: list[Any], ou
             kept.append(outputs[place])
         elif kind == "tensor" or kind == "argument":
             value = args[op.positions[place] if kind == "tensor" else place]
-            if op.numbers_in_single and kind == "tensor" and type(values[place]) is np.float32:
+            if op.numbers_in_single and kind == "tensor" and type(values[place]) is _SINGLE:
                 value = values[place]
             if isinstance(value, InferenceTensor) or (isinstance(value, (list, tuple)) and InferenceTensor in map(type, value)):
                 raise _unsavable(op)

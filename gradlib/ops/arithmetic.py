@@ -171,7 +171,7 @@ def div_op(xp: Any, input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote="float", numbers_in_single=True, method=False, aliases=("__rtruediv__",),
-    device=lambda input, other: pointwise.function("divide")(other, input),
+    device=lambda input, other: pointwise.function("divide", True)(other, input),
     input=lambda g, input, other: -(g * ((other / input) / input)),
     other=lambda g, input: g / input,
 )  # fmt: skip

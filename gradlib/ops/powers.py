@@ -81,11 +81,20 @@ _power_kinds = takes("pow", "ifc")
 
 def _pow_on_device(input: Any, exponent: Any) -> Any:
     """``pow`` of CuPy arrays."""
-    if type(exponent) is int and exponent == 2 and input.dtype.kind == "f":
-        return pointwise.function("square")(input)
-    if is_array(input) and is_array(exponent) and input.dtype.kind == exponent.dtype.kind == "f":
+    if (type(exponent) is float or type(exponent) is int) and input.dtype.kind == "f":
+        if exponent in _ROOTS:
+            return pointwise.function(_ROOTS[exponent])(input)
+        if exponent == 3:
+            times = pointwise.function("multiply")
+            return times(times(input, input), input)
+        if exponent != -1:
+            return pointwise.function("power")(input, exponent)
+    elif is_array(input) and is_array(exponent) and input.dtype.kind == exponent.dtype.kind == "f":
         return pointwise.function("power")(input, exponent)
     return pow.op.value(cupy(), input, exponent)  # type: ignore[attr-defined]
+
+
+_ROOTS = {2: "square", 0.5: "sqrt"}
 
 
 @op(

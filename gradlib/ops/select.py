@@ -171,6 +171,7 @@ def fmin(xp: Any, input: Any, other: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("clamp_min", "bif", fitting=True), inplace=True,
+    device=lambda input, min: pointwise.function("maximum")(input, min),
     input=lambda g, input, min: where_op(input >= min, g, 0),
     min=lambda g, input, min: where_op(input < min, g, 0),
 )  # fmt: skip
@@ -190,6 +191,7 @@ def clamp_min(xp: Any, input: Any, min: Any) -> Any:
 
 @op(
     "elementwise", promote=takes("clamp_max", "bif", fitting=True), inplace=True,
+    device=lambda input, max: pointwise.function("minimum")(input, max),
     input=lambda g, input, max: where_op(input <= max, g, 0),
     max=lambda g, input, max: where_op(input > max, g, 0),
 )  # fmt: skip
@@ -207,8 +209,14 @@ def clamp_max(xp: Any, input: Any, max: Any) -> Any:
     return extreme(xp.minimum, input, max)
 
 
+def _clamp_on_device(input: Any, min: Any, max: Any) -> Any:
+    """``clamp_op`` of CuPy arrays."""
+    made = pointwise.clamped(input, min, max)
+    return pointwise.function("minimum")(pointwise.function("maximum")(input, min), max) if made is None else made
+
+
 @op(
-    "elementwise", promote=takes("clamp", "bif", fitting=True),
+    "elementwise", promote=takes("clamp", "bif", fitting=True), device=_clamp_on_device,
     input=lambda g, input, min, max: where_op((input >= min) & (input <= max), g, 0),
     min=lambda g, input, min, max: where_op((input < min) & (min < max), g, 0),
     max=lambda g, input, min, max: where_op((input > max) | (max < min), g, 0),

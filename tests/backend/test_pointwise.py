@@ -39,7 +39,7 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
     dtype = as_dtype(dtype)
     x = cupy.asarray(np.array([*SPECIAL, *np.linspace(-3, 3, 150)]).astype(dtype))
     y = cupy.asarray(np.array([*SPECIAL[::-1], *np.linspace(2, -4, 150)]).astype(dtype))
-    numbers = [(x, 0.1), (0.1, x), (x, 3), (3, x)] if dtype.itemsize > 2 else []
+    numbers = [(x, 0.1), (0.1, x), (x, 3), (3, x)] if dtype.kind == "f" else []
     broadcast = [(x, y[:1]), (x[:, None], y), (y.reshape(2, 79, 1), x[:3])]
     seen: list[str] = []
     with np.errstate(all="ignore"):
@@ -51,12 +51,36 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
                 assert same_bits(function(*given), getattr(cupy, name)(*given)), (name, given)
         monkeypatch.setattr(pointwise, "_where", cache(pointwise._where.__wrapped__))
         given = [(x > 0, x, y), (x > 0, x, y[:1]), ((x > 0)[:1], x, y), ((x > 0)[:, None], x, y[:1])]
-        given += [(x > 0, x, 0.1), (x > 0, 3, y)] if numbers else []
+        given += [(x > 0, x, 0.1), (x > 0, 3, y)] if dtype.itemsize > 2 else []
         expected = [cupy.where(*each).astype(dtype) for each in given]  # bfloat16 comes as float32
         monkeypatch.setattr(cupy, "where", watched("where", seen))
         for each, value in zip(given, expected, strict=True):
             assert same_bits(pointwise.where(*each), value)
     assert not seen
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_types_meet_numbers_of_float32_in_it(dtype):
+    """The result is rounded once; also where no kernel serves the array."""
+    x, number = cupy.asarray(np.linspace(-3, 3, 150).astype(as_dtype(dtype))), np.float32(0.1)
+    for name in ("multiply", "divide"):
+        ours, theirs = pointwise.function(name, True), getattr(cupy, name)
+        for each in (x, x[::2]):
+            wide = each.astype("float32")
+            assert same_bits(ours(each, number), theirs(wide, number).astype(x.dtype))
+            assert same_bits(ours(number, each), theirs(number, wide).astype(x.dtype))
+        assert ours(x.astype("int64"), number).dtype == theirs(x.astype("int64"), number).dtype
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_clamped_elements_are_those_of_the_two_functions(dtype):
+    larger, smaller = pointwise.function("maximum"), pointwise.function("minimum")
+    x = cupy.asarray(np.array([*SPECIAL, *np.linspace(-3, 3, 150)]).astype(dtype))
+    for low, high in ((-1.1, 2.2), (0, 1), (-0.0, 0.0), (2, -2), (0.0, -0.0)):
+        assert same_bits(pointwise.clamped(x, low, high), smaller(larger(x, low), high)), (low, high)
+    for bounds in ((np.nan, 1), (0, np.inf), (True, 2), (x, 1), (0, x)):
+        assert pointwise.clamped(x, *bounds) is None
+    assert pointwise.clamped(x[::2], 0, 1) is pointwise.clamped(x[:0], 0, 1) is pointwise.clamped(x.astype("int64"), 0, 1) is None
 
 
 def test_a_kernel_writes_into_its_first_operand():

@@ -20,7 +20,9 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "x + y": lambda x, y, **_: x + y, "y + y": lambda y, **_: y + y, "x * 2.5": lambda x, **_: x * 2.5, "1 - x": lambda x, **_: 1 - x,
     "x > y": lambda x, y, **_: x > y, "-x": lambda x, **_: -x, "sin": lambda x, **_: gradlib.sin(x), "relu": lambda x, **_: gradlib.relu(x),
     "x + row": lambda x, r, **_: x + r, "x ** 2": lambda x, **_: x**2, "half": lambda h, **_: h * h,
-    "maximum": lambda x, y, **_: x.maximum(y), "elementwise": lambda x, **_: DOUBLED(x),
+    "maximum": lambda x, y, **_: x.maximum(y), "elementwise": lambda x, **_: DOUBLED(x), "half * 2.5": lambda h, **_: h * 2.5,
+    "2.5 / half": lambda h, **_: 2.5 / h, "half + 1": lambda h, **_: h + 1, "x ** 2.5": lambda x, **_: x**2.5,
+    "x ** 3": lambda x, **_: x**3,
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),
@@ -31,11 +33,13 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "clone": lambda x, **_: x.clone(), "add_": lambda z, **_: z.add_(1.0), "iadd": lambda z, y, **_: z.__iadd__(y),
     "gather": lambda x, p, **_: gradlib.gather(x, 1, p), "max": lambda x, **_: x.max(-1).values, "amin": lambda x, **_: x.amin(),
     "sort": lambda x, **_: x.sort(), "mean": lambda x, **_: x.mean(0), "z[0] = 1": lambda z, **_: z.__setitem__(0, 1.0),
+    "clamp": lambda x, **_: x.clamp(0.0, 1.0), "clamp, min": lambda x, **_: x.clamp(0.0), "where, half": lambda h, m, **_: h.where(m, 0.0),
     "split": lambda x, **_: gradlib.split(x, 2), "unbind": lambda x, **_: x.unbind(), "zeros": lambda **_: gradlib.zeros(8, device="cuda"),
     "ones": lambda **_: gradlib.ones(8, device="cuda"), "full": lambda **_: gradlib.full((8,), 2.0, device="cuda"),
 }  # fmt: skip
 THEIRS = (
-    "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "square", "take_along_axis",
+    "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "minimum", "square",
+    "take_along_axis", "divide", "clip",
 )  # fmt: skip
 
 
@@ -65,6 +69,7 @@ def test_small_operations_ask_cupy_for_memory_alone(monkeypatch):
     """Every function of CuPy's that would compute the same raises."""
     given = operands()
     small = {"x + y", "y + y", "x * 2.5", "x > y", "-x", "sin", "where", "cat", "stack", "relu", "x ** 2", "half", "gather", "max"}
+    small |= {"half * 2.5", "2.5 / half", "half + 1", "x ** 3", "clamp", "clamp, min", "where, half"}
     cases = [case for name, case in (POINTWISE | OTHERS).items() if name in small]
     before = [case(**given).tolist() for case in cases]
     for name in THEIRS:
