@@ -81,9 +81,12 @@ def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Arra
         return array[index]
     places = None if index.size < FEW or not array.flags.c_contiguous else _along(array.shape, index, dim % array.ndim)
     if places is None:
-        grid = [positions(n, array.ndim - 1 - d) for d, n in enumerate(index.shape)]
-        grid[dim] = index
-        return array[tuple(grid)]
+        grid: tuple[Array, ...] = ()
+        dim, behind = dim % array.ndim, array.ndim
+        for d, n in enumerate(index.shape):
+            behind -= 1
+            grid += (index if d == dim else positions(n, behind),)
+        return array[grid]
     return array.reshape(-1).take(places, None, None, "clip")  # which looks at no place again, as "raise" does
 
 

@@ -294,6 +294,17 @@ def nll_loss(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return total / together.reshape((level.size,)) if reduction == "mean" else total
 
 
+@rule("cross_entropy")
+def cross_entropy(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """All examples' rows at once, without reduction."""
+    input, target, reduction = args
+    x, labels = (physical(level, each) for each in (input, target))
+    losses, *kept = perform(op, (x.reshape((-1, x.shape[-1])), labels.reshape((-1,)), "none"))
+    losses = losses.reshape((level.size, -1))
+    losses = losses if reduction == "none" else losses.mean(1) if reduction == "mean" else losses.sum(1)
+    return losses, *(each.reshape((*x.shape[:-1], -1)) for each in kept)
+
+
 @rule("to_classes")
 def to_classes(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     input, target, weight, ignore_index, reduction, shape = args

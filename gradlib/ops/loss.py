@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import Array, Namespace, is_array
+from gradlib.backend.array import Array, Namespace, is_array, largest
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
@@ -21,7 +21,7 @@ from gradlib.ops.gather import inside
 from gradlib.ops.index import index as pick
 from gradlib.ops.reduce import back, count, mean, sum, total
 from gradlib.ops.select import where_op
-from gradlib.ops.softmax import log_softmax
+from gradlib.ops.softmax import log_softmax, sum_of_lines
 
 __all__: list[str] = []  # these are gradlib.nn.functional's
 
@@ -389,12 +389,49 @@ def cross_entropy(
     if dim == 0 and given == (1,):
         target, given = target.reshape(()), ()
     _check_classes(input, shape, target, given, weight)
+    if (
+        not label_smoothing and len(shape) == 2 and type(input) is type(target) is Tensor and type(input._array) is np.ndarray
+        and _plain(np, input._array, target._array, weight, ignore_index, shape[1])
+    ):  # fmt: skip
+        return _of_labels(input, target, reduction)[0]
     scores = log_softmax(input, dim)
     loss = nll_loss_op(scores, target, weight, ignore_index, reduction)
     if not label_smoothing:
         return loss
     spread_out = _to_all_classes(scores, target, weight, ignore_index, reduction)
     return loss * (1 - label_smoothing) + spread_out * _part(label_smoothing, shape[dim])
+
+
+def _scores_slope(g: Any, target: Any, grown: Any, added: Any, reduction: str) -> Any:
+    """The softmax, less 1 at each target: ``grown / added``, for which alone the other two results are, so any factor of both will do."""
+    by_out, *by_others = g
+    made: Any = None
+    if by_out is not None:
+        share = by_out / len(target) if reduction == "mean" else by_out if reduction == "sum" else by_out[:, None]
+        made = grown * (share / added)
+        if type(made) is np.ndarray:
+            made[positions(len(target), 0), target] -= share if reduction != "none" else by_out
+        else:
+            made = made + to_classes(by_out, target, None, -1, reduction, grown.shape)
+    for each in by_others:
+        if each is not None:
+            made = each * grown if made is None else made + each * grown
+    return made
+
+
+@op("other", outputs=("out", "grown", "added"), also=("target",), method=False, complex="none", input=_scores_slope)
+def cross_entropy_op(xp: Namespace, input: Any, target: Any, reduction: str) -> Any:
+    """The loss of scores (N, C) by targets (N,) in range; of each row the exponentials, up to a factor, and their sum."""
+    away = input - largest(input, 1)
+    grown = xp.exp(away)
+    added = sum_of_lines(xp, grown, 1)
+    losses = xp.log(added)[:, 0] - away[positions(len(target), 0) if xp is np else xp.arange(len(target)), target]
+    if reduction != "none":
+        losses = xp.add.reduce(losses)
+    return losses / len(target) if reduction == "mean" else losses, grown, added
+
+
+_of_labels = named(cross_entropy_op, "nll_loss")
 
 
 def _part(smoothing: float, classes: int) -> float:

@@ -36,7 +36,7 @@ def _below_largest(xp: Namespace, x: Any, dim: int) -> Any:
     return x - top if x.flags.c_contiguous else xp.subtract(x, top, xp.empty(x.shape, x.dtype))
 
 
-def _added(xp: Namespace, x: Any, dim: Any) -> Any:
+def sum_of_lines(xp: Namespace, x: Any, dim: Any) -> Any:
     """The sum of each line (over a dimension, several or all), with the dimensions kept."""
     if xp is np and dim == x.ndim - 1 and (x.size <= SMALL or x.shape[-1] <= SHORT):
         return row_sums(x)[..., None]
@@ -80,7 +80,7 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         return _result(x, input, dtype)
     made = x if _is_moderate(xp, x) else _below_largest(xp, x, dim)
     made = xp.exp(made, None if made is x else made)
-    made /= _added(xp, made, dim)
+    made /= sum_of_lines(xp, made, dim)
     return _result(made, input, dtype)
 
 
@@ -103,7 +103,7 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     if not x.size:
         return _result(x, input, dtype)
     made = _below_largest(xp, x, dim)
-    made -= xp.log(_added(xp, xp.exp(made), dim))
+    made -= xp.log(sum_of_lines(xp, xp.exp(made), dim))
     return _result(made, input, dtype)
 
 
@@ -127,7 +127,7 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
         top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
         made = x - top
         made = xp.exp(made, made) if made.ndim else xp.exp(made)  # NumPy makes no array of 0-d ones
-        made = xp.log(_added(xp, made, chosen)) + top
+        made = xp.log(sum_of_lines(xp, made, chosen)) + top
     else:
         made = xp.full(kept(x.shape, dim), -xp.inf, x.dtype)
     made = row_major(made.astype(dtype, copy=False))

@@ -162,6 +162,7 @@ CASES = [
         "cross_entropy", weighted(F.cross_entropy, label_smoothing=0.3, reduction="none"), classed((5, 3)),
         weighted(entropy, reduction="none", smoothing=0.3), label="smoothing-none",
     ),
+    Case("cross_entropy", lambda a, t: loss.cross_entropy_op(a, t, "mean")[0], classed((4, 3)), entropy, label="of rows"),
     Case(
         "cross_entropy", F.cross_entropy, odds(4, 3), lambda a, t: -(scipy.special.log_softmax(a, 1) * t).sum() / 4,
         label="probabilities",
