@@ -180,9 +180,10 @@ extern "C" __global__ void __launch_bounds__(128, 4)
             const INDEX b = tile.first_trajectory + trajectory;
             const real by_t = dt ? 1 / dt[b / group * dt_b] : rate;
             const int last = (int)number - DEGREE - 1;
+            const STORAGE* const begin = shared + trajectory * row + tile.lead(trajectory) + joint;
             real sum = 0;
             for (int segment = point > DEGREE ? point - DEGREE : 0; segment <= (point < last ? point : last); ++segment) {
-                const STORAGE* at = shared + trajectory * row + tile.lead(trajectory) + segment * samples * tile.joints + joint;
+                const STORAGE* at = begin + segment * samples * tile.joints;
                 const Weight* weight = table + (point - segment);
                 for (int left = segment == last ? samples + 1 : samples; left > 0; --left, at += tile.joints, weight += DEGREE + 1) {
                     const real grad[4] = {load(at[0]), by_t * load(at[area]), by_t * by_t * load(at[2 * area]),

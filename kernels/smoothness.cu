@@ -152,10 +152,11 @@ extern "C" __global__ void __launch_bounds__(128, sizeof(STORAGE) == 8 && sizeof
                 const real bar_v = open.slope_v[1] + open.rate_v - rate_a;
                 const real rate_v = bar_v * open.per_second[1];
                 const real bar_p = open.slope_p[2] + open.rate_p - rate_v;
-                const INDEX told = own ? h : 0;  // the gradients by the start leave at steps 1 to 3
-                if (told == 1 && grad_start_a) store(grad_start_a[tile.series], bar_a);
-                if (told == 2 && grad_start_v) store(grad_start_v[tile.series], bar_v);
-                if (told == 3 && grad_start_p) store(grad_start_p[tile.series], bar_p);
+                if (own && h < 4) {  // the gradients by the start leave at steps 1 to 3
+                    if (h == 1 && grad_start_a) store(grad_start_a[tile.series], bar_a);
+                    if (h == 2 && grad_start_v) store(grad_start_v[tile.series], bar_v);
+                    if (h == 3 && grad_start_p) store(grad_start_p[tile.series], bar_p);
+                }
                 if (own) store(shared[at], h < end - 1 ? bar_p : real(0));  // the gradient by u_{h-4}; the last action drives nothing
                 if (TIMED) {
                     if (own) by_t[at] = open.by_t[1] - rate_v * open.v;  // that by t_{h-2}

@@ -7,6 +7,8 @@
 // Trajectories are contiguous runs of n * D elements; when a tile holds only some of the joints, the runs are its joints of one step.
 // With `vector` a thread moves 16 bytes at a time, and single elements where a run begins or ends between two multiples of 16 bytes: `lead`
 // elements behind one, in global as in shared memory. The host has checked that arrays and chunks begin on such a multiple.
+// Rows of one joint that begin on 16 bytes would have the threads of a warp meet in every fourth bank: there the words of 16 bytes lie apart
+// (`Apart`), in rows of an odd number of words.
 #pragma once
 #include "common.cuh"
 
@@ -20,7 +22,7 @@ struct Tile {
     int all_joints, first_joint;
     int trajectories, joints;
     int row;
-    int vector;  // how many elements move at a time where 16 bytes can; else 0
+    int vector;  // how many elements move at a time where 16 bytes can; where their words lie apart minus the elements of a word; else 0
     // this thread's series; a thread that has none stands at the block's first, to read but not to write
     bool active;
     int segment, segments;  // which part of the walk over a chunk is this thread's, and how many there are
@@ -30,7 +32,7 @@ struct Tile {
     // How many elements behind a multiple of 16 bytes a trajectory's run begins, in global as in shared memory. The host has checked that
     // all its chunks begin so.
     __device__ __forceinline__ int lead(int trajectory) const {
-        if (!vector || joints != all_joints) return 0;
+        if (vector <= 0 || joints != all_joints) return vector == -2 ? (int)((first_trajectory + trajectory) * horizon & 1) : 0;
         return (int)(((first_trajectory + trajectory) * horizon * all_joints) & (vector - 1));
     }
 };
@@ -88,24 +90,55 @@ __device__ __forceinline__ void for_each_item(int rows, int width, Each each) {
     }
 }
 
+// A word is what a bank serves at once, of doubles half of what one does.
+template <int SIZE>
+struct WordOf {
+    typedef unsigned int type;
+};
+
+template <>
+struct WordOf<8> {
+    typedef unsigned long long type;
+};
+
+// 16 bytes of global memory that in shared memory lie on multiples of a word alone.
+template <typename S>
+struct __align__(16) Apart {
+    typedef typename WordOf<sizeof(S)>::type Word;
+    static constexpr int WORDS = 16 / sizeof(Word);
+    Word of[WORDS];
+};
+
+// Of how many elements a multiple is where V can lie in shared memory.
+template <typename S, typename V>
+struct Alignment {
+    static constexpr int ELEMENTS = sizeof(V) / sizeof(S);
+};
+
+template <typename S>
+struct Alignment<S, Apart<S>> {
+    static constexpr int ELEMENTS = sizeof(typename Apart<S>::Word) / sizeof(S);
+};
+
 // Calls mover.move<V>(offset in global memory, offset in shared memory) for each V of n steps from global step h on, where the chunk's slot of
 // step h is `slot`, and mover.move<S> for elements beside them. A tile that holds only some of the joints has one trajectory.
 template <typename S, typename V, typename I, typename Mover>
 __device__ __forceinline__ void for_each_piece(const Tile<I>& tile, I h, int slot, int n, Mover mover) {
-    constexpr int W = sizeof(V) / sizeof(S);
+    constexpr int W = sizeof(V) / sizeof(S), ALIGNED = Alignment<S, V>::ELEMENTS;
     const bool whole = tile.joints == tile.all_joints;
     const I first = (tile.first_trajectory * tile.horizon + h) * tile.all_joints + tile.first_joint;
     const I run = whole ? tile.horizon * tile.all_joints : (I)tile.all_joints;
     const int place = slot * tile.joints, run_place = whole ? tile.row : tile.joints;
     const int runs = whole ? tile.trajectories : n, length = whole ? n * tile.joints : tile.joints;
-    if (W > 1 && (run & (W - 1)) != 0) {  // runs begin anywhere between two multiples of 16 bytes
+    if (W > 1 && ((W == ALIGNED ? run : run | first) & (W - 1)) != 0) {  // runs begin anywhere between two multiples of 16 bytes
         for_each_item(runs, (length + 2 * W - 2) / W, [&](int at, int piece) {
             const I from = first + at * run;
             const int to = place + at * run_place, lead = (int)(from & (W - 1)), k = piece * W - lead;
+            const int behind = lead & (ALIGNED - 1);
             if (k >= 0 && k + W <= length) {
-                mover.template move<V>(from + k, to + piece * W);
+                mover.template move<V>(from + k, to + piece * W - (lead - behind));
             } else {
-                for (int e = k < 0 ? 0 : k; e < k + W && e < length; ++e) mover.template move<S>(from + e, to + lead + e);
+                for (int e = k < 0 ? 0 : k; e < k + W && e < length; ++e) mover.template move<S>(from + e, to + behind + e);
             }
         });
         return;
@@ -129,21 +162,22 @@ __device__ __forceinline__ void for_each_piece(const Tile<I>& tile, I h, int slo
     }
 }
 
-// A piece of 2, 4, 8 or 16 bytes from global to shared memory. From compute capability 8.0 on, one of 4 bytes or more is under way until
-// `await_copies` and holds no register, so a thread has all of its pieces of a chunk under way at once.
-template <typename V>
-__device__ __forceinline__ void copy_piece(V* to, const V* from) {
+// A piece of 2, 4, 8 or 16 bytes from global to shared memory, both `OFFSET` bytes on. From compute capability 8.0 on, one of 4 bytes or more is
+// under way until `await_copies` and holds no register, so a thread has all of its pieces of a chunk under way at once.
+template <int OFFSET, typename V>
+__device__ __forceinline__ void copy_at(V* to, const V* from) {
+    constexpr int ON = OFFSET / sizeof(V);
 #if !defined(__CUDACC__)
-    host_begin_copy(to, from, sizeof(V));
+    host_begin_copy(to + ON, from + ON, sizeof(V));
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     if constexpr (sizeof(V) >= 4) {
         const unsigned int place = (unsigned int)__cvta_generic_to_shared(to);
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(sizeof(V)) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0+%3], [%1+%3], %2;" ::"r"(place), "l"(from), "n"(sizeof(V)), "n"(OFFSET) : "memory");
     } else {
-        *to = *from;
+        to[ON] = from[ON];
     }
 #else
-    *to = *from;
+    to[ON] = from[ON];
 #endif
 }
 
@@ -153,6 +187,45 @@ __device__ __forceinline__ void await_copies() {
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
+}
+
+template <typename V>
+__device__ __forceinline__ void copy_piece(V* to, const V* from) {
+    copy_at<0>(to, from);
+}
+
+template <typename S>
+__device__ __forceinline__ void copy_piece(Apart<S>* to, const Apart<S>* from) {
+    typedef typename Apart<S>::Word Word;
+    copy_at<0>(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from));
+    copy_at<sizeof(Word)>(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from));
+    if constexpr (sizeof(Word) == 4) {
+        copy_at<8>(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from));
+        copy_at<12>(reinterpret_cast<Word*>(to), reinterpret_cast<const Word*>(from));
+    }
+}
+
+template <typename V>
+__device__ __forceinline__ void clear_piece(V* to) {
+    *to = V();
+}
+
+template <typename S>
+__device__ __forceinline__ void clear_piece(Apart<S>* to) {
+#pragma unroll
+    for (int w = 0; w < Apart<S>::WORDS; ++w) reinterpret_cast<typename Apart<S>::Word*>(to)[w] = 0;
+}
+
+// A piece from shared memory.
+template <typename V>
+__device__ __forceinline__ void take_piece(V& to, const V* from) {
+    to = *from;
+}
+
+template <typename S>
+__device__ __forceinline__ void take_piece(Apart<S>& to, const Apart<S>* from) {
+#pragma unroll
+    for (int w = 0; w < Apart<S>::WORDS; ++w) to.of[w] = reinterpret_cast<const typename Apart<S>::Word*>(from)[w];
 }
 
 // What a piece of N arrays is read by, and written by.
@@ -170,7 +243,7 @@ struct Reader {
             if (arrays[k])
                 copy_piece(place, reinterpret_cast<const V*>(arrays[k] + from));
             else
-                *place = V();
+                clear_piece(place);
         }
     }
 };
@@ -185,7 +258,7 @@ struct Writer {
     __device__ __forceinline__ void move(I to, int from) const {
         V held[N];
 #pragma unroll
-        for (int k = 0; k < N; ++k) held[k] = *reinterpret_cast<const V*>(shared + k * area + from);
+        for (int k = 0; k < N; ++k) take_piece(held[k], reinterpret_cast<const V*>(shared + k * area + from));
 #pragma unroll
         for (int k = 0; k < N; ++k)
             if (arrays[k]) *reinterpret_cast<V*>(arrays[k] + to) = held[k];
@@ -195,8 +268,10 @@ struct Writer {
 // Global steps [h, h + n) of N arrays into the slots from `slot` on; array k at shared + k * area. An absent array reads as zeros.
 template <int N, typename S, typename I>
 __device__ __forceinline__ void tile_read(const Tile<I>& tile, const S* const (&arrays)[N], I h, int slot, int n, S* shared, int area) {
-    if (tile.vector)
+    if (tile.vector > 0)
         for_each_piece<S, uint4>(tile, h, slot, n, Reader<N, S>{arrays, shared, area});
+    else if (tile.vector < 0)
+        for_each_piece<S, Apart<S>>(tile, h, slot, n, Reader<N, S>{arrays, shared, area});
     else
         for_each_piece<S, S>(tile, h, slot, n, Reader<N, S>{arrays, shared, area});
     await_copies();
@@ -205,8 +280,10 @@ __device__ __forceinline__ void tile_read(const Tile<I>& tile, const S* const (&
 // The reverse: the slots from `slot` on into global steps [h, h + n). An absent array is not written.
 template <int N, typename S, typename I>
 __device__ __forceinline__ void tile_write(const Tile<I>& tile, S* const (&arrays)[N], I h, int slot, int n, const S* shared, int area) {
-    if (tile.vector)
+    if (tile.vector > 0)
         for_each_piece<S, uint4>(tile, h, slot, n, Writer<N, S>{arrays, shared, area});
+    else if (tile.vector < 0)
+        for_each_piece<S, Apart<S>>(tile, h, slot, n, Writer<N, S>{arrays, shared, area});
     else
         for_each_piece<S, S>(tile, h, slot, n, Writer<N, S>{arrays, shared, area});
 }

@@ -45,7 +45,8 @@ class Plan(NamedTuple):
     """The split of the work of a kernel of kernels/tile.cuh.
 
     Attributes:
-        sizes: what the kernel is told: tile_batch, tile_joints, steps, row, and how many elements 16 bytes hold where they move, else 0.
+        sizes: what the kernel is told: tile_batch, tile_joints, steps, row, and how many elements 16 bytes hold where they move (minus the
+            elements of a word where their words then lie apart), else 0.
         grid: numbers of blocks; shared: bytes of shared memory.
         part: how many steps each of the threads has that share the walk of a series; 0 where one walks alone.
         most: bytes of shared memory that a block may have.
@@ -58,10 +59,18 @@ class Plan(NamedTuple):
     most: int = _HOST.most
 
 
+def _aligned(joints: int, itemsize: int) -> int:
+    """How many elements lie together in shared memory: of one joint a word, else 16 bytes.
+
+    Series of one joint that begin on 16 bytes would have the threads of a warp meet in every fourth bank.
+    """
+    return max(1, 4 // itemsize) if joints == 1 else 16 // itemsize
+
+
 def _conflicts(row: int, joints: int, itemsize: int, series: int = 32, part: int = 0, run: int = 0) -> int:
     """The most words of one bank that the 32 threads of a warp touch at one step; thread ``series`` is ``part`` steps on from thread 0, and
     a trajectory is ``run`` elements long."""
-    unit, firsts = 16 // itemsize, []
+    unit, firsts = _aligned(joints, itemsize), []
     for lane in range(32):
         trajectory, joint = divmod(lane % series, joints)
         firsts.append((trajectory * row + trajectory * run % unit + joint + lane // series * part * joints) * itemsize)
@@ -82,14 +91,15 @@ def tile_sizes(
     are as many blocks as the multiprocessors hold at once, of which some compute while others wait; and while they are no more than that,
     they share all of a multiprocessor's memory, for chunks as long as can be. ``timed``: bytes that a step of a trajectory takes for its
     times; ``told``: bytes that a block needs besides. ``row``, the elements from one trajectory to the next in shared memory, holds whole
-    16-byte vectors and is chosen so that a warp's threads meet in as few banks as can be.
+    16-byte vectors, or words, and is chosen so that a warp's threads meet in as few banks as can be.
     """
-    unit = 16 // itemsize
+    unit = _aligned(joints, itemsize)
     tile_joints = min(joints, THREADS)
     eight = 8 * (tile_joints * staged + timed)  # the shortest chunk of a trajectory, which must fit
     columns = -(-joints // tile_joints)
     resident = max(1, min(_RESIDENT, machine.shared // (_SHARED + _OF_CUDA))) * machine.multiprocessors
-    tile_batch = max(1, min(batch, THREADS // tile_joints, _SERIES // eight, -(-batch * columns // resident)))
+    most = min(THREADS // tile_joints, _SERIES // eight, max(1, 2 * _SHARED * itemsize // (_RUN * staged)))  # the last for a run of each
+    tile_batch = max(1, min(batch, most, -(-batch * columns // resident)))
     step = tile_batch * (tile_joints * staged + timed)
     together = max(1, -(-(-(-batch // tile_batch) * columns) // machine.multiprocessors))  # blocks on a multiprocessor
     budget = min(machine.most, machine.shared // together - _OF_CUDA)
@@ -197,9 +207,9 @@ def _plan(
     batch, horizon, joints = shape
     told = THREADS * (summed or 0)
     tile_batch, tile_joints, steps, row = tile_sizes(batch, horizon + shift, joints, itemsize, staged, timed, machine, told)
-    unit = 16 // itemsize
+    unit, together = 16 // itemsize, _aligned(joints, itemsize)
     chunks = (shift * joints, 0 if steps >= horizon + shift else steps * joints) if tile_joints == joints else (joints,)
-    vector = unit if aligned and all(run % unit == 0 for run in chunks) else 0
+    vector = (unit if together == unit else -together) if aligned and all(run % together == 0 for run in chunks) else 0
     grid = (-(-batch // tile_batch), -(-joints // tile_joints))
     shared = tile_batch * (staged * row + timed * steps)
     part = 0 if summed is None else part_of_walk(horizon + shift, (tile_batch, tile_joints, steps, row), itemsize, summed)

@@ -104,6 +104,7 @@ class Block:
         self.copies: list[tuple[int, int, bytes]] = []  # thread, place in shared memory, what comes there
         self.counted: Counter[str] = Counter()
         self.ran = np.zeros(self.threads, np.int64)  # instructions of each thread
+        self.passes: list[int] | None = None  # of each access to shared memory; None counts none
 
     # ---- operands
 
@@ -214,6 +215,8 @@ class Block:
         loads = parts[0] == "ld"
         registers = operands[0 if loads else 1].strip("{}").replace(" ", "").split(",")
         address = self.address(operands[1 if loads else 0], mask)
+        if space == "shared" and self.passes is not None:
+            self.passes.append(_passes(np.flatnonzero(mask), address, np.dtype(_NUMPY[kind]).itemsize * len(registers)))
         if not loads:
             memory.store(address, [np.ascontiguousarray(self.value(r, kind)[mask]) for r in registers])
             return
@@ -231,13 +234,28 @@ class Block:
                 self.shared.written[place : place + len(data)] = True
             self.copies = [c for c in self.copies if not mask[c[0]]]
             return
-        size = int(operands[2])
-        places = self.shared.places(self.address(operands[0], mask), size)[:, 0]
+        size, to = int(operands[2]), self.address(operands[0], mask)
+        if self.passes is not None:
+            self.passes.append(_passes(threads, to, size))
+        places = self.shared.places(to, size)[:, 0]
         sources = self.memory.places(self.address(operands[1], mask), size)
         assert self.memory.written[sources].all(), "what is copied was not written"
         for thread, place, source in zip(threads, places, sources, strict=True):
             self.shared.written[place : place + size] = False
             self.copies.append((int(thread), int(place), self.memory.bytes[source].tobytes()))
+
+
+def _passes(threads: np.ndarray, address: np.ndarray, size: int) -> int:
+    """How often warps go through the 32 banks of 4 bytes for accesses of so many bytes.
+
+    128 bytes of neighbours are served at a time, and again for each other word of a bank.
+    """
+    neighbours = threads // (32 * 4 // max(4, size))
+    words = address.astype(np.int64)[:, None] // 4 + np.arange(-(-size // 4))
+    group, word = np.unique(np.stack([np.broadcast_to(neighbours[:, None], words.shape).ravel(), words.ravel()]), axis=1)
+    held = np.zeros((int(neighbours.max()) + 1, 32), np.int64)
+    np.add.at(held, (group, word % 32), 1)
+    return int(held.max(axis=1).sum())
 
 
 def _operands(text: str) -> list[str]:
@@ -323,10 +341,11 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def execute(call: Call, busiest: list[int] | None = None) -> Counter[str]:
+def execute(call: Call, busiest: list[int] | None = None, passes: list[int] | None = None) -> Counter[str]:
     """Run a launch on NumPy arrays, in place. Returns how often a thread ran each instruction.
 
-    ``busiest`` takes how many instructions the busiest thread of each block ran.
+    ``busiest`` takes how many instructions the busiest thread of each block ran, ``passes`` how often warps went through the banks of
+    shared memory for each access.
     """
     assert isinstance(call.source, str)
     lines, labels = program(call.source, call.options, call.kernel)
@@ -351,6 +370,7 @@ def execute(call: Call, busiest: list[int] | None = None) -> Counter[str]:
             for axis, value in zip("xyz", values, strict=False)
         }
         block = Block(lines, labels, memory, params, special, call.shared)
+        block.passes = passes
         block.run()
         counted += block.counted
         if busiest is not None:

@@ -87,8 +87,8 @@ def test_nvrtc_compiles_every_set_of_options(source):
 
 
 def check_asynchronous_copies(ptx: str, storage: str) -> None:
-    """They are of 16 bytes and of an element of at least four, and awaited before the threads meet; only a GPU runs these lines."""
-    sizes = {"float": {"4", "16"}, "double": {"8", "16"}}.get(storage, {"16"})
+    """They are of 16 bytes and of a word, and awaited before the threads meet; only a GPU runs these lines."""
+    sizes = {"8", "16"} if storage == "double" else {"4", "16"}
     found, under_way = set(), False
     for size, word in re.findall(r"cp\.async\.ca\S* \[.*\], (\d+);|(cp\.async\.wait_all|bar\.sync)", ptx):
         assert word != "bar.sync" or not under_way

@@ -27,11 +27,11 @@ pytestmark = [pytest.mark.host, pytest.mark.skipif(not has_nvrtc(), reason="no N
 
 
 COUNTED = [
-    ("float32", (16, 64, 8), False, (50.9, 0.29, 0.02)),
-    ("float32", (16, 64, 8), True, (60.1, 0.54, 0.15)),
-    ("float32", (18, 30, 7), False, (65.3, 0.34, 0.04)),
-    ("bfloat16", (16, 64, 8), False, (47, 0.17, 0.02)),
-    ("bfloat16", (18, 30, 7), False, (55.2, 0.21, 0.04)),
+    ("float32", (16, 64, 8), False, (46.6, 0.29, 0.02)),
+    ("float32", (16, 64, 8), True, (57.8, 0.54, 0.15)),
+    ("float32", (18, 30, 7), False, (56.7, 0.34, 0.04)),
+    ("bfloat16", (16, 64, 8), False, (42.3, 0.16, 0.02)),
+    ("bfloat16", (18, 30, 7), False, (48.8, 0.21, 0.04)),
 ]
 """Storage, shape, whether each step has its time; the most instructions, divisions and reciprocals for an element."""
 
@@ -104,23 +104,24 @@ def test_instructions_of_an_element(rng, monkeypatch, storage, shape, timed, mos
 
 
 BUSIEST = {
-    ("position", 32): (165, 735), ("position", 128): (165, 830), ("central", 32): (210, 875), ("central", 128): (210, 955),
-    ("velocity", 32): (680, 860), ("velocity", 128): (830, 1030), ("acceleration", 32): (770, 930), ("acceleration", 128): (990, 1210),
-    ("jerk", 32): (850, 970), ("jerk", 128): (1160, 1360), ("spline", 29): (250, 990), ("spline", 125): (250, 1800),
-    ("smoothness", 32): (1490,), ("smoothness", 128): (1870,),
+    ("position", 32): (165, 730), ("position", 128): (165, 815), ("central", 32): (210, 870), ("central", 128): (210, 945),
+    ("velocity", 32): (670, 850), ("velocity", 128): (815, 1025), ("acceleration", 32): (735, 920), ("acceleration", 128): (945, 1195),
+    ("jerk", 32): (850, 970), ("jerk", 128): (1150, 1345), ("spline", 29): (250, 990), ("spline", 125): (250, 1800),
+    ("smoothness", 32): (1325,), ("smoothness", 128): (1835,),
 }  # fmt: skip
 """By map and horizon: the most instructions that the busiest thread runs forward, and in the adjoint, for a trajectory of seven joints."""
 
 
-def calls(name: str, horizon: int) -> list[Any]:
-    """Forward and adjoint of one trajectory of seven joints on an H100; a spline of degree 5 with 4 samples a segment."""
-    u, rows = np.zeros((1, horizon, 7), np.float32), [np.zeros((1, 7), np.float32) for _ in range(8)]
+def calls(name: str, horizon: int, batch: int = 1, joints: int = 7, storage: str = "float32") -> list[Any]:
+    """Forward and adjoint of so many trajectories; a spline of degree 5 with 4 samples a segment."""
+    dtype = storage_type(storage)
+    u, rows = np.zeros((batch, horizon, joints), dtype), [np.zeros((batch, joints), dtype) for _ in range(8)]
     four = [np.zeros_like(u) for _ in range(4)]
     if name == "smoothness":
-        made = (np.zeros((1, 1), np.float32), [four[0], *rows[:3], None])
+        made = (np.zeros((1, batch), np.float64 if storage == "float64" else np.float32), [four[0], *rows[:3], None])
         return [smoothness_device.cost_and_gradient_call(np, u, [None] * 3, 0.1, (1.0,) * 3, None, 0.0, *made, 1)]
     if name == "spline":
-        knots = np.zeros((1, (horizon - 1) // 4, 7), np.float32)
+        knots = np.zeros((batch, (horizon - 1) // 4, joints), dtype)
         forward = bspline_device.forward_call(np, knots, [None] * 8, False, 0.1, four, 5, 4, 1)
         return [forward, bspline_device.adjoint_call(np, four, 0.1, [knots, *rows[:4], *[None] * 4], False, 5, 4, 1)]
     if name == "central":
@@ -133,7 +134,7 @@ def calls(name: str, horizon: int) -> list[Any]:
 
 @pytest.mark.parametrize(("name", "horizon"), BUSIEST)
 def test_what_a_small_batch_waits_for(monkeypatch, name, horizon):
-    """The busiest thread, whose instructions are the time of a small batch in the model of kernels/README.md."""
+    """The busiest thread on an H100, whose instructions are the time of a small batch in the model of kernels/README.md."""
     monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.H100)
     found: list[int] = []
     for call in calls(name, horizon):
@@ -141,6 +142,63 @@ def test_what_a_small_batch_waits_for(monkeypatch, name, horizon):
         ptx.execute(call, blocks)
         found.append(max(blocks))
     assert all(n <= most for n, most in zip(found, BUSIEST[name, horizon], strict=True)), found
+
+
+PASSES: dict[tuple[str, str], dict[int, list[float]]] = {
+    ("position", "float32"): {
+        1: [0.0, 10.4], 2: [0.0, 15.8], 3: [0.0, 17.3], 4: [0.0, 10.4], 5: [0.0, 16.5], 6: [0.0, 17.9], 7: [0.0, 16.0], 8: [0.0, 10.4],
+        9: [0.0, 17.3], 10: [0.0, 17.9], 11: [0.0, 17.6], 12: [0.0, 12.1], 13: [0.0, 18.3], 14: [0.0, 17.4], 15: [0.0, 16.5],
+        16: [0.0, 10.4], 32: [0.0, 10.4],
+    },
+    ("acceleration", "float32"): {
+        1: [10.0, 10.0], 2: [17.5, 17.5], 3: [15.2, 15.2], 4: [10.0, 10.0], 5: [15.7, 15.7], 6: [15.7, 15.7], 7: [15.2, 15.2],
+        8: [10.0, 10.0], 9: [15.2, 15.2], 10: [15.7, 15.7], 11: [16.6, 16.6], 12: [10.3, 10.3], 13: [17.3, 17.3], 14: [16.4, 16.4],
+        15: [15.7, 15.7], 16: [10.0, 10.0], 32: [10.0, 10.0],
+    },
+    ("central", "float32"): {
+        1: [0.0, 11.0], 2: [0.0, 15.8], 3: [0.0, 16.5], 4: [0.0, 10.6], 5: [0.0, 18.3], 6: [0.0, 15.6], 7: [0.0, 16.5], 8: [0.0, 10.6],
+        9: [0.0, 16.5], 10: [0.0, 17.1], 11: [0.0, 16.3], 12: [0.0, 12.4], 13: [0.0, 17.0], 14: [0.0, 16.4], 15: [0.0, 17.1],
+        16: [0.0, 10.6], 32: [0.0, 10.6],
+    },
+    ("spline", "float32"): {
+        1: [0.0, 26.8], 2: [0.0, 14.7], 3: [0.0, 15.3], 4: [0.0, 8.0], 5: [0.0, 14.2], 6: [0.0, 13.3], 7: [0.0, 13.4], 8: [0.0, 8.0],
+        9: [0.0, 11.2], 10: [0.0, 13.0], 11: [0.0, 54.8], 12: [0.0, 8.3], 13: [0.0, 36.8], 14: [0.0, 52.6], 15: [0.0, 11.0],
+        16: [0.0, 8.0], 32: [0.0, 8.0],
+    },
+    ("smoothness", "float32"): {
+        1: [4.2], 2: [6.4], 3: [6.4], 4: [4.3], 5: [6.7], 6: [6.7], 7: [6.5], 8: [4.4], 9: [6.5], 10: [6.8], 11: [6.0], 12: [4.5],
+        13: [6.2], 14: [7.2], 15: [6.8], 16: [4.7], 32: [5.2],
+    },
+    ("velocity", "float32"): {1: [10.0, 10.0], 7: [15.2, 15.2]},
+    ("jerk", "float32"): {1: [10.0, 10.0], 7: [15.2, 15.2]},
+    ("acceleration", "float64"): {1: [20.0, 20.0]},
+    ("central", "float64"): {1: [0.0, 21.2]},
+    ("smoothness", "float64"): {1: [12.4]},
+    ("acceleration", "bfloat16"): {1: [10.0, 10.0]},
+    ("central", "bfloat16"): {1: [0.0, 10.6]},
+    ("smoothness", "bfloat16"): {1: [4.2]},
+}  # fmt: skip
+"""By map and storage, for so many joints: forward and adjoint, as `passes` counts."""
+
+
+def passes(name: str, storage: str, joints: int) -> list[float]:
+    """Forward and adjoint: passes of warps through the banks of shared memory, for 32 elements of large batches."""
+    horizon, batch = 33 if name == "spline" else 32, max(1, 64 // joints)
+    found = []
+    for call in calls(name, horizon, batch, joints, storage):
+        made: list[int] = []
+        ptx.execute(call, passes=made)
+        found.append(round(sum(made) * 32 / (batch * horizon * joints), 1))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "storage"), PASSES)
+def test_passes_through_the_banks(monkeypatch, name, storage):
+    """Ten are the least of five arrays, each moved and walked over: what kernels/README.md says."""
+    monkeypatch.setattr(tiles, "_RESIDENT", 1)
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.Machine(1, 64 * 1024, 52 * 1024))
+    assert {joints: passes(name, storage, joints) for joints in PASSES[name, storage]} == PASSES[name, storage]
 
 
 @pytest.mark.parametrize(

@@ -704,10 +704,10 @@ def test_tiles_fit_and_spread_over_the_banks(itemsize, areas, machine):
                 tile_batch, tile_joints, steps, row = sizes
                 assert tile_batch * tile_joints <= 128
                 assert steps >= min(horizon, 8)
-                unit = 16 // itemsize
+                unit = tiles._aligned(joints, itemsize)
                 ragged = tile_joints == joints and horizon * joints % unit != 0
                 assert row >= steps * tile_joints + (unit - 1 if ragged else 0)
-                assert row * itemsize % 16 == 0
+                assert row % unit == 0
                 assert tile_batch * (areas * row * itemsize + timed * steps) <= machine.most
     assert tiles._conflicts(tiles.tile_sizes(10000, 32, 7, 4, 16)[3], 7, 4) <= 2
 
