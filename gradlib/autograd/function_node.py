@@ -264,8 +264,9 @@ class FunctionNode(Node):
     def name(self) -> str:
         return self.ctx_class.__name__
 
-    def keeps_outputs(self) -> bool:
-        return any(each.output is not None for each in self.saved)
+    @property
+    def keeps_outputs(self) -> bool:  # type: ignore[override]
+        return any(each.output is not None for each in self.saved or ())
 
     # ---- saved tensors --------------------------------------------------------------------------------------------------------
 

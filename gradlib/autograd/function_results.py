@@ -143,10 +143,8 @@ def _written(node: FunctionNode, place: FunctionNode | Output, result: Tensor, s
                 "one Tensor. Either make sure the input is not a view (using .clone() for example) or split it into two Functions: one "
                 "that does the inplace and returns a single Tensor, and a second one for the rest."
             )
-    shadow = wrap(result._array)
-    shadow._node = place
     result.version.bump()
-    rebase(result, shadow)
+    rebase(result, view, place)
 
 
 # ---- forward mode: the user's jvp -----------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from gradlib.core.saved import OpNode, output_tensor, pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
 from gradlib.core.views import View, mark_view, new_view
+from gradlib.core.writes import has_begun
 
 _COMMON = {
     "np": np,
@@ -67,6 +68,7 @@ _COMMON = {
     "stale": stale,
     "check_outputs": check_outputs,
     "output_tensor": output_tensor,
+    "has_begun": has_begun,
 }
 
 
@@ -386,11 +388,11 @@ def _is_dtype_known(op: Op) -> bool:
 def _fast_path(op: Op, variant: Variant) -> list[str]:
     """The case it serves, step by step; names of its own begin with an underscore, so that none is a parameter's (``dtype``, ``value``).
 
-    What the value raises is not handled here: the text falls through to its last line, and ``slow_path`` says what is wrong. So no
-    operation whose value writes ``into`` its input is served here.
+    What the value raises is not handled here: the text falls through to its last line, and ``slow_path`` says what is wrong. Only a value
+    that has begun to write ``into`` its input does not run again.
     """
     loose = _is_loose(op)
-    lines = [f"    if {_usual(op, variant)}:", "        _some = False"] if loose else _entered(op, variant)
+    lines = [f"    if {variant.usual}:", "        _some = False"] if loose else _entered(op, variant)
     made = "Node"
     body: list[str] = []
     if [place for place in op.without_tensors if place or loose]:
@@ -408,17 +410,13 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     return [*lines, *(indent + line for line in body)]
 
 
-def _usual(op: Op, variant: Variant) -> str:
-    return f"{variant.usual} and not into" if "into" in op.params else variant.usual
-
-
 def _entered(op: Op, variant: Variant) -> list[str]:
     """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
     first = op.tensors[0]
     served = variant.serves(f"a_{first}")
     dtype = f"a_{first}.dtype"
     real = "" if op.promote or _may_be_complex(op) else f' and {dtype}.kind != "c"'
-    lines = [f"    if type({first}) is Tensor and {_usual(op, variant)}:", f"        a_{first} = {first}._array"]
+    lines = [f"    if type({first}) is Tensor and {variant.usual}:", f"        a_{first} = {first}._array"]
     if variant is ON_DEVICE:
         lines += [f"        if {served}{real}:", f"            _dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
     else:
@@ -544,7 +542,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
         compute += [f"    if type(out) is not {variant.array}:", f"        out = {scalar}as_array(out)"]
     if not op.rules:
-        return ["try:", *compute, "except Exception:", "    pass", "else:"]
+        return ["try:", *compute, *_EXCEPT, "else:"]
     unwanted = " and ".join(f"not any(n_{name})" if name == op.sequence else f"n_{name} is None" for name in op.tensors)
     edges = ", ".join(f"*n_{name}" if name == op.sequence else f"n_{name}" for name in op.tensors)
     if op.saving and len(op.saving) < len(op.rules):  # where only the others want a gradient it holds no tensor
@@ -561,7 +559,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         f"        _node.seq = {variant.seq}",
     ]
     if not single:
-        lines += [f"    {kept[0]}", "        _node._meta = None", *compute, "except Exception:", "    pass", "else:"]
+        lines += [f"    {kept[0]}", "        _node._meta = None", *compute, *_EXCEPT, "else:"]
         args = f"({', '.join(op.params)},)"
         lines += [f"    _results, _outputs = wrap_several(op, {args}, _node, out)", "    if _node is not None and _outputs:"]
         lines += _keep_stream("    ", "_outputs[0]") if variant is ON_DEVICE else ()
@@ -574,10 +572,13 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
         "        _node._meta = None",
         *(_keep_stream("    ", "out") if variant is ON_DEVICE else ()),
         *([] if op.promote and not _promotes_itself(op) and "dtype" not in op.params else _unless_integer(op)),
-        "except Exception:",
-        "    pass",
+        *(_EXCEPT_BEGUN if "into" in op.params else _EXCEPT),
         "else:",
     ]
+
+
+_EXCEPT = ["except Exception:", "    pass"]
+_EXCEPT_BEGUN = ["except Exception as _error:", "    if into and has_begun(_error):", "        raise"]
 
 
 def _packed(op: Op, variant: Variant) -> list[str]:
@@ -723,6 +724,7 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
         "single": len(op.tensors) == 1 and op.sequence is None,
         "saved_names": op.saved_names,
         "output_names": op.outputs,
+        "keeps_outputs": not set(op.outputs).isdisjoint(op.saved_names),
         "frees": op.saves_tensors,
         "op": op,
         "__module__": op.value.__module__,

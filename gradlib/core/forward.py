@@ -93,7 +93,7 @@ class ForwardLevel(Interpreter):
         recorded = tangent._node is not None
         if recorded:
             self._note(tensor)
-        if node is not None and node.keeps_outputs():
+        if node is not None and node.keeps_outputs:
             node.meta.output_tangents[tensor.output_nr] = meta.tangents
             if recorded:
                 self._note(node)

@@ -21,10 +21,10 @@ from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, lower, made_node, next_seq, thread_state, writing
-from gradlib.core.node import Node, Output
+from gradlib.core.node import Node, Output, Version
 from gradlib.core.streams import keep_stream
-from gradlib.core.tensor import Tensor, born, wrap
-from gradlib.core.views import View, replay
+from gradlib.core.tensor import AccumulateGrad, Tensor, born, wrap
+from gradlib.core.views import Step, View, replay
 from gradlib.core.writes import counted, has_begun, is_overlapping, refuse_memory, refuse_write
 
 
@@ -106,7 +106,7 @@ def check_inplace(target: Tensor, name: str) -> bool:
     while type(target) is Batched:
         target = target.value
     recording = thread_state.grad_enabled or not global_state.no_grad
-    if recording:
+    if recording and (target._meta is not None or isinstance(target._node, AccumulateGrad)):
         refuse_leaf(target, name)
     if global_state.born is not None:
         refuse_captured(target, name)
@@ -147,47 +147,53 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
     perhaps = recording and view is not None and (view.several or not view.recorded)  # refused if the new values are to be recorded
     if global_state.active:
         writing(target)
-    shadow = wrap(copy(target._array) if (copies_input and recording) or perhaps else target._array)
-    shadow._node = target._node if view is None or not recording else _past_hooks(target, view)
+    array, node = target._array, target._node
+    shadow = wrap(copy(array) if (copies_input and recording) or perhaps else array)
+    shadow._node = node if view is None or not recording or node is None or node._meta is None else _past_hooks(node, view)
     if target._meta is not None and target._meta.tangents:
         shadow.meta.tangents = target._meta.tangents
-    begun = shadow._array is target._array  # then compute may already write it
+    begun = shadow._array is array  # then compute may already write it
     try:
         result = compute(shadow)
-        refuse_batched(result, name)
+        if type(result) is Batched:
+            refuse_batched(result, name)
         recorded = recording and isinstance(result, Tensor) and result._node is not None
-        if recorded and view is not None:
+        if recorded and perhaps and view is not None:
             refuse_view(view, name)
-        values = result._array if isinstance(result, Tensor) else namespace(target._array).asarray(result)
-        check_fits(target, values, name)
-        if values is not target._array:
+        values = result._array if isinstance(result, Tensor) else namespace(array).asarray(result)
+        same = values.shape == array.shape and values.dtype == array.dtype
+        if values is not array:
+            if not (same and type(values) is type(array) is np.ndarray):
+                check_fits(target, values, name)
             begun = True
-            with on_device_of(target._array):
-                assign(target._array, ..., values)
+            if type(array) is np.ndarray:
+                array[...] = values
+            else:
+                with on_device_of(array):
+                    assign(array, ..., values)
     except BaseException as error:
         if begun and has_begun(error):
             target.version.bump()
         raise
-    target.version.bump()
+    (target._version_slot or target.version).bump()
     if recorded:
-        rebase(target, _fitted(result, target))
-    elif recording and target._node is not None and not target.is_leaf:
-        _cut(target)
+        rebase(target, view, result._node if same else _fitted(result, array))
+    elif recording and node is not None:
+        rebase(target, view, None)
     if global_state.active and thread_state.interpreters:
         write_tangents(target, result)
     return target
 
 
-def _past_hooks(target: Tensor, view: View) -> Node | None:
+def _past_hooks(node: Node, view: View) -> Node:
     """The node of a view as the input of a write to it, without the hooks on the view; as in torch, the view is made anew after it.
 
     The base's new history leads to the base's old one, not to the view.
     """
-    node = target._node
-    meta = None if node is None else node._meta
-    if meta is None or not (meta.gradient_hooks or meta.pre_hooks or meta.post_hooks):
+    meta = node.meta
+    if not (meta.gradient_hooks or meta.pre_hooks or meta.post_hooks):
         return node
-    return replay(view.path(), view.base)._node or node
+    return view.again()._node or node
 
 
 def write_tangents(target: Tensor, result: Any) -> None:
@@ -201,18 +207,19 @@ def write_tangents(target: Tensor, result: Any) -> None:
 
 def refuse_leaf(target: Tensor, name: str) -> None:
     """Refuse to write a leaf that requires a gradient, or a view that could not be recorded."""
-    view = target._meta.view if target._meta is not None else None
-    if target._node is not None and target.is_leaf:
+    node = target._node
+    if isinstance(node, AccumulateGrad):
         raise RuntimeError(
             f"a leaf Variable that requires grad is being used in an in-place operation ({name}). Use no_grad() to update it."
         )
+    view = target._meta.view if target._meta is not None else None
     if view is None:
         return
-    if view.custom and not view.several and target._node is not None:
+    if view.custom and not view.several and node is not None:
         raise RuntimeError(f"{name}: this tensor {CUSTOM_VIEW.format(written='is being modified inplace')}")
-    if view.base._node is not None and view.base.is_leaf:
+    if isinstance(view.base._node, AccumulateGrad):
         raise RuntimeError(f"a view of a leaf Variable that requires grad is being used in an in-place operation ({name}).")
-    if target._node is not None or view.base._node is not None:
+    if (view.several or not view.recorded) and (node is not None or view.base._node is not None):
         refuse_view(view, name)
 
 
@@ -245,9 +252,6 @@ UNRECORDED_VIEW_OVERWRITTEN = (
 
 def check_fits(target: Tensor, values: Array, name: str) -> None:
     """Refuse values whose shape or dtype cannot be written into target."""
-    array = target._array
-    if type(values) is type(array) is np.ndarray and values.dtype is array.dtype and values.shape == array.shape:
-        return
     if not dtypes.can_cast(values.dtype, target._array.dtype):
         raise RuntimeError(f"{name}: result type {values.dtype.name} can't be cast to the desired output type {target._array.dtype.name}")
     if device_index(values) != device_index(target._array):
@@ -261,33 +265,66 @@ def check_fits(target: Tensor, values: Array, name: str) -> None:
         raise RuntimeError(f"{name}: output with shape {list(want)} doesn't match the broadcast shape {list(have)}")
 
 
-def _fitted(result: Tensor, target: Tensor) -> Tensor:
-    """The recorded result with target's shape and dtype, so that its node describes what was written."""
-    if result._array.shape != target._array.shape:
-        result = result.expand(target._array.shape)
-    if result._array.dtype != target._array.dtype:
-        result = result.to(target._array.dtype)
-    return result
+def _fitted(result: Tensor, target: Array) -> Node | None:
+    """The node of a recorded result in the shape and dtype of the array that it was written into, so that it describes that."""
+    if result._array.shape != target.shape:
+        result = result.expand(target.shape)
+    if result._array.dtype != target.dtype:
+        result = result.to(target.dtype)
+    return result._node
 
 
-def rebase(target: Tensor, result: Tensor) -> None:
-    """Give target the history of result, whose values were just written into it; the version is counted already."""
-    node: Any = result._node
-    made_by = node.parent if isinstance(node, Output) else node
-    view = target._meta.view if target._meta is not None else None
-    out = made_by.output_names[0] if len(made_by.output_names) == 1 else None
-    if out in made_by.saved_names and type(made_by.saved) is tuple:  # hooks for saved tensors keep what they packed
-        kept = list(made_by.saved)
-        kept[made_by.saved_names.index(out)] = target._array
-        made_by.saved = tuple(kept)
-    counter = target.version
-    if view is None:
+def rebase(target: Tensor, view: View | None, node: Node | None) -> None:
+    """Give target, or its base where it is a view, the history of the values that were just written; the version is counted already.
+
+    ``node``: what made the values; None where they depend on nothing recorded.
+    """
+    counter = target._version_slot or target.version
+    if node is not None:
+        made_by, index = (node.parent, node.index) if isinstance(node, Output) else (node, 0)
+        if made_by.keeps_outputs:
+            _keep_written(made_by, target._array)
+            made_by.meta.output_versions[index] = counter
+        counter.changed = made_by.seq  # what the node saved of its output is what was written
+    if view is not None:
+        _follow(view.base, CopySlices(view.base, view.path(), node, None if node is None else node.seq))
+    elif target._meta is not None:
         _follow(target, node)
     else:
-        _follow(view.base, CopySlices(view.base, view, node))
-    counter.changed = made_by.seq  # what the node saved of its output is what was written
-    made_by.meta.output_versions[0] = counter
-    _remake_views(target, view)
+        target._node = node
+    if counter.views:
+        _remake_views(counter)
+
+
+def _keep_written(node: Node, array: Array) -> None:
+    """Let a node that saved its only output keep the memory into which that was written."""
+    if len(node.output_names) == 1 and type(node.saved) is tuple:  # hooks for saved tensors keep what they packed
+        kept = list(node.saved)
+        kept[node.saved_names.index(node.output_names[0])] = array
+        node.saved = tuple(kept)
+
+
+def is_part_recordable(target: Tensor) -> bool:
+    """Whether a write to a part of target can be recorded by ``rebase_part``: nothing is to be refused, and nothing unusual is active."""
+    if type(target) is not Tensor or isinstance(target._node, AccumulateGrad) or global_state.active or global_state.born is not None:
+        return False
+    view = target._meta.view if target._meta is not None else None
+    return view is None or not (view.several or view.custom or not view.recorded or isinstance(view.base._node, AccumulateGrad))
+
+
+def rebase_part(target: Tensor, step: Step, node: Node | None) -> None:
+    """``rebase`` for the view that ``step`` would make of target, without that view; a write through a view that nobody has.
+
+    ``node``: what made the values, of any shape that broadcasts to the part and of any dtype; None where no gradient reaches them.
+    """
+    view = target._meta.view if target._meta is not None else None
+    base, path = (target, (step,)) if view is None else (view.base, (*view.path(), step))
+    if base._node is None and node is None:
+        return
+    _follow(base, CopySlices(base, path, node))
+    counter = target._version_slot
+    if counter is not None and counter.views:
+        _remake_views(counter)
 
 
 def _follow(tensor: Tensor, node: Node | None) -> None:
@@ -301,9 +338,9 @@ def _follow(tensor: Tensor, node: Node | None) -> None:
             node.meta.retain = meta
 
 
-def _remake_views(target: Tensor, view: View | None) -> None:
+def _remake_views(counter: Version) -> None:
     """Derive every live view of the written storage from its base again, so that its history contains the write."""
-    for ref in tuple(target.version.views):
+    for ref in tuple(counter.views):
         each = ref()
         if each is None or each._meta is None:
             continue
@@ -311,19 +348,13 @@ def _remake_views(target: Tensor, view: View | None) -> None:
         if made.custom and each._node is not None:
             _follow(each, Overwritten(each._node, CUSTOM_VIEW_OVERWRITTEN))
             continue
-        again = replay(made.path(), made.base)
-        unclear = again._node is not None and not made.recorded
-        _follow(each, Overwritten(again._node, UNRECORDED_VIEW_OVERWRITTEN) if unclear else again._node)
-
-
-def _cut(target: Tensor) -> None:
-    """Detach a tensor (or the viewed region of its base) whose new values depend on nothing recorded."""
-    view = target._meta.view if target._meta is not None else None
-    if view is None:
-        _follow(target, None)
-    else:
-        _follow(view.base, CopySlices(view.base, view, None))
-    _remake_views(target, view)
+        node = made.again()._node
+        if node is not None and not made.recorded:
+            node = Overwritten(node, UNRECORDED_VIEW_OVERWRITTEN)
+        if each._meta.retains_grad:
+            _follow(each, node)
+        else:
+            each._node = node
 
 
 class Overwritten(Node):
@@ -348,16 +379,24 @@ class Overwritten(Node):
 
 
 class CopySlices(Node):
-    """The history of a base after one of its views was written: the region comes from the new values, the rest from before."""
+    """The history of a base after one of its views was written: the region comes from the new values, the rest from before.
 
-    __slots__ = ("order", "path")
+    Args:
+        base: the tensor, which still has its node from before.
+        path: the steps from it to the view. (Not the view: it refers to the base, which will refer to this node.)
+        written: the node of the new values, whose shape need only broadcast to the view's.
+        written_by: the number of the operation that wrote; None for this node's own.
+    """
+
+    __slots__ = ("order", "path", "written_by")
     single = False
     output_names = ("out",)
 
-    def __init__(self, base: Tensor, view: View, written: Node | None) -> None:
+    def __init__(self, base: Tensor, path: tuple[Step, ...], written: Node | None, written_by: int | None = None) -> None:
         self.seq = next_seq()
+        self.written_by = self.seq if written_by is None else written_by
         self.edges = (base._node, written)
-        self.path = view.path()  # not the view: it refers to the base, which refers to this node
+        self.path = path
         array = base._array
         self.order = None if array.flags.c_contiguous else tuple(np.argsort([-abs(step) for step in array.strides], kind="stable"))
         self.saved = None
@@ -377,10 +416,13 @@ class CopySlices(Node):
         made[...] = g
         return made
 
-    def run(self, g: Array) -> tuple[Array, Array]:
+    def run(self, g: Array) -> tuple[Array | None, Array | None]:
+        before, written = self.edges
         rest = self._laid_out(g)
         region = replay(self.path, rest)
-        inside = copy(region)
+        inside = None if written is None else copy(region)
+        if before is None:
+            return None, inside
         region[...] = 0
         return rest, inside
 

@@ -202,6 +202,8 @@ class Node:
     """Whether the node wants to run also when the gradients of all its outputs are None (custom Functions do)."""
     saved_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    keeps_outputs = False
+    """Whether what the node saves holds some of its own outputs, whose versions and tangents backward then needs."""
 
     seq: int
     edges: tuple[Node | None, ...]
@@ -219,10 +221,6 @@ class Node:
     def name(self) -> str:
         """The node's name as it stands in labels and errors, such as "MulBackward0"."""
         return type(self).__name__
-
-    def keeps_outputs(self) -> bool:
-        """Whether what the node saved holds some of its own outputs, whose tangents backward then needs."""
-        return not set(self.output_names).isdisjoint(self.saved_names)
 
     @property
     def meta(self) -> NodeMeta:

@@ -201,9 +201,11 @@ class Tensor(Methods):
             return 0
         return (self.data_ptr() - meta.view.base.data_ptr()) // self._array.itemsize
 
+    _inference = False
+
     def is_inference(self) -> bool:
         """Whether it was made in inference mode. Source: torch.Tensor.is_inference."""
-        return False
+        return self._inference
 
     # ---- its place in the graph -------------------------------------------------------------------------------------------
 
@@ -227,13 +229,12 @@ class Tensor(Methods):
         if self._version_slot is None:
             with making:
                 if self._version_slot is None:
-                    counter, node = Version(), self._node
-                    if node is None:
-                        pass
-                    elif isinstance(node, Output):
-                        counter = node.parent.meta.output_versions.setdefault(node.index, counter)
-                    elif not isinstance(node, AccumulateGrad):
-                        counter = node.meta.output_versions.setdefault(0, counter)
+                    counter, index = Version(), 0
+                    node = self._node
+                    if isinstance(node, Output):
+                        index, node = node.index, node.parent
+                    if node is not None and node.keeps_outputs:
+                        counter = node.meta.output_versions.setdefault(index, counter)
                     self._version_slot = counter
         return self._version_slot
 
@@ -719,6 +720,7 @@ class InferenceTensor(Tensor):
     """A tensor made in inference mode. Its own class, so that the fast path, which serves exactly ``Tensor``, never meets one."""
 
     __slots__ = ()
+    _inference = True
 
     @property
     def _version(self) -> int:
@@ -728,9 +730,6 @@ class InferenceTensor(Tensor):
         if requires_grad and not thread_state.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         return super().want_grad(requires_grad)
-
-    def is_inference(self) -> bool:
-        return True
 
 
 def _unpickle(cls: type[Tensor], array: np.ndarray, order: tuple[int, ...], place: str, requires_grad: bool) -> Tensor:

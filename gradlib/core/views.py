@@ -69,6 +69,14 @@ class View(TensorMeta):
             view = view.parent
         return tuple(reversed(steps))
 
+    def again(self) -> Any:
+        """The view, made anew from what its base is now."""
+        if self.parent is not None:
+            return replay(self.path(), self.base)
+        op, rest, index = self.step
+        made = op.call(self.base, *rest)
+        return made if index is None else made[index]
+
 
 class Part(View):
     """The metadata of one of several views that one operation gave."""

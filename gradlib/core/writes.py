@@ -28,7 +28,8 @@ class Target(Protocol):
     @property
     def version(self) -> Version: ...
 
-    def is_inference(self) -> bool: ...
+    @property
+    def _inference(self) -> bool: ...
 
 
 def is_overlapping(array: Array) -> bool:
@@ -40,7 +41,7 @@ def is_overlapping(array: Array) -> bool:
 
 def refuse_inference(target: Target) -> None:
     """Refuse to change a tensor made in inference mode outside it, where it could have been used for what is recorded."""
-    if target.is_inference() and not thread_state.inference:
+    if target._inference and not thread_state.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor before "
             "doing inplace update."
@@ -66,8 +67,11 @@ def refuse_memory(array: Array, name: str) -> None:
 
 def refuse_write(target: Target, name: str) -> None:
     """Refuse what cannot be written whether it is recorded or not."""
-    refuse_inference(target)
-    refuse_memory(target._array, name)
+    array = target._array
+    if target._inference:
+        refuse_inference(target)
+    if type(array) is not np.ndarray or 0 in array.strides or not array.flags.writeable:
+        refuse_memory(array, name)
 
 
 def refuse_out(target: Target, name: str) -> None:

@@ -21,7 +21,8 @@ from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.pointwise import filled
 from gradlib.backend.scatter import scatter_add
-from gradlib.core.inplace import write
+from gradlib.core.declaration import Op
+from gradlib.core.inplace import is_part_recordable, rebase_part, write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -53,6 +54,9 @@ def _sliced(input: Any, index: tuple[Any, ...]) -> Any:
 def slice_op(xp: Any, input: Any, index: tuple[Any, ...]) -> Any:
     """``input[index]`` for an index of numbers, slices, None and one Ellipsis (with which a single element is a view too)."""
     return input[index]
+
+
+_SLICE: Op = slice_op.op  # type: ignore[attr-defined]
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, index: slice_op(g, index))
@@ -313,6 +317,18 @@ def _whole_or_places(key: tuple[Any, ...], array: Array) -> list[Any] | None:
     return gather if len(gather) <= array.ndim and gather[-1] is not None else None
 
 
+def _common(key: Any, array: Array) -> tuple[tuple[Any, ...] | None, list[Any] | None]:
+    """The common indices in two parts as ``split`` has them, of which one is None; both are for an index that must be read by it."""
+    if type(key) is Tensor and key._array.ndim:
+        places = key._array
+        mask = places.dtype is dtypes.bool_ and places.ndim <= array.ndim
+        if (mask or (places.dtype is dtypes.int64 and array.ndim)) and type(places) is type(array) is np.ndarray:
+            return None, [key]
+        return None, None
+    view = _view_alone(key if type(key) is not Tensor else _number(key))
+    return view, _whole_or_places(key, array) if view is None and type(key) is tuple else None
+
+
 def getitem(input: Tensor, key: Any) -> Tensor:
     """``input[key]``: a view for numbers, slices, None and Ellipsis, a copy as soon as arrays or masks take part.
 
@@ -324,7 +340,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
         return slice_op(input, (key, ...))
     if type(key) is Tensor and key._array.ndim and key._array.dtype.kind in "bi" and type(key._array) is type(input._array):
         return index(input, [key])
-    view = _view_alone(_number(key))
+    view = _view_alone(key if type(key) is not Tensor else _number(key))
     if view is not None:
         return slice_op(input, view)
     gather = _whole_or_places(key, input._array) if type(key) is tuple else None
@@ -347,7 +363,7 @@ def getitem(input: Tensor, key: Any) -> Tensor:
 def index_put_op(xp: Any, input: Any, values: Any, indices: Sequence[Any], into: bool = False) -> Any:
     """A copy of input whose elements at ``indices`` are replaced by values; ``into`` writes input itself."""
     result = input if into else copy(input)
-    _store(result, key_of(indices), values, fresh=not into)
+    _store(result, _read(indices)[0], values, fresh=not into)
     return result
 
 
@@ -464,15 +480,16 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     Raises: IndexError as for reading, RuntimeError for a shape that does not fit and for what may not be written, TypeError for no values.
     """
     array = input._array
-    view, gather = _view_alone(_number(key)), None
-    if view is None:
+    view, gather = _common(key, array)
+    if view is None and gather is None:
         view, gather = split(key, array)
     if gather is not None and isinstance(value, Tensor) and value._array.dtype != array.dtype and not _is_filling(gather, value, array):
         raise RuntimeError(f"x[indices] = value needs one dtype: x has {array.dtype}, value {value._array.dtype}; convert it with .to()")
     region = array if view is None else array[view] if type(array) is np.ndarray else _sliced(array, view)
     with on_device_of(array):
         values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
-        if _unrecorded(input, value):
+        unrecorded = _unrecorded(input, value)
+        if unrecorded or (gather is None and is_part_recordable(input)):
             if type(region) is not np.ndarray or 0 in region.strides or not region.flags.writeable:
                 refuse_memory(region, _WRITE)
             places: tuple[Any, ...] = ()
@@ -485,15 +502,13 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
                     input.version.bump()
                 raise
             input.version.bump()
+            if not unrecorded:
+                rebase_part(input, (_SLICE, (view or (...,),), None), values._node if isinstance(values, Tensor) else None)
         elif gather is None:
-            target = slice_op(input, view or (...,))
-            if type(values) is Tensor and values._array.shape == region.shape and not global_state.active:  # they are what it becomes
-                write(target, lambda shadow: slice_op(values, (...,)), _WRITE, False, False)
-            else:
-                write(target, lambda shadow: put_into(shadow.data, values, []), _WRITE, False, False)
+            write(slice_op(input, view or (...,)), lambda shadow: put_into(shadow.data, values, []), _WRITE, False, False)
         else:
             target = input if view is None else slice_op(input, view)
-            write(target, lambda shadow: put_into(shadow, values, gather), _WRITE, False, False)
+            write(target, lambda shadow: index_put_op(shadow, values, gather, not global_state.active), _WRITE, False, False)
 
 
 publish(getitem, "__getitem__")

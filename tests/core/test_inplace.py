@@ -121,6 +121,17 @@ class TestHistory:
         y.mul_(10)
         assert grad(v.sum(), x)[0].tolist() == [0, 10, 10]
 
+    def test_a_written_part_leads_to_the_base_before_and_to_the_value(self) -> None:
+        x, value = leaf(), leaf(5.0)
+        y = x * 1
+        before = y.grad_fn
+        y[1:] = value
+        assert y.grad_fn.name() == "CopySlices"
+        assert [node for node, _ in y.grad_fn.next_functions] == [before, value._node]
+        y[0] = 7.0
+        assert y.grad_fn.next_functions[1] == (None, 0)
+        assert [g.tolist() for g in grad((y * y).sum(), (x, value))] == [[0, 0, 0], [20]]
+
     def test_a_view_of_a_constant_takes_it_along(self) -> None:
         x = leaf(5.0)
         c = gradlib.zeros(3, dtype=gradlib.float64)

@@ -43,9 +43,7 @@ def stashed_seq(node: Node) -> int | None:
     """The number of the operation that made a node; None where none did: at a leaf."""
     if isinstance(node, AccumulateGrad):
         return None
-    if isinstance(node, CopySlices) and node.edges[1] is not None:
-        return node.edges[1].seq  # the in-place operation that wrote into the view
-    return node.seq
+    return node.written_by if isinstance(node, CopySlices) else node.seq
 
 
 class Ranges(observer):
