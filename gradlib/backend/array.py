@@ -253,12 +253,19 @@ def all_true(mask: np.ndarray) -> bool:
 
 def all_finite(array: np.ndarray) -> bool:
     """Whether an array of NumPy's holds neither infinity nor NaN."""
-    if array.dtype.kind == "c" or not 0 < array.size < _MANY:
+    if array.dtype.kind == "c" or not array.size:
         return bool(np.isfinite(array).all())
-    return math.isfinite(array.item(array.argmax())) and math.isfinite(array.item(array.argmin()))  # of which NaN would be either
+    if array.size < _MANY:
+        return math.isfinite(array.item(array.argmax())) and math.isfinite(array.item(array.argmin()))  # of which NaN would be either
+    if array.flags.c_contiguous:
+        line = array.reshape(-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if math.isfinite(line.dot(line)):  # it may be infinite too where all are finite
+                return True
+    return bool(np.isfinite(array).all())
 
 
-_MANY = 1 << 15  # elements, of which two searches take longer than a mask and its reduction
+_MANY = 1 << 15  # elements, of which two searches take longer than the sum of their squares
 SHORT = 128
 """The most numbers that BLAS adds up as exactly as NumPy, whose pairwise sums begin with as many."""
 SMALL = 2048

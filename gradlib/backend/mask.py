@@ -78,7 +78,7 @@ def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) ->
     """``ufunc(array, number)`` for maximum or minimum.
 
     NumPy compares with a number one element at a time, but with an array several at once: so the number is repeated in an array, which is
-    kept. Its ``clip`` takes numbers as fast, but may keep the other of two zeros.
+    kept. Its ``clip`` takes a number as fast, after a longer call; of two zeros it keeps the array's, as torch does.
 
     Args:
         ufunc: ``xp.maximum`` or ``xp.minimum``; array: any; number: a number, or an array that broadcasts.
@@ -88,18 +88,10 @@ def extreme(ufunc: Any, array: Array, number: Any, into: Array | None = None) ->
         return ufunc(array, number)
     if not array.flags.c_contiguous:
         return ufunc(array, number)
-    if array.size > _BLOCK and number:
+    if array.size > _BLOCK:
         return array.clip(number, math.inf, out=into) if ufunc is np.maximum else array.clip(-math.inf, number, out=into)
-    row = _repeated(number, not number and math.copysign(1, number), array.dtype.char)
-    if array.ndim == 1 and array.size <= _BLOCK:
-        return ufunc(array, row[: array.size], out=into)
-    line = array.reshape(-1)
-    made = np.empty(array.shape, array.dtype) if into is None else into
-    flat = made.reshape(-1)
-    for begin in range(0, line.size, _BLOCK):
-        part = line[begin : begin + _BLOCK]
-        ufunc(part, row[: part.size], out=flat[begin : begin + _BLOCK])
-    return made
+    row = _repeated(number, not number and math.copysign(1, number), array.dtype.char)[: array.size]
+    return ufunc(array, row if array.ndim == 1 else row.reshape(array.shape), out=into)
 
 
 _SOME = 2048

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections import namedtuple
@@ -45,13 +46,24 @@ def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> 
     if xp is np and axis is None and not keepdim and input.size <= _PLACED and input.dtype.kind in "fiub":
         place = input.argmax() if name == "max" else input.argmin()
         return np.array(input.item(place), input.dtype)  # half the time of a reduction; both take NaN for the extreme
+    if xp is np and axis == input.ndim - 1 and _SOME <= input.size <= _PLACED and input.shape[-1] <= _SHORT and input.flags.c_contiguous:
+        places = input.argmax(axis, keepdims=keepdim) if name == "max" else input.argmin(axis, keepdims=keepdim)
+        places += _begins(input.shape, places.shape)
+        return input.reshape(-1)[places]
     if xp is np:
         reduce: Any = (np.maximum if name == "max" else np.minimum).reduce  # of which the overloads ask for a literal
         return reduce(input, axis=axis, keepdims=keepdim)
     return getattr(input, name)(axis=axis, keepdims=keepdim)
 
 
+@functools.lru_cache(maxsize=16)
+def _begins(shape: tuple[int, ...], left: tuple[int, ...]) -> Any:
+    """Where each line along the last dimension begins in the array read as one."""
+    return np.arange(0, math.prod(shape), shape[-1]).reshape(left)
+
+
 _PLACED = 1 << 15  # elements up to which it takes less time to find the place
+_SOME, _SHORT = 1024, 128  # elements of short lines for which the same is true
 
 
 def _on_device(name: str, form: str) -> Any:
