@@ -66,8 +66,8 @@ def _flat(x: Any) -> Any:
 
 
 @rule(
-    "cumsum", "cumsum_from_end", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax", "log_softmax", "sort", "argsort", "topk",
-    "kthvalue", "median", "max", "min", "fft_r2c", "fft_c2r", "fft_inner",
+    "cumsum", "cumsum_from_end", "diff", "diff_backward", "cumprod", "cummax", "cummin", "logcumsumexp", "softmax", "log_softmax", "sort",
+    "argsort", "topk", "kthvalue", "median", "max", "min", "fft_r2c", "fft_c2r", "fft_inner",
 )  # fmt: skip
 def along_one(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """Operations along one dimension; a 0-d example is treated as 1-d."""

@@ -306,6 +306,26 @@ def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
     return slice_op(input, (*(WHOLE,) * dim, slice(start, stop), ...))
 
 
+@op("linear", method=False, label="diff", complex="explicit", input=lambda g, dim: diff_backward(g, dim))
+def diff_op(xp: Namespace, input: Any, dim: int) -> Any:
+    """The differences of neighbours along a dimension, counted from 0, of at least one element; of bools whether they differ."""
+    whole = (slice(None),) * dim
+    differ = xp.not_equal if input.dtype.kind == "b" else xp.subtract
+    return row_major(differ(input[(*whole, slice(1, None))], input[(*whole, slice(0, -1))]))
+
+
+@op("linear", method=False, complex="explicit", input=lambda g, dim: diff_op(g, dim))
+def diff_backward(xp: Namespace, input: Any, dim: int) -> Any:
+    """The transpose of ``diff_op``: each difference is taken from the element before it, and added to the one after."""
+    shape, whole = list(input.shape), (slice(None),) * dim
+    shape[dim] += 1
+    made = xp.empty(shape, input.dtype)
+    made[(*whole, slice(1, None))] = input
+    made[(*whole, 0)] = 0
+    made[(*whole, slice(0, -1))] -= input
+    return made
+
+
 @composite
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along ``dim``, taken ``n`` times (bools: whether neighbours differ).
@@ -335,10 +355,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         return input + 0 if input.dtype.kind != "b" else input != False  # noqa: E712  (a copy, elementwise)
     if ends:
         input = cat([x for x in (prepend, input, append) if x is not None], dim)
-    size, whole, are_bools = raw(input).shape[dim], (WHOLE,) * dim, input.dtype.kind == "b"
-    for left in range(size, max(size - n, 0), -1):
-        after, before = slice_op(input, (*whole, slice(1, None), ...)), slice_op(input, (*whole, slice(0, left - 1), ...))
-        input = after != before if are_bools else after - before
+    for _ in range(min(n, raw(input).shape[dim])):
+        input = diff_op(input, dim)
     return input
 
 
