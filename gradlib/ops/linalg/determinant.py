@@ -63,6 +63,13 @@ def cofactors(xp: Any, A: Any) -> Any:
     return made if broken is None else xp.where(broken[..., None, None], nan_of(made.dtype), made)
 
 
+def _norms(xp: Any, A: Any) -> Any:
+    """The largest sum of absolute values in a row of each matrix, of small ones too in few long passes."""
+    sizes = xp.abs(A)
+    sums = sizes @ xp.ones(A.shape[-1], sizes.dtype)
+    return sums.reshape(-1, A.shape[-1]).T.copy("C").max(0).reshape(A.shape[:-2])
+
+
 def _det_slope(g: Any, A: Any, out: Any) -> Any:
     """g times the cofactors: det(A) A^-T, or for matrices that are singular to working precision from their singular values."""
     array, size = raw(A), A.shape[-1]
@@ -71,11 +78,11 @@ def _det_slope(g: Any, A: Any, out: Any) -> Any:
     xp = namespace(array)
     identity = xp.eye(size, dtype=array.dtype)
     singular = ((raw(out) == 0) | (raw(out) != raw(out)))[..., None, None]  # of NaN: inv might refuse it, the cofactors are NaN
-    safe = where_op(singular, identity, A)
+    safe = A if xp is np and not singular.any() else where_op(singular, identity, A)
     inverse = inv(safe)
     weight = (g * out)[..., None, None]
     if size:
-        condition = xp.abs(raw(safe)).sum(-1).max(-1) * xp.abs(raw(inverse)).sum(-1).max(-1)
+        condition = _norms(xp, raw(safe)) * _norms(xp, raw(inverse))
         singular = singular | (condition * (10 * size * np.finfo(array.dtype).eps) > 1)[..., None, None]
     if not singular.any():
         return weight * inverse.mT
