@@ -498,3 +498,13 @@ def special(array: Array) -> Any:
     import cupyx.scipy.special as module
 
     return module
+
+
+@functools.cache
+def scipy_blas() -> Any:
+    """SciPy's BLAS, which solves for triangles as NumPy's does not; None where SciPy is not installed."""
+    try:
+        import scipy.linalg.blas as module
+    except ImportError:
+        return None
+    return module

@@ -12,6 +12,7 @@ import pytest
 import gradlib
 from gradlib import linalg
 from gradlib.autograd import gradcheck, gradgradcheck
+from gradlib.ops.linalg import solve
 from tests.values import host
 
 INF = float("inf")
@@ -285,6 +286,26 @@ def test_a_large_triangle_is_solved_by_halves_and_its_zeros_by_rows(upper: bool,
         X = host(linalg.solve_triangular(gradlib.tensor(dense), B, upper=upper))
         assert np.isfinite(X[1]).all()
         assert np.isfinite(X[0]).all(1).sum() == (130 if upper else 120)
+
+
+@pytest.mark.host
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_a_triangle_is_solved_alike_with_scipy_and_without_it(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("scipy.linalg")
+    rng = np.random.default_rng(0)
+    dense, right = ((rng.standard_normal((9, 9)) + 1j * rng.standard_normal((9, 9)) + 4 * np.eye(9)) for _ in range(2))
+    singular = dense * (np.arange(9) != 4)
+    known = (gradlib.tensor(x if dtype.startswith("complex") else x.real, dtype=dtype) for x in (dense, singular, right))
+    dense, singular, right = known
+    pairs = [(dense, right), (dense.mT, right), (dense, right.mT[:, :4]), (dense, right[:, :0]), (singular, right)]
+    calls = [(A, B, upper, unit) for A, B in pairs for upper in (False, True) for unit in (False, True)]
+    made = []
+    for library in (solve.scipy_blas, lambda: None):
+        monkeypatch.setattr(solve, "scipy_blas", library)
+        made.append([host(linalg.solve_triangular(A, B, upper=upper, unitriangular=unit)) for A, B, upper, unit in calls])
+    for ours, without in zip(*made, strict=True):
+        np.testing.assert_allclose(ours, without, rtol=1e-4 if dtype == "float32" else 1e-11)
 
 
 def test_the_other_triangle_is_not_looked_at() -> None:

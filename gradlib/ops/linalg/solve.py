@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import all_finite, is_array, namespace, on_device_of
+from gradlib.backend.array import all_finite, is_array, namespace, on_device_of, scipy_blas
 from gradlib.core.batched import Batched
 from gradlib.core.declaration import Joint
 from gradlib.core.op import composite, op
@@ -41,6 +41,9 @@ def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool)
 def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution by the triangle of a matrix alone; B is a list of one."""
     (B,) = B
+    X = _by_blas(A, B, upper, unitriangular) if xp is np and A.ndim == 2 and B.size else None
+    if X is not None and all_finite(X):
+        return X
     if unitriangular:
         A = xp.where(xp.eye(A.shape[-1], dtype=bool), 1, A)
     try:
@@ -50,10 +53,22 @@ def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: boo
     return X if xp is not np or all_finite(X) else _substituted(A, B, upper)
 
 
+def _by_blas(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
+    """The same of one matrix by SciPy; None without it. To BLAS rows are columns: it solves X^T A^T = B^T, and A^T is a lower triangle."""
+    library = scipy_blas()
+    if library is None:
+        return None
+    solve = getattr(library, f"{_BLAS_NAMES[A.dtype.char]}trsm")
+    return solve(1, A.T, B.T, side=1, lower=upper, diag=unitriangular).T
+
+
+_BLAS_NAMES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+
+
 def _by_halves(xp: Any, A: Any, B: Any, upper: bool) -> Any:
     """The same of regular matrices: of large ones half the rows, whose product with the rest leaves a system for the other half.
 
-    NumPy has no solver for triangles, so most of the work is to be in products.
+    NumPy has no solver for triangles, so without SciPy most of the work is to be in products.
     """
     size = A.shape[-1]
     if size <= _LARGE or xp is not np:
