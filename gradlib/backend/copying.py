@@ -1,6 +1,6 @@
-"""Kernels of gradlib's own for small copies on CuPy arrays: several arrays into one, and the elements that an array of places picks.
+"""Kernels of gradlib's own for small copies on CuPy arrays: several arrays into one, the elements that an array of places picks, casts.
 
-They move words of the elements' size, whatever these mean. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+All but casts move words of the elements' size, whatever these mean. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.launching import Kernel
-from gradlib.backend.pointwise import MOST, THREADS
+from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS
 
 PARTS = 8
 """The most arrays that one launch joins."""
@@ -190,3 +190,37 @@ def copied(array: Array) -> Array:
     out = cupy().ndarray(array.shape, array.dtype)
     out.data.copy_from_device_async(array.data, array.nbytes)
     return out
+
+
+_NAMES = {"?": "bool", "b": "signed char", "B": "unsigned char", "h": "short", "i": "int", "l": "long long", "q": "long long", **CTYPES}
+
+
+def cast_source(char: str) -> str:
+    """The kernels ``cast_N`` that make elements of a dtype those of the one whose letter has the number N."""
+    kernels = [
+        f'extern "C" __global__ void gradlib_cast_{ord(target)}(const {_NAMES[char]}* x, {ctype}* z, unsigned n) {{\n'
+        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i < n) z[i] = ({ctype})x[i];\n}}\n"
+        for target, ctype in _NAMES.items()
+    ]
+    return "".join([HEADERS["e"], *kernels])
+
+
+@cache
+def _casts(char: str) -> Any:
+    return cupy().RawModule(code=cast_source(char), options=("--std=c++17",), backend="nvrtc")
+
+
+@cache
+def _cast(source: str, target: str) -> Kernel:
+    return Kernel("PPI", lambda device: _casts(source).get_function(f"gradlib_cast_{ord(target)}"))
+
+
+def cast(array: Array, dtype: np.dtype) -> Array | None:
+    """``array.astype(dtype)`` of a CuPy array in C's order; None where no kernel serves it, as for NumPy's."""
+    if isinstance(array, np.ndarray) or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+        return None
+    source, target, data = array.dtype.char, dtype.char, array.data
+    if source not in _NAMES or target not in _NAMES:
+        return None
+    out = cupy().ndarray(array.shape, dtype)
+    return out if _cast(source, target).run(data.device_id, n, THREADS, data.ptr, out.data.ptr, n) else None

@@ -332,6 +332,37 @@ def _clamp(char: str) -> Kernel:
     return Kernel(f"P{NUMBERS[char] * 2}PI", lambda device: _module(char).get_function("gradlib_clamp"))
 
 
+_COUNTED = {"l": "long long", "q": "long long", "i": "int", "f": "float", "d": "double"}
+
+
+def arange_source(char: str) -> str:
+    """The kernel ``arange`` for a dtype. It computes in 64 bits, and rounds the product and the sum each, as CuPy's functions do."""
+    ctype, number, value = _COUNTED[char], "long long", "start + step * i"
+    if char in WHOLE:
+        number, value = "double", "__dadd_rn(start, __dmul_rn(step, i))"
+    return (
+        f'extern "C" __global__ void gradlib_arange({number} start, {number} step, {ctype}* z, unsigned n) {{\n'
+        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i < n) z[i] = ({ctype})({value});\n}}\n"
+    )
+
+
+@cache
+def _arange(char: str) -> Kernel:
+    module, number = cupy().RawModule(code=arange_source(char), backend="nvrtc"), "d" if char in WHOLE else "q"
+    return Kernel(f"{number}{number}PI", lambda device: module.get_function("gradlib_arange"))
+
+
+def arange(start: float, step: float, count: int, dtype: np.dtype) -> Array | None:
+    """``start + step * i`` for each i below a count, on the current device; None where no kernel serves it."""
+    char = dtype.char
+    if char not in _COUNTED or not 0 < count <= MOST or not abs(start) < 1 << 62 > abs(step):
+        return None
+    if char not in WHOLE:
+        start, step = int(start), int(step)
+    out = cupy().ndarray(count, dtype)
+    return out if _arange(char).run(out.data.device_id, count, THREADS, start, step, out.data.ptr, count) else None
+
+
 _launch = cache(launcher)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Namespace, assign, broadcast_to, copy as array_copy, device_index, is_array, move, pinned_copy
+from gradlib.backend.copying import cast
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -44,7 +45,8 @@ def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None
     if dtype is dtypes.float16 and vectorised.fits(input):
         made = vectorised.to_half(input)
     else:
-        made = input.astype(dtype, "C" if 0 in input.strides else "K")
+        made = cast(input, dtype)
+        made = input.astype(dtype, "C" if 0 in input.strides else "K") if made is None else made
     return made if place == source else move(made, place)
 
 
@@ -60,25 +62,29 @@ def to(
         copy: make a new tensor even when nothing changes.
     Source: torch.Tensor.to.
     """
-    check_format("to", memory_format)
-    rest = list(args)
-    if rest and isinstance(rest[0], Tensor):
-        other = rest.pop(0)
-        dtype, device = other.dtype, other.device
-    elif rest and _is_place(rest[0]):
-        device = rest.pop(0)
-        if rest and not isinstance(rest[0], bool):
-            dtype = rest.pop(0)
-    elif rest:
-        dtype = rest.pop(0)
-    flags = dict(zip(("non_blocking", "copy"), rest, strict=False))
+    if memory_format is not None:
+        check_format("to", memory_format)
+    if args:
+        first, *rest = args
+        if isinstance(first, np.dtype):
+            dtype = first
+        elif isinstance(first, Tensor):
+            dtype, device = first.dtype, first.device
+        elif _is_place(first):
+            device = first
+            if rest and not isinstance(rest[0], bool):
+                dtype = rest.pop(0)
+        else:
+            dtype = first
+        if rest:
+            non_blocking, copy = rest[0], rest[1] if len(rest) > 1 else copy
     array = input._array if isinstance(input, Tensor) else input
     chosen = dtypes.as_dtype(dtype) or array.dtype
     source = device_index(array)
     place = source if device is None else _place(device, source)
-    if chosen == array.dtype and place == source and not flags.get("copy", copy):
+    if chosen == array.dtype and place == source and not copy:
         return input
-    return to_copy(input, chosen, place, source, flags.get("non_blocking", non_blocking))
+    return to_copy(input, chosen, place, source, non_blocking)
 
 
 def _is_place(value: Any) -> bool:

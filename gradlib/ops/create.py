@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, pointwise
 from gradlib.backend.array import Array, Namespace, assign, cupy, is_array, is_cupy, namespace, on_device_of, pinned
 from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
-from gradlib.backend.pointwise import filled
 from gradlib.core.batched import Batched
 from gradlib.core.out import takes_out
 from gradlib.core.tensor import Tensor, as_array, wrap
@@ -81,7 +80,7 @@ def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_gra
 
 
 def _filled(xp: Namespace, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-    if xp is not np and name == "ones" and filled(made := xp.empty(shape, dtype), 1):
+    if xp is not np and name == "ones" and pointwise.filled(made := xp.empty(shape, dtype), 1):
         return made
     return getattr(xp, name)(shape, dtype)
 
@@ -177,7 +176,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     array = made._array
     element = as_element(fill_value, array.dtype)
     with on_device_of(array):
-        if type(array) is np.ndarray or not filled(array, element):
+        if type(array) is np.ndarray or not pointwise.filled(array, element):
             assign(array, ..., element)
     return made.want_grad() if requires_grad else made
 
@@ -300,6 +299,8 @@ def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _number(value: Any) -> Any:
+    if type(value) is int or type(value) is float:
+        return value
     return value.item() if isinstance(value, (Tensor, np.generic)) or is_array(value) else value
 
 
@@ -323,7 +324,7 @@ def arange(
     if end is None:
         start, end = 0, start
     start, end, step = _number(start), _number(end), _number(step)
-    whole = not any(isinstance(v, float) for v in (start, end, step))
+    whole = not (isinstance(start, float) or isinstance(end, float) or isinstance(step, float))
     chosen = dtypes.as_dtype(dtype) or (dtypes.int64 if whole else dtypes.get_default_dtype())
     if dtypes.category(chosen) not in (1, 2):
         raise NotImplementedError(f"arange gives integers and floating-point numbers, not {chosen}")
@@ -331,14 +332,16 @@ def arange(
         start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise RuntimeError("arange: step must be nonzero")
-    if not all(map(math.isfinite, (start, end))):
+    if not math.isfinite(start) or not math.isfinite(end):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
     count = -((start - end) // step) if whole or chosen == dtypes.int64 else math.ceil((end - start) / step)
     xp, place = at(device)
     with place:
-        if start == 0 and step == 1:
+        if xp is not np and (made := pointwise.arange(start, step, count, chosen)) is not None:
+            array = made
+        elif start == 0 and step == 1:
             array = xp.arange(count, dtype=dtypes.int64 if dtypes.category(chosen) == 1 else xp.float64).astype(chosen, copy=False)
         elif dtypes.category(chosen) == 1:
             array = (int(start) + xp.arange(count) * int(step)).astype(chosen, copy=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradlib.backend.copying import PARTS, concatenated, put_along, stacked, taken, taken_along
+from gradlib.backend.copying import PARTS, cast, concatenated, put_along, stacked, taken, taken_along
+from gradlib.backend.dtype import as_dtype
 from gradlib.testing import hostcuda
 from tests.device import cupy, skip_module_without_cuda
 
@@ -55,6 +56,19 @@ def test_elements_are_taken_and_put_along_a_dimension(dtype):
     assert taken_along(array, cupy.zeros((2, 1, 2), int), 1) is None
     assert taken_along(array, cupy.zeros((2, 0, 4), int), 1) is None
     assert not put_along(array, cupy.zeros((2, 1, 4), int), cupy.zeros((2, 1, 4), "complex64"), 1)
+
+
+@pytest.mark.parametrize("source", ["bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64"])
+def test_cast_elements_are_those_of_cupys_astype(source):
+    values = np.array([0, 1, 2, 100, 0.5, 1.7, 3.999, 2.0**-20, 1.0009765])
+    array = cupy.asarray(values if source == "bool" else np.concatenate([values, [127]])).astype(as_dtype(source))
+    for target in map(as_dtype, ("bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")):
+        made, expected = cast(array, target), array.astype(target)
+        assert made.dtype == expected.dtype
+        assert made.view("u1").get().tolist() == expected.view("u1").get().tolist(), target
+    for other in (array[::2], array[:0], array.get() if source != "bfloat16" else np.zeros(3)):
+        assert cast(other, np.dtype("float32")) is None
+    assert cast(array, np.dtype("complex64")) is None
 
 
 @pytest.mark.skipif(not hostcuda.is_active(), reason="hostcuda looks at the places")

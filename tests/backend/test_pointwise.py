@@ -83,6 +83,17 @@ def test_clamped_elements_are_those_of_the_two_functions(dtype):
     assert pointwise.clamped(x[::2], 0, 1) is pointwise.clamped(x[:0], 0, 1) is pointwise.clamped(x.astype("int64"), 0, 1) is None
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_evenly_spaced_numbers_are_those_of_cupys_functions(dtype):
+    kind = np.dtype(dtype)
+    for start, step in ((0, 1), (-7, 3), (5, -2), (1 << 40, 1 << 35), (0.1, 0.7), (1e9, -0.1)):
+        if kind.kind == "i":
+            start, step = int(start), int(step)
+        expected = (start + cupy.arange(1000, dtype="int64" if kind.kind == "i" else "float64") * step).astype(kind)
+        assert same_bits(pointwise.arange(start, step, 1000, kind), expected), (start, step)
+    assert pointwise.arange(0, 1, 0, kind) is pointwise.arange(0, 1 << 63, 3, kind) is pointwise.arange(0, 1, 3, np.dtype("int8")) is None
+
+
 def test_a_kernel_writes_into_its_first_operand():
     """Unless the other one lies across it: CuPy's function then copies it first."""
     line, expected = cupy.arange(9.0), np.arange(9.0)

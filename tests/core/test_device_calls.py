@@ -35,6 +35,8 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "sort": lambda x, **_: x.sort(), "mean": lambda x, **_: x.mean(0), "z[0] = 1": lambda z, **_: z.__setitem__(0, 1.0),
     "clamp": lambda x, **_: x.clamp(0.0, 1.0), "clamp, min": lambda x, **_: x.clamp(0.0), "where, half": lambda h, m, **_: h.where(m, 0.0),
     "split": lambda x, **_: gradlib.split(x, 2), "unbind": lambda x, **_: x.unbind(), "zeros": lambda **_: gradlib.zeros(8, device="cuda"),
+    "to another dtype": lambda x, **_: x.to(gradlib.float64), "x.half()": lambda x, **_: x.half(), "long sum": lambda w, **_: w.sum(),
+    "arange": lambda **_: gradlib.arange(8, device="cuda"), "arange of floats": lambda **_: gradlib.arange(0, 1, 0.25, device="cuda"),
     "ones": lambda **_: gradlib.ones(8, device="cuda"), "full": lambda **_: gradlib.full((8,), 2.0, device="cuda"),
 }  # fmt: skip
 THEIRS = (
@@ -47,7 +49,7 @@ def operands() -> dict[str, Any]:
     x, y = (gradlib.as_tensor(cupy.arange(32, dtype=cupy.float32).reshape(4, 8) - k) for k in (1, 9))
     places = gradlib.as_tensor(cupy.asarray([[2, 1], [0, 1], [1, 1], [7, 0]]))
     given = {"x": x.requires_grad_(), "y": y, "m": x.detach() > 3, "i": gradlib.as_tensor(cupy.asarray([2, 1])), "p": places}
-    return given | {"h": y.half(), "z": y.clone(), "r": y[0]}
+    return given | {"w": gradlib.ones(64, 64, device="cuda"), "h": y.half(), "z": y.clone(), "r": y[0]}
 
 
 @pytest.mark.parametrize("name", [*POINTWISE, *OTHERS])

@@ -162,7 +162,8 @@ def nvcc_report(folder: Path, text: str, source: str) -> str:
 
 
 SMALL = {
-    "pointwise": pointwise.source("f"), "reducing": reducing.source("d"), "copying": copying.source(4), "sorting": sorting.source("d"),
+    "pointwise": pointwise.source("f"), "arange": pointwise.arange_source("d"), "reducing": reducing.source("d"),
+    "copying": copying.source(4), "sorting": sorting.source("d"),
 }  # fmt: skip
 
 
