@@ -373,7 +373,8 @@ def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
     Raises: ValueError for another shape.
     """
     extra = len(shape) - array.ndim
-    if extra >= 0 and type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":
+    known = extra >= 0 and (array.ndim or min(shape, default=0) >= 0)  # of the shape (-1,) of one number numpy.ndarray makes (1,)
+    if known and type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":
         sizes, strides = list(shape), [0] * extra + list(array.strides)
         for d, have in enumerate(array.shape, extra):
             if (size := sizes[d]) != have:

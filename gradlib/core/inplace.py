@@ -34,6 +34,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
     copies_input = first in op.saved_names
     ufunc = op.ufunc if op.rules else None
     on_host: Any = getattr(np, ufunc) if ufunc is not None else None
+    others = -1 if on_host is None else on_host.nin - 1
     quick = on_host.__name__ if on_host is not None and on_host.__name__ in TWO else None
 
     @functools.cache
@@ -42,7 +43,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
         return named(op.call, f"{op.name}_", node=False)
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
-        if ufunc is not None and not kwargs and _unrecorded(input, args):
+        if len(args) == others and not kwargs and _unrecorded(input, args):
             array, values = input._array, [a._array if type(a) is Tensor else a for a in args]
             if type(array) is np.ndarray:
                 try:

@@ -127,3 +127,11 @@ def test_a_leaf_that_wants_a_gradient_refuses_it_and_stays_as_it_was(name: str) 
     assert leaf._version == 0
     assert leaf.shape == before.shape
     np.testing.assert_array_equal(host(leaf), before)
+
+
+@pytest.mark.parametrize("call", [lambda x: x.tanh_(x), lambda x: x.mul_(x, x), lambda x: x.mul_(), lambda x: gradlib.abs_(x, x)])
+def test_a_wrong_number_of_arguments_is_told_as_the_operation_tells_it(call) -> None:
+    x = numbers()
+    with pytest.raises(TypeError, match=r"(tanh|mul|abs)\(\) (takes|missing) \d"):
+        call(x)
+    assert x._version == 0

@@ -133,6 +133,7 @@ def test_every_dtype_is_moved_as_it_is(case: Case, rng: np.random.Generator) -> 
         (lambda x: x.expand(4, 5), RuntimeError, r"\(5\) must match the existing size \(3\) at non-singleton dimension 1"),
         (lambda x: x.expand(3), RuntimeError, "must be greater or equal"),
         (lambda x: x.expand(-1, 2, 3), RuntimeError, "leading, non-existing dimension 0"),
+        (lambda x: x.sum().expand(-1), RuntimeError, "leading, non-existing dimension 0"),
         (lambda x: x.transpose(0, 2), IndexError, r"expected to be in range of \[-2, 1\], but got 2"),
         (lambda x: x.permute(0, 0), RuntimeError, "duplicate dims"),
         (lambda x: x.permute(0), RuntimeError, "2 dimensions, but the order of 1"),
