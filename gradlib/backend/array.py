@@ -372,6 +372,8 @@ def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
         shape: the sizes; -1 keeps that of the array.
     Raises: ValueError for another shape.
     """
+    if isinstance(array, np.generic):
+        array = np.asarray(array)
     extra = len(shape) - array.ndim
     known = extra >= 0 and (array.ndim or min(shape, default=0) >= 0)  # of the shape (-1,) of one number numpy.ndarray makes (1,)
     if known and type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":

@@ -38,22 +38,28 @@ def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
         return where(mask, input, other) if type(mask) is device_array() else xp.where(mask, input, other)
     if type(mask) is bool or mask.size < LEAST or mask.dtype.char != "?" or not mask.flags.c_contiguous:
         return xp.where(mask, input, other)
-    array = input if type(input) is np.ndarray else other
+    array, number = (input, other) if type(input) is np.ndarray else (other, input)
+    if type(number) in (int, float) and number == 0 and math.copysign(1, number) > 0 and _fits(array, mask):
+        return _kept(mask if array is input else ~mask, array)
     if not _fits(array, mask) or not all(type(x) in (int, float) or (_fits(x, mask) and x.dtype is array.dtype) for x in (input, other)):
         return xp.where(mask, input, other)
     bits = _BITS[array.dtype.char]
     if array.size < _BLOCK and type(input) is type(other):
         return xp.where(mask, input, other)
-    zeros = [type(x) is not np.ndarray and x == 0 and math.copysign(1, x) > 0 for x in (input, other)]
     a, b = (x.view(bits) if type(x) is np.ndarray else np.array(x, array.dtype).view(bits)[()] for x in (input, other))
     made = np.empty(array.shape, array.dtype)  # which owns its memory, as a view of integers would not
     out = made.view(bits)
-    if any(zeros):
-        np.multiply(b if zeros[0] else a, (~mask if zeros[0] else mask).view(np.int8), out)
-    else:
-        np.bitwise_xor(a, b, out)
-        out *= mask.view(np.int8)
-        out ^= b
+    np.bitwise_xor(a, b, out)
+    out *= mask.view(np.int8)
+    out ^= b
+    return made
+
+
+def _kept(mask: Array, array: Array) -> Array:
+    """The elements of an array where a mask of its shape is True, and 0 elsewhere."""
+    bits = _BITS[array.dtype.char]
+    made = np.empty(array.shape, array.dtype)
+    np.multiply(array.view(bits), mask.view(np.int8), made.view(bits))
     return made
 
 

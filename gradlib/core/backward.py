@@ -104,7 +104,7 @@ def _one(array: Array, recorded: bool) -> Any:
     if array.dtype.kind != "f" and (not dtypes.is_differentiable(array.dtype) or array.dtype.kind == "c"):
         raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {array.dtype}")
     if type(array) is np.ndarray:
-        g = np.ones(array.shape, array.dtype)
+        g = np.array(1, array.dtype, ndmin=array.ndim)  # NumPy's ``ones`` takes four times as long
     else:
         with on_device_of(array):
             g = namespace(array).ones(array.shape, array.dtype)

@@ -453,6 +453,9 @@ def fit(d: Any, target: Node, source: Node) -> Any:
 def unbroadcast(d: Any, have: tuple[int, ...], want: tuple[int, ...], source: Node) -> Any:
     """Sum a gradient over the dimensions along which its input was broadcast (or spread it, where a rule kept a dimension of 1)."""
     extra = len(have) - len(want)
+    if type(d) is np.ndarray and extra > 0 and have[extra:] == want and d.dtype.itemsize > 2:  # as a bias was added to each row
+        summed_up = np.add.reduce(d, axis=tuple(range(extra)))
+        return summed_up if want else np.asarray(summed_up)
     grown = tuple(i for i in range(len(have)) if i < extra or (want[i - extra] == 1 and have[i] != 1))
     kept = have[extra:] if extra >= 0 else ()
     if extra < 0 or any(w not in (1, h) for h, w in zip(kept, want, strict=True)):

@@ -304,3 +304,11 @@ def test_an_operation_is_few_calls(name: str) -> None:
     FEW[name](**given)  # what is written at the first call
     calls = python_calls(lambda: FEW[name](**given))
     assert 0 < len(calls) <= 20, calls
+
+
+@pytest.mark.host
+def test_a_gradient_that_arithmetic_made_a_number_of_numpy_takes_no_slow_path() -> None:
+    """``g / n`` of a 0-d array is one."""
+    x = operand("float32 matrix leaf")
+    x.mean().backward()
+    assert "slow_path" not in python_calls(lambda: x.mean().backward())
