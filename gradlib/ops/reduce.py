@@ -15,7 +15,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SHORT, SMALL, Namespace, broadcast_to, has_nan, row_major, row_sums
 from gradlib.backend.mask import masked
-from gradlib.backend.pointwise import CTYPES
+from gradlib.backend.pointwise import CTYPES, WHOLE
 from gradlib.backend.reducing import summed
 from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
@@ -181,6 +181,8 @@ def _on_device(mean: bool) -> Any:
             made = summed(input, None if dim is None else axes(input.ndim, dim), keepdim, mean)
             if made is not None:
                 return made
+            if dim is None and not mean and input.dtype.char in WHOLE:  # `total` without its questions, which are all about NumPy's
+                return input.sum(keepdims=keepdim)
         return REGISTRY["mean" if mean else "sum"].value(sys.modules["cupy"], input, dim, keepdim, dtype)
 
     return run
