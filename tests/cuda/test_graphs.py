@@ -223,6 +223,26 @@ def test_a_function_that_says_nothing_is_captured_as_in_torch() -> None:
     assert y.tolist() == [2, 2, 2]
 
 
+def test_kernels_for_numbers_casts_and_views_run_within_a_capture() -> None:
+    """Those of small operations, also where they are compiled within it."""
+    x, g = drawn(6).reshape(2, 3), cuda.CUDAGraph()
+    half = x.bfloat16()
+
+    def run() -> tuple[Any, ...]:
+        spaced = gradlib.arange(0, 1, 0.5, device="cuda")
+        numbers = half * 2.5, half / 3, 1 / half, half.float() ** 1.5, x.clamp(-0.5, 0.25), x.clamp(max=0)
+        return (*numbers, x.to(gradlib.float64), x.long(), spaced, *x.unbind(1), *x.split(1), x.repeat(40, 20).sum())
+
+    with cuda.graph(g):
+        made = run()
+    x.mul_(-1)
+    half.mul_(-3)
+    g.replay()
+    for ours, expected in zip(made, run(), strict=True):
+        assert ours.dtype is expected.dtype
+        assert ours.nan_to_num().tolist() == expected.nan_to_num().tolist()
+
+
 def test_many_parts_are_joined_and_lines_sorted_within_a_capture() -> None:
     x, g = drawn(6).reshape(2, 3), cuda.CUDAGraph()
 
