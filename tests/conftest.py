@@ -35,10 +35,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("device", [wanted] if wanted in devices else devices, indirect=True)
 
 
-def pytest_collection_finish() -> None:
-    """No collection of garbage looks at what was imported and collected by now, the most of all objects in a run."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No collection of garbage looks at what is imported and collected here, the most of all objects in a run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

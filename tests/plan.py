@@ -1,4 +1,4 @@
-"""What ``ci/test.sh`` adds to pytest: how long a run will take, short files first, groups that stay whole, and ``--quick``.
+"""What ``ci/test.sh`` adds to pytest: how long a run will take, short files first, groups that stay whole, fewer reports, and ``--quick``.
 
 Durations of the last run are kept in pytest's cache, a mean for each test function. The quick choice is of each test function the first
 parametrisations in which every value of every parameter has occurred: each dtype, but not each of one with each of another; of these at
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
@@ -74,6 +75,20 @@ class Plan:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.write_line(line)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Of a test that passes, a worker sends one report that holds its whole time, not three: they take as long as a small test."""
+        if not hasattr(self.config, "workerinput"):
+            return None
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if all(report.passed for report in reports):
+            reports[1].duration = sum(report.duration for report in reports)
+            del reports[0], reports[1:]
+        for report in reports:
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         spent = self.spent[report.nodeid]

@@ -92,6 +92,23 @@ def test_files_that_take_least_come_first() -> None:
     assert plan.expected(names(items), {"long.py::a": 9.0}) == pytest.approx(9.0 + 3 * plan.UNKNOWN)
 
 
+def test_a_worker_sends_one_report_of_a_test_that_passes_and_all_of_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports: list[Any] = []
+    sent: list[Any] = []
+    hook = SimpleNamespace(pytest_runtest_logreport=lambda report: sent.append(report), pytest_runtest_logfinish=lambda **_: None)
+    ran: Any = SimpleNamespace(ihook=hook, nodeid="f.py::t", location=())
+    monkeypatch.setattr(plan, "runtestprotocol", lambda item, log, nextitem: reports.copy())
+    worker = plan.Plan(SimpleNamespace(workerinput={}))  # type: ignore[arg-type]
+    for fails in (None, "setup", "call", "teardown"):
+        sent.clear()
+        phases = ("setup", "call", "teardown") if fails != "setup" else ("setup", "teardown")
+        reports[:] = [SimpleNamespace(when=phase, passed=phase != fails, duration=1.0) for phase in phases]
+        assert worker.pytest_runtest_protocol(ran, None)
+        assert [report.when for report in sent] == (list(phases) if fails else ["call"])
+        assert fails or sent[0].duration == 3
+    assert plan.Plan(SimpleNamespace()).pytest_runtest_protocol(ran, None) is None  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
 def test_a_run_says_how_long_it_will_take(tmp_path: Path) -> None:
     """First from the count, then from what the last one took; in a process of its own, since a plan is for a whole run."""
