@@ -11,6 +11,7 @@ from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import raw
 from gradlib.func.level import Level
 from gradlib.func.rules import ndim, pad_to_rank, perform, rule, run
+from gradlib.ops.contract import interleaved
 from gradlib.ops.dims import wrap_dim
 
 
@@ -116,3 +117,12 @@ def cross(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 def euclidean_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     rank = max(ndim(x) for x in args)
     return perform(op, tuple(pad_to_rank(level, x, rank) for x in args))
+
+
+@rule("kron")
+def kron(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The factors broadcast, example by example, as their shapes are apart."""
+    wide, fine, whole = interleaved(*(tuple(x.shape) for x in args))
+    shaped = zip(args, (wide, fine), strict=True)
+    a, b = (x.value.reshape((level.size, *shape)) if level.holds(x) else x.reshape(shape) for x, shape in shaped)
+    return (a * b).reshape((level.size, *whole))

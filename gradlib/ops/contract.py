@@ -9,9 +9,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradlib.backend.array import is_array
-from gradlib.core.op import composite
+import numpy as np
+
+from gradlib.backend.array import Namespace, is_array
+from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
+from gradlib.ops.arithmetic import mul
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.product import dot, matmul, one_dtype
 from gradlib.ops.reduce import sum as total
@@ -317,8 +320,31 @@ def inner(input: Any, other: Any) -> Any:
     return dot(input, other) if input.ndim == other.ndim == 1 else tensordot(input, other, dims=((-1,), (-1,)))
 
 
-@composite
-def kron(input: Any, other: Any) -> Any:
+def _left(g: Any, other: Any, input_shape: Shape) -> Any:
+    """The gradient of ``kron`` for input: for each of its elements the sum of g times other over the copy in its place."""
+    wide, fine, _ = interleaved(input_shape, other.shape)
+    products = reshape(g, _paired(wide, fine)) * reshape(other, fine)
+    return reshape(total(products, tuple(range(1, len(fine), 2))), input_shape)
+
+
+def _right(g: Any, input: Any, other_shape: Shape) -> Any:
+    """The gradient of ``kron`` for other: the sum over all copies of g times the element of input."""
+    wide, fine, _ = interleaved(input.shape, other_shape)
+    products = reshape(g, _paired(wide, fine)) * reshape(input, wide)
+    return reshape(total(products, tuple(range(0, len(wide), 2))), other_shape)
+
+
+def _paired(wide: Shape, fine: Shape) -> Shape:
+    """The shape to which those of the two factors broadcast."""
+    return tuple(map(operator.mul, wide, fine))
+
+
+@op(
+    "bilinear", promote="same",
+    input=lambda g, other, input_shape: _left(g, other, input_shape),
+    other=lambda g, input, other_shape: _right(g, input, other_shape),
+)  # fmt: skip
+def kron(xp: Namespace, input: Any, other: Any) -> Any:
     """Kronecker's product: a copy of other, times that element, in the place of each element of input.
 
     Args:
@@ -328,15 +354,13 @@ def kron(input: Any, other: Any) -> Any:
         >>> gradlib.kron(gradlib.tensor([1, 2]), gradlib.tensor([1, 10]))
         tensor([ 1, 10,  2, 20])
     """
-    shapes = []
-    for x in (input, other):
-        shapes.append(x._array.shape if type(x) is Tensor else tuple(x.shape))
-    wide, fine, whole = _interleaved(*shapes)
-    return reshape(reshape(input, wide) * reshape(other, fine), whole)
+    wide, fine, whole = interleaved(input.shape, other.shape)
+    a, b = input.reshape(wide), other.reshape(fine)
+    return (a * b if xp is np else mul(a, b)).reshape(whole)
 
 
 @functools.lru_cache(maxsize=512)
-def _interleaved(input: Shape, other: Shape) -> tuple[Shape, Shape, Shape]:
+def interleaved(input: Shape, other: Shape) -> tuple[Shape, Shape, Shape]:
     """The shapes of the factors of ``kron``, by which they broadcast, and that of the result."""
     rank = max(len(input), len(other))
     mine, its = ((1,) * (rank - len(shape)) + shape for shape in (input, other))
