@@ -276,7 +276,7 @@ def copy(array: Array) -> Array:
     """A fresh array of the same values and the same memory order; in row-major order where what is expanded has none to keep."""
     order: Any = "C" if 0 in array.strides else "K"
     if type(array) is np.ndarray:
-        return np.array(array, order=order, copy=True)
+        return array.copy(order)
     with on_device_of(array):  # CuPy copies to the current one
         return namespace(array).array(array, order=order, copy=True)
 
@@ -372,22 +372,12 @@ def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
         shape: the sizes; -1 keeps that of the array.
     Raises: ValueError for another shape.
     """
-    if isinstance(array, np.generic):
+    if type(array) is not np.ndarray and isinstance(array, np.generic):
         array = np.asarray(array)
-    extra = len(shape) - array.ndim
-    known = extra >= 0 and (array.ndim or min(shape, default=0) >= 0)  # of the shape (-1,) of one number numpy.ndarray makes (1,)
-    if known and type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":
-        sizes, strides = list(shape), [0] * extra + list(array.strides)
-        for d, have in enumerate(array.shape, extra):
-            if (size := sizes[d]) != have:
-                if size == -1:
-                    sizes[d] = have
-                elif have == 1:
-                    strides[d] = 0
-                else:
-                    break
-        else:
-            return np.ndarray(sizes, array.dtype, array, 0, strides)  # NumPy's own function takes ten times as long
+    if type(array) is np.ndarray and array.flags.c_contiguous and array.dtype.kind != "V":
+        layout = _stretched(array.shape, array.strides, tuple(shape))
+        if layout is not None:
+            return np.ndarray(layout[0], array.dtype, array, 0, layout[1])  # NumPy's own function takes ten times as long
     wanted = sizes_kept(shape, array.shape)
     if wanted and min(wanted) < 0:  # CuPy would make an array of a negative size
         raise ValueError(f"a size is negative: {wanted}")
@@ -395,6 +385,23 @@ def broadcast_to(array: Array, shape: tuple[int, ...]) -> Array:
     if isinstance(array, np.ndarray) and array.flags.writeable:
         result.flags.writeable = True
     return result
+
+
+@functools.lru_cache(maxsize=512)
+def _stretched(have: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The sizes and strides of an array of such sizes and strides that is stretched to a shape; None where it does not broadcast to it."""
+    extra = len(shape) - len(have)
+    if extra < 0:
+        return None
+    sizes, steps = list(shape), [0] * extra + list(strides)
+    for d, size in enumerate(have, extra):
+        if sizes[d] == -1:
+            sizes[d] = size
+        elif sizes[d] != size:
+            if size != 1:
+                return None
+            steps[d] = 0
+    return None if min(sizes, default=0) < 0 else (tuple(sizes), tuple(steps))  # of the shape (-1,) of one number NumPy makes (1,)
 
 
 def sizes_kept(shape: tuple[int, ...], have: tuple[int, ...]) -> tuple[int, ...]:

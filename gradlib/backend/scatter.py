@@ -21,6 +21,8 @@ _ADDED_AT_ONCE = (int32, float16, float32, float64)
 
 def scatter_add(target: Array, index: Any, values: Any) -> None:
     """``target[index] += values`` in place, where repeated indices all count."""
+    if type(target) is np.ndarray and target.size < _LONG:  # too few for more than the call
+        return np.add.at(target, index, values)
     if not isinstance(target, np.ndarray):
         index = tuple(apart(part, target) for part in index) if isinstance(index, tuple) else apart(index, target)
         return _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
@@ -47,7 +49,7 @@ def _at(ufunc: Any, target: Array, index: Any, values: Any) -> None:
 
 
 _LONG = 256
-"""How long a row is to be for Python to add it quicker than ``ufunc.at``."""
+"""How long a row is to be for Python to add it quicker than ``ufunc.at``; of fewer elements no other way is worth a question."""
 
 
 def _add_on_device(target: Array, index: Any, values: Array) -> None:

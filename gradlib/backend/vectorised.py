@@ -447,7 +447,10 @@ def elu(xp: Namespace, input: Array, alpha: Any) -> Array:
     if xp is np and alpha > 0 and fits(input):
         return blocks(_below_zero_grown, input, alpha)
     zero = zero_d(0.0, input.dtype) if xp is np else 0
-    below = expm1(xp, xp.minimum(input, zero))
+    below = xp.minimum(input, zero)
+    if xp is np and alpha == 1:
+        return np.maximum(np.expm1(below) if below.size < LEAST else expm1(np, below), input)  # exp(x) - 1 is never below x
+    below = expm1(xp, below)
     return chosen(xp, input >= zero, input, below if alpha == 1 else below * alpha)
 
 

@@ -188,6 +188,8 @@ def array_index(item: Any, like: Array) -> Any:
     """An array of integers or a mask on the device of the array it indexes; a Tensor stays one, so that a later write to it is noticed."""
     if isinstance(item, Tensor):
         values = item._array
+        if type(values) is type(like) is np.ndarray and values.dtype is dtypes.int64:  # the common case
+            return item
     elif is_array(item):
         item = values = copy(item)
     else:

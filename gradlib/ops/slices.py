@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -208,17 +209,23 @@ def unfold(xp: Namespace, input: Any, dimension: int, size: int, step: int) -> A
     Raises: RuntimeError for a window longer than the dimension or a step below 1.
     Source: torch.Tensor.unfold.
     """
-    at, sizes = wrap_dim(dimension, input.ndim), input.shape
+    layout = _windows(input.shape, input.strides, dimension, size, step)
+    return strided(input, *layout) if input.ndim else input.reshape(1)[:size]
+
+
+@functools.lru_cache(maxsize=512)
+def _windows(sizes: tuple[int, ...], strides: tuple[int, ...], dim: int, size: int, step: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and strides of all windows along a dimension. Raises: as ``unfold``."""
+    at = wrap_dim(dim, len(sizes))
     have = sizes[at] if sizes else 1
     if not 0 <= size <= have:
         raise RuntimeError(f"maximum size for tensor at dimension {at} is {have} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     if not sizes:
-        return input.reshape(1)[:size]
-    strides = input.strides
+        return (), ()
     shape = (*sizes[:at], (have - size) // step + 1, *sizes[at + 1 :], size)
-    return strided(input, shape, (*strides[:at], strides[at] * step, *strides[at + 1 :], strides[at]))
+    return shape, (*strides[:at], strides[at] * step, *strides[at + 1 :], strides[at])
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, dim, size, step: unfold(g, dim, size, step))

@@ -69,17 +69,20 @@ def _cholesky_slope(g: Any, out: Any) -> Any:
     return adjoint(solve_triangle(adjoint(out), adjoint(left), True, False))
 
 
+_LAST = (..., slice(-1, None), slice(-1, None))  # the last pivot, if there is one
+
+
 @op("other", promote=matrices("cholesky", square=True), complex="explicit", A=_cholesky_slope)
 def cholesky_op(xp: Any, A: Any) -> Any:
     """The triangular factor of a positive definite matrix. Of another one the factor that was begun looks like any factor."""
     advice = "A must be Hermitian and positive-definite."
     if xp is np:
         L = attempt("cholesky", advice, np.linalg.cholesky, A)
-        broken = has_nan(L[..., -1:, -1:].real)
+        broken = has_nan(L[_LAST].real)
     else:
         with failures_seen(xp):
             L = attempt("cholesky", advice, xp.linalg.cholesky, A)
-        broken = bool(xp.isnan(L[..., -1:, -1:]).any())
+        broken = bool(xp.isnan(L[_LAST]).any())
     if broken:  # the last pivot is NaN where any is: LAPACK may take NaN for a positive one
         raise LinAlgError(f"linalg.cholesky: The factorization met NaN. {advice}")
     return L
