@@ -361,6 +361,21 @@ def silu(xp: Namespace, input: Any) -> Any:
     return input * sigmoid(xp, input)
 
 
+def _by_mirrored_logistic(numerator: Any, x: Array, out: Array) -> None:
+    """A numerator divided by 1 + exp(x)."""
+    grown = np.exp(x, out)
+    grown += _ONE
+    np.divide(numerator, grown, out)
+
+
+def times_logistic(g: Array, input: Array, mirrored: bool = False) -> Array | None:
+    """g times the ``sigmoid`` of x, or of -x where ``mirrored``; None for arrays that do not fit."""
+    if not (fits(input) and fits(g) and g.shape == input.shape):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return blocks(_by_mirrored_logistic if mirrored else _by_logistic, g, input)
+
+
 def _logistic_slope(g: Array, x: Array, out: Array) -> None:
     _by_logistic(_ONE, x, out)
     rest = np.subtract(_ONE, out)

@@ -213,8 +213,8 @@ def silu(input: Any, inplace: bool = False) -> Any:
 
 
 def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
-    if beta == 1 and threshold >= 17 and vectorised.fits(input):
-        return g * sigmoid(input)  # which is 1 from 17 on
+    if beta == 1 and threshold >= 17 and (made := vectorised.times_logistic(g, input)) is not None:
+        return made  # the factor is 1 from 17 on
     scaled = input * beta
     return where_op(scaled > threshold, g, g * sigmoid(scaled))
 
@@ -243,7 +243,12 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
     return chosen(xp, scaled > threshold, input, vectorised.log1p(xp, xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
 
 
-@op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=lambda g, input: g * sigmoid(-input))
+def _log_sigmoid_slope(g: Any, input: Any) -> Any:
+    made = vectorised.times_logistic(g, input, mirrored=True)
+    return g * sigmoid(-input) if made is None else made
+
+
+@op("elementwise", promote=takes("logsigmoid", "f"), method=False, input=_log_sigmoid_slope)
 @in_single
 def logsigmoid(xp: Any, input: Any) -> Any:
     """log of the sigmoid of each element, exact in both tails.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major, zero_d
+from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
@@ -258,11 +258,15 @@ def _part_of_matrices(name: str, xp: Namespace, input: Any, diagonal: Any) -> An
         return row_major(getattr(xp, name)(input, diagonal))
     if not small:
         return _by_rows(input, diagonal, upper)
-    others, made = _below if upper else _above, input.copy()
-    if len(shape) == 2 and made.size <= SMALL:
-        made.put(_places(others, *shape, diagonal), 0)
-    else:
-        np.copyto(made, zero_d(0, made.dtype), where=others(shape[-2], shape[-1], diagonal))
+    if input.size <= _FEW and len(shape) == 2:
+        made = input.copy()
+        made.put(_places(_below if upper else _above, *shape, diagonal), 0)
+        return made
+    bits = _BITS.get(input.itemsize)
+    if bits is None or not input.flags.c_contiguous:
+        return row_major(getattr(np, name)(input, diagonal))
+    made = np.empty(shape, input.dtype)
+    np.bitwise_and(input.view(bits), _kept(upper, shape[-2], shape[-1], diagonal, bits), out=made.view(bits))
     return made
 
 
@@ -279,13 +283,22 @@ def _by_rows(input: Any, diagonal: int, upper: bool) -> Any:
     return made
 
 
-_ROWS = 128
+_ROWS, _FEW = 128, 256
 
 
 @functools.lru_cache(32)
 def _places(others: Callable[[int, int, int], Any], rows: int, columns: int, diagonal: int) -> Any:
     """Where the mask is true, in the matrix read as one row."""
     return np.flatnonzero(others(rows, columns, diagonal))
+
+
+_BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+@functools.lru_cache(32)
+def _kept(upper: bool, rows: int, columns: int, diagonal: int, bits: Any) -> Any:
+    """All bits of the elements that stay, and none of the others."""
+    return np.negative(~(_below if upper else _above)(rows, columns, diagonal), dtype=bits)
 
 
 @functools.lru_cache(32)
