@@ -69,9 +69,13 @@ class Version:
 
     def add_view(self, view: Any) -> None:
         if len(self.views) >= self.limit:
-            self.views = [ref for ref in self.views if ref() is not None]
-            self.limit = 16 + 2 * len(self.views)
+            self.forget()
         self.views.append(weakref.ref(view))
+
+    def forget(self) -> None:
+        """Drop the views that are gone."""
+        self.views = [ref for ref in self.views if ref() is not None]
+        self.limit = 16 + 2 * len(self.views)
 
     @property
     def storage(self) -> Version:

@@ -168,9 +168,8 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         results.append(result)
     if node is not None:
         node.shape, node.dtype = tuple(shapes), (dtype,) * len(shapes)
-    if len(counter.views) + len(results) <= counter.limit:  # as `add_view` has it, without a call for each
-        counter.views += map(ref, results)
-    else:
-        for each in results:
-            counter.add_view(each)
+    storage = counter if type(counter) is Version else counter.storage
+    if len(storage.views) >= storage.limit:  # as `add_view` has it, once for all
+        storage.forget()
+    storage.views += map(ref, results)
     return tuple(results)

@@ -338,6 +338,15 @@ class TestDetachedInPlace:
         (y * y).sum().backward()
         assert y.grad.tolist() == [4, 8, 12]
 
+    def test_its_parts_are_views_of_it(self) -> None:
+        x = leaf()
+        y = (x * 2).detach_()
+        for parts in (y.split(1), y.unbind()):
+            y.mul_(x)
+            assert all(part.requires_grad for part in parts)
+            y.detach_()
+        assert y.tolist() == [2, 16, 54]
+
     def test_a_write_cuts_the_views_of_before(self) -> None:
         for write in (lambda y: y.zero_(), lambda y: y[1:].zero_(), lambda y: y.mul_(3), lambda y: y.__setitem__(..., 1.0)):
             x = leaf()
