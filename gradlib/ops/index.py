@@ -449,6 +449,11 @@ def _is_filling(gather: Sequence[Any], value: Tensor, like: Array) -> bool:
     return one and len(masks) == 1 and masks[0].dtype.kind == "b"
 
 
+def _is_whole(view: tuple[Any, ...] | None, region: Array, array: Array) -> bool:
+    """Whether an index gives no view but the tensor itself, as torch reads slices that leave nothing out."""
+    return region.strides == array.strides and (view is None or all(item is ... or type(item) is slice for item in view))
+
+
 def _half(value: float) -> float:
     """A number rounded to float16 where it is out of range: torch accepts that here, but in no other dtype or function."""
     with np.errstate(over="ignore"):
@@ -491,7 +496,8 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
     with on_device_of(array):
         values = _fitting(value, array, region.ndim if gather is None else gathered_ndim(region.ndim, gather))
         unrecorded = _unrecorded(input, value)
-        if unrecorded or (gather is None and is_part_recordable(input)):
+        whole = gather is None and region.shape == array.shape and input._base is None and _is_whole(view, region, array)
+        if unrecorded or (gather is None and not whole and is_part_recordable(input)):
             if type(region) is not np.ndarray or 0 in region.strides or not region.flags.writeable:
                 refuse_memory(region, _WRITE)
             places: tuple[Any, ...] = ()
@@ -506,6 +512,8 @@ def setitem(input: Tensor, key: Any, value: Any) -> None:
             input.version.bump()
             if not unrecorded:
                 rebase_part(input, (_SLICE, (view or (...,),), None), values._node if isinstance(values, Tensor) else None)
+        elif whole:
+            input.copy_(values) if isinstance(values, Tensor) or is_array(values) else input.fill_(values)
         elif gather is None:
             write(slice_op(input, view or (...,)), lambda shadow: put_into(shadow.data, values, []), _WRITE, False, False)
         else:

@@ -132,6 +132,18 @@ class TestHistory:
         assert y.grad_fn.next_functions[1] == (None, 0)
         assert [g.tolist() for g in grad((y * y).sum(), (x, value))] == [[0, 0, 0], [20]]
 
+    @pytest.mark.parametrize("key", [..., slice(None), (), slice(0, 3)], ids=str)
+    def test_an_index_that_leaves_nothing_out_writes_the_tensor_itself(self, key: Any) -> None:
+        x, value = leaf(), leaf(5.0)
+        y = x * 1
+        before = y.grad_fn
+        y[key] = value
+        assert y.grad_fn.name() == "CopyBackward0"
+        assert [node for node, _ in y.grad_fn.next_functions] == [before, value._node]
+        assert [g.tolist() for g in grad((y * y).sum(), (x, value))] == [[0, 0, 0], [30]]
+        with pytest.raises(RuntimeError, match=r"^a leaf Variable that requires grad"):
+            x[key] = 2.0
+
     def test_a_view_of_a_constant_takes_it_along(self) -> None:
         x = leaf(5.0)
         c = gradlib.zeros(3, dtype=gradlib.float64)
