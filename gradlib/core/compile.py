@@ -666,7 +666,7 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
     return [*lines, *search, "        else:", f"            return {result}"]
 
 
-def _is_list(name: str) -> str:
+def _is_list(name: str | None) -> str:
     """The condition that an argument is a list or tuple; ``type(x) in (list, tuple)`` takes twice as long."""
     return f"(type({name}) is list or type({name}) is tuple)"
 

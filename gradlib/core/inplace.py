@@ -32,7 +32,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
     """The in-place form ``NAME_`` of an operation. ``further``: gives the last arguments from the tensor, where the caller does not."""
     first = op.tensors[0]
     copies_input = first in op.saved_names
-    ufunc = op.ufunc if op.rules else None
+    ufunc: Any = op.ufunc if op.rules else None
     on_host: Any = getattr(np, ufunc) if ufunc is not None else None
     others = -1 if on_host is None else on_host.nin - 1
     quick = on_host.__name__ if on_host is not None and on_host.__name__ in TWO else None
