@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend import dtype as dtypes
+from gradlib.backend.array import SHORT, row_sums
 from gradlib.core.op import composite, op
 from gradlib.ops.elementwise import abs, sgn
 from gradlib.ops.linalg.norms import vector_norm
@@ -31,9 +34,16 @@ def _pulled(g: Any, points: Any, others: Any, out: Any) -> Any:
 )  # fmt: skip
 def euclidean_distance(xp: Any, x1: Any, x2: Any) -> Any:
     """Distances from |x|² + |y|² - 2 x·y: one matrix product instead of all differences, at the cost of digits where points are close."""
-    products = multiplied(xp, x1, x2.swapaxes(-1, -2)).astype(x1.dtype, copy=False)
-    squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :] - 2 * products
-    return xp.sqrt(xp.maximum(squares, 0))
+    squares = multiplied(xp, x1, x2.swapaxes(-1, -2)).astype(x1.dtype, copy=False)
+    squares *= -2
+    squares += _own_products(xp, x1)[..., :, None]
+    squares += _own_products(xp, x2)[..., None, :]
+    return xp.sqrt(xp.maximum(squares, 0, out=squares), out=squares)
+
+
+def _own_products(xp: Any, x: Any) -> Any:
+    """The square of each point's length."""
+    return row_sums(x * x) if xp is np and x.shape[-1] <= SHORT and x.dtype.char in "fd" else (x * x).sum(-1)
 
 
 @op(
