@@ -170,7 +170,13 @@ def one_hot(xp: Namespace, tensor: Any, num_classes: int = -1) -> Any:
     if num_classes == -1:
         num_classes = int(tensor.max()) + 1
     inside("one_hot: class values must be non-negative and smaller than num_classes", tensor, num_classes)
-    return (xp.expand_dims(row_major(tensor), -1) == xp.arange(num_classes)).astype(dtypes.int64)
+    if xp is not np:
+        return (xp.expand_dims(row_major(tensor), -1) == xp.arange(num_classes)).astype(dtypes.int64)
+    made = np.zeros((*tensor.shape, num_classes), dtypes.int64)
+    places = np.arange(0, made.size, max(num_classes, 1))
+    places += tensor.reshape(-1)
+    made.reshape(-1)[places] = 1
+    return made
 
 
 # ---- padding ------------------------------------------------------------------------------------------------------------------
