@@ -6,7 +6,7 @@ CuPy has it for addition in some dtypes, and for extremes in single precision th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -27,15 +27,44 @@ def scatter_add(target: Array, index: Any, values: Any) -> None:
         index = tuple(apart(part, target) for part in index) if isinstance(index, tuple) else apart(index, target)
         return _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
     index = index if isinstance(index, tuple) else (index,)
-    first = index[0] if len(index) == 1 and target.ndim > 1 else None
-    if type(first) is np.ndarray and first.ndim == 1 and first.dtype.kind in "iu" and math.prod(target.shape[1:]) >= _LONG:
-        rows = np.broadcast_to(values, (len(first), *target.shape[1:]))
-        add = np.add
-        for place, row in zip(first.tolist(), rows, strict=True):
-            line = target[place]
-            add(line, row, line)
-        return None
+    if len(index) == 1 and _picks_long_rows(target.shape, index[0]):
+        rows = np.broadcast_to(values, (*index[0].shape, *target.shape[1:]))
+        return _add_rows(target, index[0].reshape(-1).tolist(), rows.reshape(-1, *target.shape[1:]), range(index[0].size))
     return _at(np.add, target, index, values)
+
+
+def _picks_long_rows(shape: tuple[int, ...], index: Any) -> bool:
+    """Whether an index picks rows of a NumPy array of that shape that are so long that Python adds them quicker than ``ufunc.at``."""
+    return type(index) is np.ndarray and index.ndim > 0 and index.dtype.kind in "iu" and len(shape) > 1 and math.prod(shape[1:]) >= _LONG
+
+
+def _add_rows(target: Array, places: list[int], rows: Array, which: Iterable[int]) -> None:
+    """Add those of the rows at their places."""
+    add = np.add
+    for k in which:
+        line = target[places[k]]
+        add(line, rows[k], line)
+
+
+def rows_into_zeros(shape: tuple[int, ...], index: Any, values: Array) -> Array | None:
+    """Zeros of a shape with values added to the rows that the index names: one row for each is copied, the others are added.
+
+    Returns: None where the index picks no long rows.
+    """
+    if not _picks_long_rows(shape, index) or not index.size:
+        return None
+    index, rows = index.reshape(-1), values.reshape(-1, *shape[1:])
+    order, held = np.arange(len(index)), np.full(shape[0], -1)
+    held[index] = order  # whichever is held of several
+    named = held >= 0
+    if 2 * np.count_nonzero(named) > len(named):
+        made = rows.take(held, 0, None, "wrap")
+        made[~named] = 0
+    else:
+        made = np.zeros(shape, rows.dtype)
+        made[named] = rows[held[named]]
+    _add_rows(made, index.tolist(), rows, np.flatnonzero(held[index] != order).tolist())
+    return made
 
 
 def _at(ufunc: Any, target: Array, index: Any, values: Any) -> None:

@@ -20,7 +20,7 @@ from gradlib.backend.copying import taken
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.pointwise import filled
-from gradlib.backend.scatter import scatter_add
+from gradlib.backend.scatter import rows_into_zeros, scatter_add
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import is_part_recordable, rebase_part, write
 from gradlib.core.modes import global_state, thread_state
@@ -110,9 +110,11 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
 @op("linear", sequence="indices", method=False, complex="explicit", input=lambda g, indices: index(g, indices))
 def index_backward(xp: Any, input: Any, shape: tuple[int, ...], indices: Sequence[Any]) -> Any:
     """Zeros of that shape to which each element of input is added where ``index`` takes it from: the adjoint of ``index``."""
-    result = xp.zeros(shape, input.dtype)
-    add_at(result, indices, input)
-    return result
+    made = rows_into_zeros(shape, indices[0], input) if xp is np and len(indices) == 1 else None
+    if made is None:
+        made = xp.zeros(shape, input.dtype)
+        add_at(made, indices, input)
+    return made
 
 
 def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:

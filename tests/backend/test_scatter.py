@@ -10,7 +10,7 @@ import pytest
 from gradlib.backend.array import move
 from gradlib.backend.device import resolve
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.scatter import extreme_at, fold_at, multiply_at, scatter_add
+from gradlib.backend.scatter import extreme_at, fold_at, multiply_at, rows_into_zeros, scatter_add
 from gradlib.ops.index import add_at
 from tests.values import host
 
@@ -42,6 +42,20 @@ def test_adds_what_meets_at_one_place(rows: int, dtype: str, there: Any) -> None
     scatter_add(target, (there(places),), there(values))
     assert target.dtype == want.dtype
     np.testing.assert_array_equal(host(target), want)
+
+
+@pytest.mark.parametrize("rows", [6, 40])
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "bfloat16"])
+def test_rows_added_into_zeros_are_those_added_one_by_one(rows: int, dtype: str) -> None:
+    """Most of them named, and few; some more than once, from either end."""
+    places, values = np.array([[5, -1, 2], [0, 5, 2], [3, 1, -6]]), drawn((3, 3, 300), dtype)
+    want = np.zeros((rows, 300), values.dtype)
+    for place, value in zip(places.reshape(-1), values.reshape(-1, 300), strict=True):
+        want[place] += value
+    made = rows_into_zeros(want.shape, places, values)
+    assert made is not None
+    assert made.dtype == want.dtype
+    np.testing.assert_array_equal(made, want)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
