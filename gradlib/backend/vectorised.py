@@ -20,6 +20,7 @@ LEAST = 1024
 """How many elements there are to be: below, the calls cost more than they save."""
 _FEW = 100  # elements: up to that what counts is the number of calls
 _BLOCK = 1 << 16  # elements: what is computed of them in several passes stays in the cache
+_CACHED = 1 << 22  # bytes: of shorter arrays even the outer cache holds the passes' results
 _SIGN = -(1 << 31)  # the bit of a float32's sign, as an int32
 
 
@@ -46,6 +47,15 @@ def blocks(form: Callable[..., None], *operands: Any, dtype: Any = None) -> Arra
 def fits(array: Any) -> bool:
     """Whether an array is one of those that are computed by blocks."""
     return type(array) is np.ndarray and array.size >= LEAST and array.dtype.char == "f" and array.flags.c_contiguous
+
+
+def are_long(*arrays: Any) -> bool:
+    """Whether arrays of one shape and dtype are so long that a few passes take less time block by block."""
+    first = arrays[0]
+    return all(
+        type(x) is np.ndarray and x.nbytes > _CACHED and x.dtype.char in "fd" and x.dtype is first.dtype and x.shape == first.shape
+        and x.flags.c_contiguous for x in arrays
+    )  # fmt: skip
 
 
 def _is_large(array: Any) -> bool:
@@ -177,8 +187,14 @@ def reciprocal_root(xp: Namespace, input: Any) -> Any:
     return np.divide(zero_d(1.0, root.dtype), root, out=root) if _is_large(root) else xp.reciprocal(root)
 
 
+def _fraction_of(x: Array, out: Array) -> None:
+    np.subtract(x, np.trunc(x, out), out)
+
+
 def fraction(xp: Namespace, input: Any) -> Any:
     """What follows the point, with the sign of x."""
+    if are_long(input):
+        return blocks(_fraction_of, input)
     whole = xp.trunc(input)
     return np.subtract(input, whole, out=whole) if _is_large(whole) else input - whole
 
@@ -187,8 +203,48 @@ def leaky(xp: Namespace, input: Any, slope: float) -> Any:
     """Each element, times a slope from 0 to 1 where it is not positive."""
     if not _is_large(input):
         return xp.maximum(input, input * slope)
-    below = np.multiply(input, zero_d(slope, input.dtype))
-    return np.maximum(input, below, out=below)
+    factor = zero_d(slope, input.dtype)
+
+    def form(x: Array, out: Array) -> None:
+        np.maximum(x, np.multiply(x, factor, out), out=out)
+
+    if are_long(input):
+        return blocks(form, input)
+    made = np.empty_like(input)
+    form(input, made)
+    return made
+
+
+def between(start: Array, end: Array, weight: float) -> Array:
+    """start + weight * (end - start), of arrays that are long."""
+
+    def form(a: Array, b: Array, out: Array) -> None:
+        np.subtract(b, a, out)
+        out *= weight
+        out += a
+
+    return blocks(form, start, end)
+
+
+def added(ufunc: Any, input: Array, a: Array, b: Array, factor: Any) -> Array:
+    """The input and a factor times ``ufunc(a, b)``, of arrays that are long."""
+
+    def form(x: Array, a: Array, b: Array, out: Array) -> None:
+        ufunc(a, b, out)
+        if factor != 1:
+            out *= factor
+        out += x
+
+    return blocks(form, input, a, b)
+
+
+def _side_by_side(real: Array, imag: Array, out: Array) -> None:
+    out.real, out.imag = real, imag
+
+
+def complex_of(real: Array, imag: Array, dtype: Any) -> Array:
+    """Complex numbers of parts that are long."""
+    return blocks(_side_by_side, real, imag, dtype=dtype)
 
 
 # ---- float16 --------------------------------------------------------------------------------------------------------------------------

@@ -362,6 +362,8 @@ def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
         >>> gradlib.lerp(gradlib.tensor([0.0, 10.0]), gradlib.tensor([1.0, 20.0]), 0.5)
         tensor([ 0.5000, 15.0000])
     """
+    if type(weight) is float and -0.5 < weight < 0.5 and vectorised.are_long(input, end):
+        return vectorised.between(input, end, weight)
     way = end - input
     if type(weight) is float and weight < 0.5 and weight > -0.5 and way.ndim and way.dtype.char in "fd":
         way *= weight
@@ -395,6 +397,8 @@ def addcmul(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
         >>> gradlib.addcmul(gradlib.tensor([1.0]), gradlib.tensor([2.0]), gradlib.tensor([3.0]), value=0.5)
         tensor([4.])
     """
+    if vectorised.are_long(input, tensor1, tensor2):
+        return vectorised.added(np.multiply, input, tensor1, tensor2, as_element(value, input.dtype))
     return input + _scaled(tensor1 * tensor2, value)
 
 
@@ -423,4 +427,6 @@ def addcdiv(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
         >>> gradlib.addcdiv(gradlib.tensor([1.0]), gradlib.tensor([1.0]), gradlib.tensor([4.0]), value=2)
         tensor([1.5000])
     """
+    if vectorised.are_long(input, tensor1, tensor2):
+        return vectorised.added(np.true_divide, input, tensor1, tensor2, as_element(value, input.dtype))
     return input + _scaled(tensor1 / tensor2, value)

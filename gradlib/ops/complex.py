@@ -164,6 +164,8 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
     if found[0] not in (dtypes.float32, dtypes.float64) or found[0] != found[1]:
         names = " and ".join(str(dtype or "a number") for dtype in found)
         raise RuntimeError(f"complex: both parts must be float32 or both float64 tensors, got {names}; convert one with .to()")
+    if vectorised.are_long(real, imag):
+        return vectorised.complex_of(real, imag, dtypes.to_complex(real.dtype))
     shape = real.shape if real.shape == imag.shape else xp.broadcast_shapes(real.shape, imag.shape)
     out = xp.empty(shape, dtypes.to_complex(real.dtype))
     out.real = real

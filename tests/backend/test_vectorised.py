@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 
+import gradlib
 from gradlib.backend import vectorised
+from tests.values import host
 
 pytestmark = pytest.mark.host
 
-SIZE = 40_000  # two blocks, the second of another size
+SIZE = 90_000  # two blocks, the second of another size
 
 
 def drawn(low: float, high: float) -> np.ndarray:
@@ -145,7 +147,7 @@ def test_what_is_no_ordinary_number_gives_what_numpy_gives(odd: float) -> None:
 
 
 def test_small_arrays_other_dtypes_and_other_orders_are_numpys_own() -> None:
-    for x in (drawn(0, 1)[:100], drawn(0, 1).astype(np.float64), drawn(0, 1).reshape(200, 200).T):
+    for x in (drawn(0, 1)[:100], drawn(0, 1).astype(np.float64), drawn(0, 1).reshape(300, 300).T):
         assert np.array_equal(vectorised.expm1(np, x), np.expm1(x))
         assert np.array_equal(vectorised.arctan2(np, x, x), np.arctan2(x, x))
 
@@ -159,3 +161,20 @@ def test_float16_has_the_bits_of_numpys_cast_at_every_number_between_two_and_bes
     cases = [np.nextafter(x, to) for x in (finite, between) for to in np.array([-math.inf, math.inf], np.float32)]
     for x in (*cases, finite, between, -finite, halves, np.geomspace(1e-45, 3e38, 5000).astype(np.float32)):
         assert vectorised.to_half(x).tobytes() == x.astype(np.float16).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_long_arrays_give_the_same_bits_block_by_block(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, z = (drawn(0.5, 2).astype(dtype) * sign for sign in (-1, 1, 3))
+    operands = [gradlib.tensor(each[:SIZE]) for each in (x, y, z)]
+    for function in (
+        lambda x, y, z: gradlib.lerp(x, y, 0.3), lambda x, y, z: gradlib.addcmul(x, y, z, value=0.1),
+        lambda x, y, z: gradlib.addcdiv(z, x, y + 1), lambda x, y, z: gradlib.frac(x), lambda x, y, z: gradlib.complex(x, y),
+        lambda x, y, z: gradlib.nn.functional.leaky_relu(x, 0.3),
+    ):  # fmt: skip
+        whole = function(*operands)
+        with monkeypatch.context() as m:
+            m.setattr(vectorised, "_CACHED", 0)
+            made = function(*operands)
+        assert made.dtype == whole.dtype
+        assert host(made).tobytes() == host(whole).tobytes()
