@@ -16,7 +16,7 @@ from gradlib.backend.capture import capturing
 from gradlib.core.batched import VmapLevel
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.grad_mode import no_grad
-from gradlib.core.modes import global_state, lower, observing, recording, thread_state
+from gradlib.core.modes import global_state, lower, observing, set_grad, thread_state
 from gradlib.core.tensor import Tensor, wrap
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
@@ -168,14 +168,16 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         mark = made = None
         if observer is not None:
             mark = observer.begin(cls.__name__, node.seq, args)
+        before = thread_state.grad_enabled
+        set_grad(False)
         try:
-            with recording(False):
-                if separate:
-                    made = cls.forward(*args)
-                    cls.setup_context(ctx, args, made)
-                else:
-                    made = cls.forward(ctx, *args)
+            if separate:
+                made = cls.forward(*args)
+                cls.setup_context(ctx, args, made)
+            else:
+                made = cls.forward(ctx, *args)
         finally:
+            set_grad(before)
             if observer is not None:
                 observer.end(mark, made)
         attributes = node.attributes

@@ -190,7 +190,7 @@ class Saved(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The shape, dtype and device of an output or input, to make zeros for it and to check gradients of it."""
+    """The shape, dtype and device of an output, to make zeros for it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -211,7 +211,7 @@ class FunctionNode(Node):
     """
 
     __slots__ = (
-        "_ctx", "attributes", "constant", "ctx_class", "for_forward", "in_jvp", "inputs", "materialize", "needs", "outputs", "positions",
+        "_ctx", "attributes", "constant", "ctx_class", "devices", "for_forward", "in_jvp", "materialize", "needs", "outputs", "positions",
     )  # fmt: skip
 
     takes_none = True
@@ -219,6 +219,7 @@ class FunctionNode(Node):
     ctx_class: type[BackwardCFunction]
     attributes: dict[str, Any]  # the ctx's own
     needs: tuple[bool, ...]  # for each argument
+    devices: tuple[int | None, ...]  # of the tensor arguments, None for the host
     outputs: tuple[Layout | None, ...]  # None for what is no tensor
     constant: tuple[int, ...]  # outputs that were marked non-differentiable
     for_forward: tuple[Tensor | None, ...]  # what ``save_for_forward`` kept, until ``jvp`` has run
@@ -231,7 +232,7 @@ class FunctionNode(Node):
         self._ctx: weakref.ref[BackwardCFunction] | None = None
         tensors = [a for a in arguments if isinstance(a, Tensor)]
         self.edges = edges = tuple([a._node for a in tensors])
-        self.inputs = tuple([Layout.of(a._array) for a in tensors])
+        self.devices = tuple([None if type(a._array) is np.ndarray else device_index(a._array) for a in tensors])
         if len(tensors) == len(arguments):
             self.positions = tuple(range(len(tensors)))
             self.needs = tuple([node is not None for node in edges])
@@ -384,20 +385,22 @@ class FunctionNode(Node):
 
     def _checked(self, position: int, number: int, d: Any) -> Tensor | None:
         """Check one returned gradient against its input; None where none is wanted. The walk converts it to the input's dtype."""
-        if d is None or self.edges[number] is None:
+        want, place = self.edges[number], self.devices[number]
+        if d is None or want is None:
             return None
         if not isinstance(d, Tensor):
             raise RuntimeError(f"function {self.name()} returned an invalid gradient: expected Tensor or None (got {type(d).__name__})")
-        have, want = Layout.of(d._array), self.inputs[number]
-        if have == want:
+        have = d._array
+        device = None if type(have) is np.ndarray else device_index(have)
+        if have.shape == want.shape and have.dtype == want.dtype and device == place:
             return d
         says = f"Function {self.name()} returned an invalid gradient at index {position} - "
         if have.shape != want.shape and not _reduces(have.shape, want.shape):
             raise RuntimeError(f"{says}got {list(have.shape)} but expected shape compatible with {list(want.shape)}")
         if (have.dtype.kind == "c") != (want.dtype.kind == "c") and not is_floating_point(have.dtype):
             raise RuntimeError(f"{says}expected dtype {want.dtype} but got {have.dtype}; convert it with .to({want.dtype.name!r})")
-        if have.device != want.device:
-            raise RuntimeError(f"{says}expected device {_place(want)} but got {_place(have)}")
+        if device != place:
+            raise RuntimeError(f"{says}expected device {_place(place)} but got {_place(device)}")
         return d
 
 
@@ -432,8 +435,8 @@ def _reduces(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
     return extra >= 0 and all(w in (1, h) for h, w in zip(have[extra:], want, strict=True))
 
 
-def _place(layout: Layout) -> str:
-    return "cpu" if layout.device is None else f"cuda:{layout.device}"
+def _place(device: int | None) -> str:
+    return "cpu" if device is None else f"cuda:{device}"
 
 
 class DelayedError(Node):
