@@ -253,7 +253,9 @@ def all_true(mask: np.ndarray) -> bool:
 
 def all_finite(array: np.ndarray) -> bool:
     """Whether an array of NumPy's holds neither infinity nor NaN."""
-    if array.dtype.kind == "c" or not array.size:
+    if array.size <= SMALL:
+        return all_true(np.isfinite(array))
+    if array.dtype.kind == "c":
         return bool(np.isfinite(array).all())
     if array.size < _MANY:
         return math.isfinite(array.item(array.argmax())) and math.isfinite(array.item(array.argmin()))  # of which NaN would be either

@@ -58,11 +58,11 @@ def _by_blas(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     library = scipy_blas()
     if library is None:
         return None
-    solve = getattr(library, f"{_BLAS_NAMES[A.dtype.char]}trsm")
-    return solve(1, A.T, B.T, side=1, lower=upper, diag=unitriangular).T
+    solve = getattr(library, _BLAS_SOLVERS[A.dtype.char])
+    return solve(1, A.T, B.T, 1, upper, 0, unitriangular).T  # alpha, a, b, side, lower, trans_a, diag: names take it a third of the whole
 
 
-_BLAS_NAMES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+_BLAS_SOLVERS = {"f": "strsm", "d": "dtrsm", "F": "ctrsm", "D": "ztrsm"}
 
 
 def _by_halves(xp: Any, A: Any, B: Any, upper: bool) -> Any:
@@ -98,6 +98,9 @@ def solve_triangle(A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     return solve_triangular_op(A, [B], upper, unitriangular)
 
 
+_triangle = matrices("solve_triangular", square=True)
+
+
 def _fit_together(name: str, A: Any, B: Any, left: bool) -> tuple[Any, Any]:
     """A and B in their common batch shape."""
     a, b = raw(A).shape, raw(B).shape
@@ -131,7 +134,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
         tensor([[1.],
                 [2.]])
     """
-    matrices("solve_triangular", square=True)([A, B])
+    _triangle([A, B])
     A, B = _fit_together("solve_triangular", A, B, left)
     return solve_triangle(A, B, upper, unitriangular) if left else solve_triangle(A.mT, B.mT, not upper, unitriangular).mT
 
