@@ -63,9 +63,9 @@ def cat(xp: Namespace, tensors: Any, dim: int = 0) -> Any:
     if not tensors:
         raise ValueError("cat expects a non-empty list of Tensors")
     first = tensors[0]
-    if first.shape == (0,):
+    if not first.size and first.shape == (0,):
         first = next((x for x in tensors if x.shape != (0,)), first)
-    at = wrap_dim(dim, first.ndim)
+    at = dim if type(dim) is int and 0 <= dim < first.ndim else wrap_dim(dim, first.ndim)
     try:
         made = np.concatenate(tensors, at) if xp is np else concatenated(xp, tensors, at)
         return made if made.flags.c_contiguous else row_major(made)

@@ -334,7 +334,7 @@ def _added(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, where input broadcasts to the product."""
     if beta == 1 == alpha and type(input) is type(product) is Tensor:
         a, b = input._array, product._array
-        if a.shape == b.shape and a.dtype is b.dtype and a.dtype.kind in "fc":
+        if a.shape == b.shape and (dtype := a.dtype) is b.dtype and dtype.kind in "fc":
             return input + product
     if type(input) is not Tensor and not isinstance(input, Tensor) and not is_array(input):
         raise TypeError(f"{name}: argument 'input' must be a Tensor, got {type(input).__name__}")
@@ -395,7 +395,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
         >>> gradlib.baddbmm(gradlib.ones(1, 1, 1), gradlib.ones(1, 1, 3), gradlib.ones(1, 3, 1))
         tensor([[[4.]]])
     """
-    return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+    return _added("baddbmm", input, bmm.__wrapped__(batch1, batch2), beta, alpha)  # bmm, which takes no out here
 
 
 # ---- in space -----------------------------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def cholesky_op(xp: Any, A: Any) -> Any:
     advice = "A must be Hermitian and positive-definite."
     if xp is np:
         L = attempt("cholesky", advice, np.linalg.cholesky, A)
-        broken = has_nan(L[_LAST].real)
+        broken = has_nan(L[_LAST].real) if L.ndim > 2 or not L.size else (last := L.item(-1)) != last
     else:
         with failures_seen(xp):
             L = attempt("cholesky", advice, xp.linalg.cholesky, A)
