@@ -205,19 +205,18 @@ def multiply_at(xp: Any, input: Any, src: Any, indices: Any) -> Any:
 
 def _shares(g: Any, input: Any, src: Any, out: Any, indices: Any) -> tuple[Any, Any, Any]:
     """g divided by how many elements equal the result, and which of input and of src do."""
-    ones = ones_like(g)
-    mine, its = ones * (input == out), pick(ones, indices) * (src == pick(out, indices))
-    return g / index_add_op(mine, its, indices), mine, its
+    mine, its = input == out, src == pick(out, indices)
+    return g / index_add_op(ones_like(g) * mine, ones_like(src) * its, indices), mine, its
 
 
 def _own_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
     share, mine, _ = _shares(g, input, src, out, indices)
-    return where(mine == 0, zeros_like(g), share * mine)
+    return where(mine, share, 0.0)
 
 
 def _met_share(g: Any, input: Any, src: Any, out: Any, indices: Any) -> Any:
     share, _, its = _shares(g, input, src, out, indices)
-    return where(its == 0, zeros_like(its), pick(share, indices) * its)
+    return where(its, pick(share, indices), 0.0)
 
 
 @op(
