@@ -136,7 +136,7 @@ def _written(node: FunctionNode, place: FunctionNode | Output, result: Tensor, s
         raise RuntimeError(f"a leaf Variable that requires grad has been used in an in-place operation (in {node.name()}).")
     view = result._meta.view if result._meta is not None else None
     if view is not None:
-        refuse_leaf(result, node.name())
+        refuse_leaf(result, view, node.name())
         if not single:
             raise RuntimeError(
                 f"If your Function ({node.name()}) modifies inplace an input that is a view of another Tensor, it cannot return more than "

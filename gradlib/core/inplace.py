@@ -99,20 +99,21 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     return not (recording and target._meta is not None and target._meta.view is not None)
 
 
-def check_inplace(target: Tensor, name: str) -> bool:
+def check_inplace(target: Tensor, name: str) -> tuple[bool, View | None]:
     """Check that a tensor may be written in place, as far as that is known before the new values are.
 
-    Returns: whether the write may be recorded.
+    Returns: whether the write may be recorded, and the view that the tensor is.
     """
     while type(target) is Batched:
         target = target.value
     recording = thread_state.grad_enabled or not global_state.no_grad
-    if recording and (target._meta is not None or isinstance(target._node, AccumulateGrad)):
-        refuse_leaf(target, name)
+    view = target._meta.view if target._meta is not None else None
+    if recording and (view is not None or isinstance(target._node, AccumulateGrad)):
+        refuse_leaf(target, view, name)
     if global_state.born is not None:
         refuse_captured(target, name)
     refuse_write(target, name)
-    return recording
+    return recording, view
 
 
 def refuse_captured(target: Tensor, name: str) -> None:
@@ -143,8 +144,7 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         return thread_state.observer.composed(name, (target,), lambda: write(target, compute, name, copies_input, False))
     if type(target) is Batched:
         return write_batched(target, compute, write, name, copies_input)
-    recording = check_inplace(target, name)
-    view = target._meta.view if target._meta is not None else None
+    recording, view = check_inplace(target, name)
     perhaps = recording and view is not None and (view.several or not view.recorded)  # refused if the new values are to be recorded
     if global_state.active:
         writing(target)
@@ -206,14 +206,13 @@ def write_tangents(target: Tensor, result: Any) -> None:
                 level.written(target, level.tangent(result))
 
 
-def refuse_leaf(target: Tensor, name: str) -> None:
-    """Refuse to write a leaf that requires a gradient, or a view that could not be recorded."""
+def refuse_leaf(target: Tensor, view: View | None, name: str) -> None:
+    """Refuse to write a leaf that requires a gradient, or one that is a view that could not be recorded."""
     node = target._node
     if isinstance(node, AccumulateGrad):
         raise RuntimeError(
             f"a leaf Variable that requires grad is being used in an in-place operation ({name}). Use no_grad() to update it."
         )
-    view = target._meta.view if target._meta is not None else None
     if view is None:
         return
     if view.custom and not view.several and node is not None:
@@ -288,11 +287,12 @@ def rebase(target: Tensor, view: View | None, node: Node | None) -> None:
             made_by.meta.output_versions[index] = counter
         counter.changed = made_by.seq  # what the node saved of its output is what was written
     if view is not None:
-        _follow(view.base, CopySlices(view.base, view.path(), node, None if node is None else node.seq))
-    elif target._meta is not None:
-        _follow(target, node)
-    else:
+        path = (view.step,) if view.parent is None else view.path()
+        target, node = view.base, CopySlices(view.base, path, node, None if node is None else node.seq)
+    if target._meta is None:
         target._node = node
+    else:
+        _follow(target, node)
     if counter.views:
         _remake_views(counter)
 

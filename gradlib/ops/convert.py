@@ -227,7 +227,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     Source: torch.Tensor.copy_.
     """
     array = src._array if isinstance(src, Tensor) else src
-    if is_array(array) and device_index(array) != device_index(self._array):
+    if not type(array) is type(self._array) is np.ndarray and is_array(array) and device_index(array) != device_index(self._array):
         place = device_index(self._array)
         src = to_copy(src, None, place, device_index(array)) if isinstance(src, Tensor) else move(array, place)
     return _copy_here(self, src)
@@ -249,10 +249,11 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:
         >>> gradlib.fill(gradlib.zeros(2), 3)
         tensor([3., 3.])
     """
-    if is_array(value) and value.ndim:
+    of_array = is_array(value)
+    if of_array and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     made = xp.empty_like(input)
-    assign(made, ..., value if is_array(value) else create.as_element(value, made.dtype))
+    assign(made, ..., value if of_array else create.as_element(value, made.dtype))
     return made
 
 

@@ -529,7 +529,7 @@ def _become(self: Tensor, function: Callable[[Tensor], Tensor], name: str) -> No
     if global_state.born is not None:
         refuse_captured(self, name)
     if is_grad_enabled():
-        refuse_leaf(self, name)
+        refuse_leaf(self, self._meta.view if self._meta is not None else None, name)
     elif isinstance(self._node, AccumulateGrad):  # a leaf's gradient has its shape
         self._array = function(wrap(self._array))._array
         self._node.array, self._node.shape = self._array, self._array.shape

@@ -289,7 +289,7 @@ FEW: dict[str, Callable[..., Any]] = {
     "mse_loss": lambda x, **_: gradlib.nn.functional.mse_loss(x, x), "huber_loss": lambda x, **_: gradlib.nn.functional.huber_loss(x, x),
     "recorded row": lambda r, w, **_: r.__setitem__(0, w), "recorded column": lambda r, **_: r.__setitem__((..., 1), 2.0),
     "recorded places": lambda r, w, i, **_: r.__setitem__(i, w), "recorded mask": lambda r, m, **_: r.__setitem__(m, 2.0),
-    "recorded sum": lambda r, w, **_: r.add_(w),
+    "recorded sum": lambda r, w, **_: r.add_(w), "recorded sum of a view": lambda v, w, **_: v.add_(w),
     "written row": lambda y, **_: y.__setitem__(0, 7), "written places": lambda y, i, **_: y.__setitem__(i, 7),
 }  # fmt: skip
 
@@ -301,6 +301,7 @@ def test_an_operation_is_few_calls(name: str) -> None:
     given = {"x": operand("float32 matrix leaf"), "y": operand("int64 matrix"), "h": operand("float16 matrix leaf")}
     given |= {"m": given["y"] > 2, "z": given["y"] % 2, "i": gradlib.tensor([1, 0]), "w": gradlib.ones(3, requires_grad=True)}
     given |= {"s": gradlib.eye(2).requires_grad_(), "b": gradlib.ones(2, 1, requires_grad=True), "r": given["x"] * 1}
+    given["v"] = (given["x"] * 1)[1:]
     FEW[name](**given)  # what is written at the first call
     calls = python_calls(lambda: FEW[name](**given))
     assert 0 < len(calls) <= 20, calls
