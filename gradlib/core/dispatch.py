@@ -69,7 +69,7 @@ class Operands:
         self.nodes: list[Node | None] = []
         self.array: Array = None
         self.recordable = self.complex = self.scattered = False
-        self.wrong: Any = None
+        self.wrong: type | None = None
         for x in inputs:
             node, value = None, x
             if isinstance(x, Tensor):
@@ -86,8 +86,8 @@ class Operands:
                     value = value.item()
                 if isinstance(value, complex):
                     self.complex = True
-                elif value is not None and not isinstance(value, (int, float)) and self.wrong is None:
-                    self.wrong = value
+                elif not isinstance(value, (int, float)) and self.wrong is None and (value is not None or len(self.values) in op.required):
+                    self.wrong = type(value)
             self.nodes.append(node)
             self.values.append(value)
         self.live = self.nodes
@@ -120,7 +120,7 @@ def slow_path(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     if global_state.active and seq is None and thread_state.observer is not None:
         return thread_state.observer.operation(op, args)
     if given.wrong is not None:
-        raise TypeError(f"{op.label}: expected a Tensor, an array or a number, got {type(given.wrong).__name__}")
+        raise TypeError(f"{op.label}: expected a Tensor, an array or a number, got {given.wrong.__name__}")
     on_host, values = isinstance(given.array, np.ndarray), given.values
     if not on_host and Batched in map(type, given.inputs):  # a logical tensor that left its vmap; on the host the array itself refuses
         refuse_values()

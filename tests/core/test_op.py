@@ -261,3 +261,11 @@ def test_half_types_are_printed_without_a_warning(values: list[float]) -> None:
         assert shown.startswith("tensor([")
         assert dtype in shown
     assert repr(gradlib.tensor([1.5, 200.0], dtype="float16")).startswith("tensor([  1.5000, 200.0000]"), "as torch prints it"
+
+
+@pytest.mark.parametrize("name", ["add", "maximum", "pow", "atan2", "fmod", "hypot", "lerp", "addcmul", "logaddexp", "eq"])
+def test_none_is_no_operand_of_an_empty_tensor_either(name) -> None:
+    x = gradlib.zeros(0)
+    others = [x] * {"lerp": 1, "addcmul": 1}.get(name, 0)
+    with pytest.raises(TypeError, match=f"{name}: expected a Tensor, an array or a number, got NoneType"):
+        getattr(gradlib, name)(x, *others, None)
