@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from benchmarks.python_calls import python_calls
 
-ROUNDS, SECONDS = 40, 0.002
+ROUNDS, SECONDS = 120, 0.002
 """How often each operation is timed, the least being taken, and for how long each time."""
 
 
@@ -32,9 +34,38 @@ def library() -> Any:
     return cupy
 
 
+def bare_parts(op: Any) -> Callable[[Any, Any], Any]:
+    """Recorded tensors around views of a source by assignments alone, with no question asked: the least that several views can cost."""
+    from gradlib.core.modes import next_seq
+    from gradlib.core.node import PLAIN_OUTPUT, Output
+    from gradlib.core.tensor import Tensor
+    from gradlib.core.views import Part
+
+    tensor, view_of, output_of = (functools.partial(object.__new__, each) for each in (Tensor, Part, Output))
+
+    def made(source: Any, arrays: Any) -> Any:
+        node, results = op.node(), []
+        node.seq, node.edges, node._meta, node.saved, edges = next_seq(), (source._node,), None, None, (node,)
+        node.shape, node.dtype = shapes, dtypes = tuple([each.shape for each in arrays]), tuple([each.dtype for each in arrays])
+        counter = source._version_slot
+        for index, each in enumerate(arrays):
+            result: Any = tensor()
+            view: Any = view_of()
+            output: Any = output_of()
+            view.base, view.step = source, (op, (), index)
+            output.edges, output.index, output.seq, output.saved = edges, index, next_seq(), None
+            output.shape, output.dtype, output._meta = shapes[index], dtypes[index], PLAIN_OUTPUT
+            result._array, result._float, result._node, result._meta, result._version_slot = each, None, output, view, counter
+            results.append(result)
+        return tuple(results), list(map(weakref.ref, results))
+
+    return made
+
+
 def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]:
     """By name: an operation of gradlib, and what CuPy calls for the same; None where CuPy has no such thing."""
     import gradlib
+    from gradlib.core.op import REGISTRY
     from gradlib.cuda.launch import launch
     from gradlib.trajectory import step_acceleration
     from gradlib.trajectory.chain_device import forward_call
@@ -46,6 +77,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     x, y, m, i, p, v = (gradlib.as_tensor(each) for each in (a, b, mask, index, place, row))
     x, w = x.clone().requires_grad_(), y.clone().requires_grad_()
     turned, halves, large = y.T, y.half(), gradlib.ones(64, 64, device="cuda")
+    parts = bare_parts(REGISTRY["split_with_sizes"])
     products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
     control = cp.ones((4, 32, 7), cp.float32)
     u = gradlib.as_tensor(control).clone().requires_grad_()
@@ -83,6 +115,8 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "sort": (lambda: x.sort(), lambda: (cp.sort(a), a.argsort(-1))),
         "split": (lambda: gradlib.split(x, 2), lambda: cp.split(a, 2)),
         "unbind": (lambda: x.unbind(), lambda: list(a)),
+        "split, bare": (lambda: parts(x, cp.split(x._array, 2)), lambda: cp.split(a, 2)),
+        "unbind, bare": (lambda: parts(x, list(x._array)), lambda: list(a)),
         "clone": (lambda: x.clone(), lambda: a.copy()),
         "y.add_(1)": (lambda: y.add_(1.0), lambda: cp.add(b, 1.0, b)),
         "y[0] = 1": (lambda: y.__setitem__(0, 1.0), lambda: b.__setitem__(0, 1.0)),

@@ -87,9 +87,10 @@ def _pow_on_device(input: Any, exponent: Any) -> Any:
         if exponent == 3:
             times = pointwise.function("multiply")
             return times(times(input, input), input)
-        if exponent != -1:
-            return pointwise.function("power")(input, exponent)
-    elif is_array(input) and is_array(exponent) and input.dtype.kind == exponent.dtype.kind == "f":
+        if exponent == -1:
+            return pointwise.function("divide")(1, input)
+        return pointwise.function("power")(input, exponent)
+    if is_array(input) and is_array(exponent) and input.dtype.kind == exponent.dtype.kind == "f":
         return pointwise.function("power")(input, exponent)
     return pow.op.value(cupy(), input, exponent)  # type: ignore[attr-defined]
 

@@ -22,7 +22,7 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "x + row": lambda x, r, **_: x + r, "x ** 2": lambda x, **_: x**2, "half": lambda h, **_: h * h,
     "maximum": lambda x, y, **_: x.maximum(y), "elementwise": lambda x, **_: DOUBLED(x), "half * 2.5": lambda h, **_: h * 2.5,
     "2.5 / half": lambda h, **_: 2.5 / h, "half + 1": lambda h, **_: h + 1, "x ** 2.5": lambda x, **_: x**2.5,
-    "x ** 3": lambda x, **_: x**3,
+    "x ** 3": lambda x, **_: x**3, "x ** -1": lambda x, **_: x**-1,
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),

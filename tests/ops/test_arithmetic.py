@@ -253,6 +253,16 @@ def test_the_short_ways_agree_with_the_long_one(exponent: float) -> None:
 
 
 @pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_squares_cubes_roots_and_reciprocals_are_exact(dtype: str) -> None:
+    """They are no ``pow``, whose last bit may be another."""
+    x = gradlib.linspace(0.1, 3, 500).to(getattr(gradlib, dtype))
+    array = host(x._array)
+    squares, ones = array * array, 1 / array
+    for exponent, expected in ((2, squares), (2.0, squares), (3, squares * array), (0.5, np.sqrt(array)), (-1, ones), (-1.0, ones)):
+        assert np.array_equal(host((x**exponent)._array), expected), exponent
+
+
 def test_powers_of_zero() -> None:
     def power(a: Any, b: Any) -> Any:
         return a**b
