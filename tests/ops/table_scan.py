@@ -66,6 +66,10 @@ CASES = [
     Case("cummin", lambda a: gradlib.cummin(a, -2), spread((2, 5, 2)), lambda a: latest(a, 1, -1), dtypes=ALL),
     Case("cummin", lambda a: gradlib.cummin(a, 0), parts((6,)), lambda a: latest(a, 0, -1), differentiable=False, label="ties"),
     # ---- differences and integrals ----
+    Case(
+        "diff_backward", lambda a: scan.diff_backward(a, 1), normal((3, 4)), lambda a: -np.diff(np.pad(a, ((0, 0), (1, 1))), axis=1),
+        complex=True,
+    ),
     Case("diff", gradlib.diff, normal((2, 5)), lambda a: a[:, 1:] - a[:, :-1], complex=True, dtypes=ALL),
     Case("diff", lambda a: gradlib.diff(a, 2, 0), normal((4, 3)), lambda a: a[2:] - 2 * a[1:-1] + a[:-2], complex=True, label="twice"),
     Case("diff", lambda a: gradlib.diff(a, 3), normal((2, 2)), lambda a: np.zeros((2, 0)), label="more-than-there-are"),
