@@ -43,8 +43,20 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
-        gc.freeze()
+        set_aside()
+
+
+def set_aside() -> None:
+    """What is alive now no later collection of garbage looks at: a test that asks for one looks at its own file's objects only."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A file may have imported a large library."""
+    if nextitem is None or nextitem.path != item.path:
+        set_aside()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
