@@ -47,8 +47,11 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
             assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
         for name in pointwise.TWO:
             function = pointwise.of_two(name, watched(name, seen))
-            for given in ((x, y), *numbers, *broadcast):
+            for given in ((x, y), *numbers):
                 assert same_bits(function(*given), getattr(cupy, name)(*given)), (name, given)
+            for given in broadcast:  # CuPy gets them in full, for which it has a kernel already
+                expected = getattr(cupy, name)(*map(cupy.ascontiguousarray, cupy.broadcast_arrays(*given)))
+                assert same_bits(function(*given), expected), (name, given)
         monkeypatch.setattr(pointwise, "_where", cache(pointwise._where.__wrapped__))
         given = [(x > 0, x, y), (x > 0, x, y[:1]), ((x > 0)[:1], x, y), ((x > 0)[:, None], x, y[:1])]
         given += [(x > 0, x, 0.1), (x > 0, 3, y)] if dtype.itemsize > 2 else []

@@ -17,6 +17,7 @@ INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 FLOATS = ["float16", "float32", "float64"]
 COMPLEX = ["complex64", "complex128"]
 DTYPES = ["bool", *INTEGERS, *FLOATS, *COMPLEX]
+ONE_OF_EACH_KIND = ["bool", "int64", "uint8", "float16", "float32", "complex64"]  # where CuPy's kernels are generated for a dtype
 
 
 def made(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -53,7 +54,7 @@ def test_sort_in_place_and_lexsort(rng: np.random.Generator, dtype: str) -> None
     np.testing.assert_array_equal(cupy.lexsort(cupy.asarray(a)).get(), np.lexsort(a))
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float16", "float32"])
 def test_what_stands_on_sorts(rng: np.random.Generator, dtype: str) -> None:
     a = rng.integers(0, 50, 300).astype(dtype)
     device = cupy.asarray(a)
@@ -83,10 +84,14 @@ def as_gpu_adds(a: np.ndarray, axis: int | None) -> np.ndarray:
 def test_reductions(rng: np.random.Generator, dtype: str, order: str) -> None:
     a = np.asarray(rng.integers(-1, 2, (6, 7, 5)).astype(dtype), order=order)  # no product overflows, in whichever order
     device = cupy.asarray(a, order=order)
-    axes: list[Any] = [None, 0, 2, (1, 2), (0, 1)]
+    axes: list[Any] = [None, 2, (1, 2)]  # CUB's, of a contiguous array
+    names = ["sum", "prod", "max", "min"]
+    if dtype in ONE_OF_EACH_KIND:
+        axes += [0, (0, 1)]
+        names += ["any", "all"]
     for axis in axes:
         for keepdims in (False, True):
-            for name in ("sum", "prod", "max", "min", "any", "all"):
+            for name in names:
                 got, expected = getattr(device, name)(axis=axis, keepdims=keepdims), getattr(a, name)(axis=axis, keepdims=keepdims)
                 assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
                 np.testing.assert_allclose(got.get(), expected, rtol=1e-2 if dtype == "float16" else 1e-5)
