@@ -24,7 +24,7 @@ CHOICE = ("tests/core", "tests/ops", "tests/func", "tests/autograd", "tests/back
 
 PACKAGES = ("pytest", "pytest-xdist", "hypothesis", "scipy", "ml_dtypes", "pyyaml", "matplotlib", "ruckig", "safetensors")
 SET_ASIDE = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONOPTIMIZE", "PYTHONDONTWRITEBYTECODE")
-"""Variables that the tests here do not run under: the processes of tests read bytecode that the first of them wrote."""
+"""Variables that nothing here runs under: pip, and the processes of tests, read bytecode that the first of them wrote."""
 
 ASK = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
 
@@ -42,17 +42,23 @@ def interpreter(version: str) -> str | None:
     return None
 
 
+def surroundings() -> dict[str, str]:
+    """The variables of this process without those."""
+    return {key: value for key, value in os.environ.items() if key not in SET_ASIDE}
+
+
 def environment(python: str, version: str, numpy: str) -> Path:
     """An environment with that NumPy, made where there is none yet; gives its Python."""
     folder = ROOT / "build" / "versions" / f"{version}-{numpy or 'newest'}"
     made, stamp = folder / "bin" / "python", folder / "ready"
     if not stamp.is_file() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([python, "-m", "venv", str(folder)], check=True)  # with its own pip: an older one may not run on it
+        variables = surroundings()
+        subprocess.run([python, "-m", "venv", str(folder)], env=variables, check=True)  # with its own pip: an older one may not run on it
         wanted = f"numpy=={numpy}.*" if numpy else "numpy"
         options = ["-qq", "--no-compile", "--disable-pip-version-check", "--prefer-binary"]
         command = [str(made), "-m", "pip", "install", *options, wanted, *PACKAGES]
-        subprocess.run([*command, "--editable", str(ROOT)], check=True)
+        subprocess.run([*command, "--editable", str(ROOT)], env=variables, check=True)
         stamp.touch()
     return made
 
@@ -60,8 +66,7 @@ def environment(python: str, version: str, numpy: str) -> Path:
 def run(python: Path, optimised: bool, arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """The quick tests with that Python, and what they printed."""
     options = ["-W", "ignore:assertions not in test modules:pytest.PytestConfigWarning"] if optimised else []
-    variables = {key: value for key, value in os.environ.items() if key not in SET_ASIDE}
-    variables |= {"PYTHONOPTIMIZE": "1"} if optimised else {}  # which the processes of tests inherit
+    variables = surroundings() | ({"PYTHONOPTIMIZE": "1"} if optimised else {})  # which the processes of tests inherit
     choice = ["-p", "tests.plan", "--quick", "--device", "cpu", "-k", "not cuda"]
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *choice, *options]
     command += arguments or [str(ROOT / part) for part in CHOICE]

@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-unset PYTHONPATH
+unset PYTHONPATH PYTHONDONTWRITEBYTECODE # the second of two processes reads the bytecode of the first
 
 git clone --quiet . "$work/clone"
 "${PYTHON:-python3}" -m venv "$work/env"
