@@ -107,3 +107,18 @@ _SOME = 2048
 def _repeated(number: float, sign: float, char: str) -> Array:
     """A number in each element of a block; ``sign``: that of a zero, which keeps the two apart."""
     return np.full(_BLOCK, number, char)
+
+
+def irregular_places(array: Array, mask: Any) -> Array | None:
+    """The places in row-major memory of the elements of a contiguous NumPy array that a mask of its shape marks.
+
+    Returns: None for no such mask, and where NumPy does better with the mask itself: it asks each element, and waits where the answer
+        often changes.
+    """
+    if array.size < LEAST or type(mask) is not np.ndarray or mask.dtype.kind != "b" or mask.shape != array.shape:
+        return None
+    if not array.flags.c_contiguous:
+        return None
+    line = mask.reshape(-1)
+    changes = np.count_nonzero(line[1:] != line[:-1])
+    return line.nonzero()[0] if 8 * changes > line.size else None

@@ -19,6 +19,7 @@ from gradlib.backend.array import Array, assign, copy, device_index, is_array, m
 from gradlib.backend.copying import taken
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
+from gradlib.backend.mask import irregular_places
 from gradlib.backend.pointwise import filled
 from gradlib.backend.scatter import rows_into_zeros, scatter_add
 from gradlib.core.declaration import Op
@@ -97,7 +98,9 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     if count == 1 and last.dtype.kind != "b" and input.flags.c_contiguous:
         return taken(input, last, len(indices) - 1)  # the same, twice as fast
     try:
-        places = flat_index(input, key) if count > 1 and input.size >= FEW and xp is np else None
+        places = None
+        if xp is np and input.size >= FEW:
+            places = flat_index(input, key) if count > 1 else irregular_places(input, key[0]) if len(key) == 1 else None
         if places is not None:
             return input.reshape(-1).take(places, None, None, "clip")  # they are in range
         made = input[key]
@@ -121,6 +124,9 @@ def add_at(target: Array, indices: Sequence[Any], values: Array) -> None:
     """``target[indices] += values`` on raw arrays, where repeats count; a lone mask has none and is quicker."""
     key, count, last = _read(indices)
     if count == 1 and last.dtype.kind == "b":
+        places = irregular_places(target, key[0])
+        if places is not None:
+            target, key = target.reshape(-1), (places,)
         target[key] += values
     else:
         scatter_add(target, key, values)
@@ -393,10 +399,13 @@ def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False
     """``target[key] = values`` on raw arrays; ``fresh``: nothing else has the target's memory."""
     if not key and type(target) is not np.ndarray and filled(target, values):
         return
+    places = None
     if len(key) > 1 and target.size >= FEW and type(target) is np.ndarray and sum(type(part) is np.ndarray for part in key) > 1:
         places = flat_index(target, key)
-        if places is not None:
-            target, key = target.reshape(-1), (places,)
+    elif len(key) == 1:
+        places = irregular_places(target, key[0])
+    if places is not None:
+        target, key = target.reshape(-1), (places,)
     try:
         if fresh and type(target) is np.ndarray:
             target[key] = values

@@ -527,3 +527,21 @@ def test_gradients_at_places_of_a_mask_do_not_warn() -> None:
         warnings.simplefilter("error")
         x[x > 0].log().sum().backward()
     assert x.grad.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.01])
+def test_a_large_mask_picks_what_numpy_picks_and_is_written_alike(share: float) -> None:
+    """Of a mask that changes often, places are taken in its stead."""
+    rng = np.random.default_rng(0)
+    array, mask = rng.standard_normal((60, 90)), rng.random((60, 90)) < share
+    for layout in (lambda a: a, np.transpose):
+        x, m = gradlib.tensor(layout(array.copy())), gradlib.tensor(layout(mask))
+        np.testing.assert_array_equal(host(x[m]), layout(array)[layout(mask)])
+        values, want = rng.standard_normal(np.count_nonzero(mask)), layout(array.copy())
+        want[layout(mask)] = values
+        np.testing.assert_array_equal(host(x.masked_scatter(m, gradlib.tensor(values))), want)
+        x[m] = gradlib.tensor(values)
+        np.testing.assert_array_equal(host(x), want)
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            x[m] = gradlib.ones(7, dtype="float64")
+        np.testing.assert_array_equal(host(x), want)
