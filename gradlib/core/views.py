@@ -22,14 +22,17 @@ Step = tuple[Op, tuple[Any, ...], int | None]
 class View(TensorMeta):
     """The metadata of a view: its base and how the view was made from it, enough to make it again when the base is written in place.
 
-    ``step`` is the operation that made it (with its other arguments, and which of its results), ``parent`` the view it was made from,
-    None where that is the base itself. ``duals`` has, for each level of forward mode at which this view was made a dual tensor (or the
-    primal of one), its own tangent: there it is a base to its views, and what it is a view of has no part in its tangent. ``became`` is
-    what the tensor is a view of since ``squeeze_`` or alike gave it another shape; views that it had before follow this one.
+    ``op`` is the operation that made it, ``rest`` its other arguments, ``index`` which of its results it was, where there are several;
+    ``parent`` is the view it was made from, None where that is the base itself. ``duals`` has, for each level of forward mode at which this
+    view was made a dual tensor (or the primal of one), its own tangent: there it is a base to its views, and what it is a view of has no
+    part in its tangent. ``became`` is what the tensor is a view of since ``squeeze_`` or alike gave it another shape; views that it had
+    before follow this one.
     """
 
     base: Tensor
-    step: tuple[Any, ...]
+    op: Op
+    rest: tuple[Any, ...]
+    index: int | None = None
     recorded = True  # made while recording, so writing to it can be recorded too
     parent: View | None = None
     several = False  # one of several that one operation gave
@@ -65,7 +68,7 @@ class View(TensorMeta):
         steps: list[Step] = []
         view: View | None = self
         while view is not start and view is not None:
-            steps.append(view.step)
+            steps.append((view.op, view.rest, view.index))
             view = view.parent
         return tuple(reversed(steps))
 
@@ -73,9 +76,8 @@ class View(TensorMeta):
         """The view, made anew from what its base is now."""
         if self.parent is not None:
             return replay(self.path(), self.base)
-        op, rest, index = self.step
-        made = op.call(self.base, *rest)
-        return made if index is None else made[index]
+        made = self.op.call(self.base, *self.rest)
+        return made if self.index is None else made[self.index]
 
 
 class Part(View):
@@ -110,7 +112,7 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
     elif made is not array and (made.data.mem is not array.data.mem if type(made) is type(array) else not is_view_of(made, array)):
         return
     view = new_view()
-    view.step = (op, rest, None)
+    view.op, view.rest = op, rest
     if global_state.no_grad and not thread_state.grad_enabled:
         view.recorded = False
     if meta is None or meta.view is None:
@@ -145,7 +147,9 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         result._array = each
         result._float = result._node = None
         result._meta = view = new_part()
-        view.step = (op, rest, index)
+        view.op = op
+        view.rest = rest
+        view.index = index
         if unrecorded:
             view.recorded = False
         if parent is None:

@@ -6,7 +6,9 @@ complex numbers alike (``complex="explicit"``), and the inverse movement is the 
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -186,8 +188,13 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
         tensor([[0, 1],
                 [2, 3]])
     """
-    shape = raw(input).shape
-    at, inner = wrap_dim(dim, len(shape)), sizes_of((sizes,))
+    return view(input, _parted(tuple(raw(input).shape), operator.index(dim), sizes_of((sizes,))))
+
+
+@functools.lru_cache(maxsize=512)
+def _parted(shape: tuple[int, ...], dim: int, inner: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with one dimension split into several. Raises: as ``unflatten``."""
+    at = wrap_dim(dim, len(shape))
     if not inner or not shape:
         raise RuntimeError(f"unflatten: needs a dimension and sizes to split it into, got shape {list(shape)} and sizes {list(inner)}")
     known, have = math.prod(inner), shape[at]
@@ -198,7 +205,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
         raise RuntimeError(
             f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {at} ({shape[at]}) in the input tensor"
         )
-    return view(input, (*shape[:at], *inner, *shape[at + 1 :]))
+    return (*shape[:at], *inner, *shape[at + 1 :])
 
 
 # ---- dimensions of size 1 -------------------------------------------------------------------------------------------------------

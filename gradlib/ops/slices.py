@@ -209,7 +209,7 @@ def unfold(xp: Namespace, input: Any, dimension: int, size: int, step: int) -> A
     Raises: RuntimeError for a window longer than the dimension or a step below 1.
     Source: torch.Tensor.unfold.
     """
-    layout = _windows(input.shape, input.strides, dimension, size, step)
+    layout = _windows(input.shape, input.strides, operator.index(dimension), operator.index(size), operator.index(step))
     return strided(input, *layout) if input.ndim else input.reshape(1)[:size]
 
 
