@@ -175,6 +175,9 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
 
 # ---- as pairs of real numbers ------------------------------------------------------------------------------------------------
 
+_PAIR = {"f": dtypes.complex64, "d": dtypes.complex128}
+_PART = {"F": dtypes.float32, "D": dtypes.float64}
+
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_complex(contiguous(g)))
 def view_as_real(xp: Namespace, input: Any) -> Any:
@@ -188,9 +191,9 @@ def view_as_real(xp: Namespace, input: Any) -> Any:
         >>> gradlib.view_as_real(gradlib.tensor([1 + 2j]))
         tensor([[1., 2.]])
     """
-    if input.dtype.kind != "c":
+    real, shape = _PART.get(input.dtype.char), input.shape
+    if real is None:
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
-    real, shape = dtypes.to_real(input.dtype), input.shape
     if shape and input.flags.c_contiguous:
         return np.ndarray((*shape, 2), real, input) if xp is np else input.view(real).reshape(*shape, 2)
     return strided(input, (*shape, 2), (*input.strides, real.itemsize), dtype=real)
@@ -209,13 +212,13 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
         >>> gradlib.view_as_complex(gradlib.tensor([[1.0, 2.0]]))
         tensor([1.+2.j])
     """
-    dtype, shape = input.dtype, input.shape
-    if dtype.char not in "fd":
-        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {dtype}")
+    paired, shape = _PAIR.get(input.dtype.char), input.shape
+    if paired is None:
+        raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
     if not shape or shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(shape)}")
     if xp is np and input.flags.c_contiguous:
-        return np.ndarray(shape[:-1], dtypes.to_complex(dtype), input)
+        return np.ndarray(shape[:-1], paired, input)
     if input.size and input.strides[-1] != input.itemsize:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
     pair = 2 * input.itemsize
@@ -225,5 +228,5 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
     if is_cupy(input) and address(input) % pair:
         raise RuntimeError("Tensor must have a storage_offset divisible by 2; call clone() first")
     if input.flags.c_contiguous:
-        return input.view(dtypes.to_complex(dtype)).reshape(shape[:-1])
-    return strided(input, shape[:-1], input.strides[:-1], dtype=dtypes.to_complex(dtype))
+        return input.view(paired).reshape(shape[:-1])
+    return strided(input, shape[:-1], input.strides[:-1], dtype=paired)
