@@ -7,7 +7,7 @@ shift reaches into the row before: callers overwrite step 0 afterwards, or hold 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,10 +25,11 @@ _SHORTEST = 1e-9  # seconds whose third power, and one over it, are far from the
 _WIDE = 300  # elements of one step of all rows from which a call of NumPy for each step may pay
 
 
-def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> list[tuple[int, int]]:
+@lru_cache(maxsize=256)
+def split(trajectories: int, elements_each: int, block: int = _BLOCK) -> tuple[tuple[int, int], ...]:
     """The bounds (low, high) of consecutive blocks of trajectories, of one size but for the last: a few left over cost as many calls."""
     size = max(1, -(-trajectories // max(1, round(trajectories * elements_each / block))))
-    return [(low, min(trajectories, low + size)) for low in range(0, trajectories, size)]
+    return tuple([(low, min(trajectories, low + size)) for low in range(0, trajectories, size)])
 
 
 def block_of(order: int, horizon: int) -> int:
@@ -84,7 +85,7 @@ class Steps:
         self.rows, self.horizon, self.m = shape
         self.size = self.rows * self.horizon * self.m
         if dt.size == 1:
-            self.t = dt.reshape(())[()]
+            self.t = dt[0, 0]
             self.rate = 1 / self.t
 
     @cached_property
