@@ -28,7 +28,10 @@ __all__ = [
 # ---- dtype and device -----------------------------------------------------------------------------------------------------------
 
 
-@op("linear", method=False, complex="explicit", input=lambda g, source, place: to_copy(g, None, source, place))
+@op(
+    "linear", method=False, complex="explicit",
+    input=lambda g, source, place: g if source == place else to_copy(g, None, source, place),  # the engine converts the dtype
+)  # fmt: skip
 def to_copy(xp: Namespace, input: Any, dtype: np.dtype | None, place: int | None, source: int | None, non_blocking: bool = False) -> Any:
     """A copy of another dtype (None: the same) on CUDA device ``place`` (None: the host); ``source`` is where the input lies.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -200,3 +201,18 @@ def test_to_and_from_a_cuda_device() -> None:
     target = gradlib.zeros(2, 3, device="cuda")
     target.copy_(x.detach())
     np.testing.assert_array_equal(host(target), np.ones((2, 3)))
+
+
+@pytest.mark.host
+def test_backward_through_a_cast_converts_the_gradient_and_copies_nothing_else() -> None:
+    x = gradlib.ones(100_000, dtype=gradlib.float32, requires_grad=True)
+    y, g = x.double(), gradlib.ones(100_000, dtype=gradlib.float64)
+    gradlib.autograd.grad(y, x, g, retain_graph=True)
+    tracemalloc.start()
+    try:
+        (slope,) = gradlib.autograd.grad(y, x, g)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert slope.dtype == gradlib.float32
+    assert peak < 500_000  # bytes, of which the result takes 400,000
