@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def composed(u, start, dt, weights, limits):
 @pytest.mark.parametrize("kind", oracle.DT_SHAPES)
 @pytest.mark.parametrize("shape", [(3, 7, 2), (2, 2, 3), (2, 3, 1), (5, 40, 2)])
 def test_cost_and_gradient(monkeypatch, rng, shape, kind, limited):
-    monkeypatch.setattr(blocks.split, "__defaults__", (3 * shape[1] * shape[2],))
+    monkeypatch.setattr(smoothness, "split", partial(blocks.split, block=3 * shape[1] * shape[2]))
     batch, horizon, joints = shape
     u, start = rng.standard_normal(shape), list(rng.standard_normal((3, batch, joints)))
     dt, weights = oracle.step_times(rng, kind, batch, horizon), rng.uniform(0.5, 1, (3, joints))
