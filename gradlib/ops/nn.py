@@ -269,7 +269,7 @@ def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: flo
         count = zero_d(float(number), x.dtype)
         centre = (row_sums(x) / count)[..., None]
         away = x - centre
-        rstd = (1 / np.sqrt(np.vecdot(away, away) / count + eps))[..., None]
+        rstd = (1 / np.sqrt(row_sums(away * away) / count + eps))[..., None]
     else:
         dim = dims[0] if len(dims) == 1 else dims
         centre = total(xp, x, dim, True) / number
