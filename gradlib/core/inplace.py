@@ -287,7 +287,7 @@ def rebase(target: Tensor, view: View | None, node: Node | None) -> None:
             made_by.meta.output_versions[index] = counter
         counter.changed = made_by.seq  # what the node saved of its output is what was written
     if view is not None:
-        path = (view.step,) if view.parent is None else view.path()
+        path = ((view.op, view.rest, view.index),) if view.parent is None else view.path()
         target, node = view.base, CopySlices(view.base, path, node, None if node is None else node.seq)
     if target._meta is None:
         target._node = node
