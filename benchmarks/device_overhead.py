@@ -52,7 +52,7 @@ def bare_parts(op: Any) -> Callable[[Any, Any], Any]:
             result: Any = tensor()
             view: Any = view_of()
             output: Any = output_of()
-            view.base, view.step = source, (op, (), index)
+            view.base, view.op, view.rest, view.index = source, op, (), index
             output.edges, output.index, output.seq, output.saved = edges, index, next_seq(), None
             output.shape, output.dtype, output._meta = shapes[index], dtypes[index], PLAIN_OUTPUT
             result._array, result._float, result._node, result._meta, result._version_slot = each, None, output, view, counter
