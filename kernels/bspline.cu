@@ -2,6 +2,7 @@
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where the sizes need it
 //           DEGREE   3, 4 or 5
+//           OUTPUTS  of how many trajectories a thread has a sample at a time, forward: 1, or 4 of large batches (element.cuh)
 // Shapes    The N control points of a trajectory are DEGREE that the start fixes, the knots (B, K, D), and with `has_goal` DEGREE that the
 //           goal fixes. Start and goal have four parts (B, D), derivatives 0 .. 3 by time, or one row for all where `one_row` says so (bit k,
 //           4 + k of the goal); null counts as zeros, as null knots do. p, v, a, j (B, H, D), H = (N - DEGREE) * samples + 1; t =
@@ -11,7 +12,7 @@
 //           (B, D, K) and (B, D, H) arrays are B * D trajectories of one joint, group = D.
 // Formulas  sample h lies in segment s = min(h / samples, N - DEGREE - 1) at phase h - s * samples;
 //           derivative k = sum over m of weights[phase][m][k] * point[s + m] / t^k; a fixed point is the sum over k of weight_k t^k part_k
-// Threads   forward has one for each sample of a joint, or for a few (element.cuh). Adjoint as chain.cu: one thread a series, chunks of `steps`
+// Threads   forward has one for each sample of a joint, or for four (element.cuh). Adjoint as chain.cu: one thread a series, chunks of `steps`
 //           samples staged through shared memory (tile.cuh), with the gradients by the DEGREE + 1 points of its segment in registers; where
 //           a chunk holds all samples, with `per_point`, each thread takes one point after the other and sums over its samples.
 // Bytes     forward reads K and writes 4 H, adjoint reads 4 H and writes K, times B D elements. Only the adjoint's samples are staged, 16 bytes
@@ -82,26 +83,33 @@ struct Ends {
     }
 };
 
-// Of the DEGREE + 1 points under a sample, those that an end with these parts fixes: x[m] is the one of its DEGREE that is `from` + m.
-__device__ __forceinline__ void fix_points(real (&x)[DEGREE + 1], INDEX from, const Weight* fixed, const Element<INDEX>& element,
-                                           const STORAGE* const (&parts)[4], int one_row, int bit, INDEX group, real t) {
-    real part[4], span = 1;  // t^k
+// Of the DEGREE + 1 points under a sample, those that an end with these parts fixes: x[n][m] is the one of its DEGREE that is `from` + m.
+__device__ __forceinline__ void fix_points(const Elements<INDEX, OUTPUTS>& elements, real (&x)[OUTPUTS][DEGREE + 1], INDEX from,
+                                           const Weight* fixed, const STORAGE* const (&parts)[4], int one_row, INDEX group,
+                                           const real (&t)[OUTPUTS]) {
+    real part[OUTPUTS][4];
+    start_values(elements, parts, (const long long*)0, one_row, group, part);
 #pragma unroll
-    for (int k = 0; k < 4; ++k, span *= t)
-        part[k] = span * start_value(element, parts[k], (const long long*)0, one_row, bit + k, group);
+    for (int n = 0; n < OUTPUTS; ++n) {
+        part[n][1] *= t[n];
+        part[n][2] *= t[n] * t[n];
+        part[n][3] *= t[n] * t[n] * t[n];
+    }
 #pragma unroll
     for (int m = 0; m <= DEGREE; ++m) {
         const INDEX i = from + m;
         if (i < 0 || i >= DEGREE) continue;
         const Weight weight = fixed[i];
-        real sum = 0;
 #pragma unroll
-        for (int k = 0; k < 4; ++k) sum += weight.of[k] * part[k];
-        x[m] = sum;
+        for (int n = 0; n < OUTPUTS; ++n) {
+            x[n][m] = weight.of[0] * part[n][0];
+#pragma unroll
+            for (int k = 1; k < 4; ++k) x[n][m] += weight.of[k] * part[n][k];
+        }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX, 6, 3>)
+extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX, OUTPUTS, 6, 3, 3>)
     bspline_forward(const STORAGE* knots, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* start_j,
                     const STORAGE* goal_p, const STORAGE* goal_v, const STORAGE* goal_a, const STORAGE* goal_j, int one_row, int has_goal,
                     const real* weights, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j, INDEX batch,
@@ -109,44 +117,54 @@ extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX,
     const Element<INDEX> element = element_of_thread(batch, horizon, joints);
     if (!element.exists) return;
     const Weight* table = reinterpret_cast<const Weight*>(weights);
-    const real t = dt ? dt[element.trajectory / group * dt_b] : seconds, rate = 1 / t;
     const Weight* fixed = table + (samples + 1) * (DEGREE + 1);
+    STORAGE* const outputs[4] = {p, v, a, j};
     const INDEX number_of_knots = number - DEGREE * (1 + has_goal), last = number - DEGREE - 1;  // the last segment has the last sample too
     const INDEX given = knots ? number_of_knots : 0;
-    for (INDEX h = element.step; h < horizon; h += steps_on<INDEX>()) {
-        const INDEX segment = h / samples < last ? h / samples : last;
-        const Weight* weight = table + (int)(h - segment * samples) * (DEGREE + 1);
-        const INDEX first = segment - DEGREE;  // the knot that is the first point
-        const INDEX place_of_first = (element.trajectory * number_of_knots + first) * joints + element.joint;
-        real x[DEGREE + 1] = {};
+    const INDEX h = element.step, segment = h / samples < last ? h / samples : last;
+    const Weight* const weight = table + (int)(h - segment * samples) * (DEGREE + 1);
+    const INDEX first = segment - DEGREE;  // the knot that is the first point
+    for (INDEX b = element.trajectory; b < batch; b += OUTPUTS * element.on) {
+        const Elements<INDEX, OUTPUTS> elements(element, b);
+        real t[OUTPUTS], x[OUTPUTS][DEGREE + 1] = {};
+        elements.step_times(dt, seconds, group, dt_b, t);
         if (first >= 0 && segment < given) {
-#pragma unroll
-            for (int m = 0; m <= DEGREE; ++m) x[m] = load(knots[place_of_first + m * joints]);
+            elements.read(knots, first, number_of_knots, x);
         } else {
 #pragma unroll
-            for (int m = 0; m <= DEGREE; ++m)
-                if (first >= -m && first < given - m) x[m] = load(knots[place_of_first + m * joints]);
-            if (first < 0) {
-                const STORAGE* const parts[4] = {start_p, start_v, start_a, start_j};
-                fix_points(x, segment, fixed, element, parts, one_row, 0, group, t);
-            }
-            if (segment >= number_of_knots) {
-                const STORAGE* const parts[4] = {goal_p, goal_v, goal_a, goal_j};
-                fix_points(x, first - number_of_knots, fixed + DEGREE, element, parts, one_row, 4, group, t);
+            for (int n = 0; n < OUTPUTS; ++n) {
+                const STORAGE* at = knots + elements.place(n, first, number_of_knots);
+#pragma unroll
+                for (int m = 0; m <= DEGREE; ++m, at += joints)
+                    if (first >= -m && first < given - m) x[n][m] = load(*at);
             }
         }
-        real sum[4] = {0, 0, 0, 0};
+        if (first < 0) {
+            const STORAGE* const parts[4] = {start_p, start_v, start_a, start_j};
+            fix_points(elements, x, segment, fixed, parts, one_row, group, t);
+        }
+        if (segment >= number_of_knots) {
+            const STORAGE* const parts[4] = {goal_p, goal_v, goal_a, goal_j};
+            fix_points(elements, x, first - number_of_knots, fixed + DEGREE, parts, one_row >> 4, group, t);
+        }
+        real made[OUTPUTS][4] = {};
 #pragma unroll
         for (int m = 0; m <= DEGREE; ++m) {
             const Weight row = weight[m];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) sum[i] += row.of[i] * x[m];
+            for (int n = 0; n < OUTPUTS; ++n) {
+#pragma unroll
+                for (int k = 0; k < 4; ++k) made[n][k] += row.of[k] * x[n][m];
+            }
         }
-        const INDEX place = (element.trajectory * horizon + h) * joints + element.joint;
-        store(p[place], sum[0]);
-        store(v[place], sum[1] * rate);
-        store(a[place], sum[2] * (rate * rate));
-        store(j[place], sum[3] * (rate * rate * rate));
+#pragma unroll
+        for (int n = 0; n < OUTPUTS; ++n) {
+            const real rate = 1 / t[n];
+            made[n][1] *= rate;
+            made[n][2] *= rate * rate;
+            made[n][3] *= rate * rate * rate;
+        }
+        elements.write(outputs, made);
     }
 }
 

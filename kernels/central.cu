@@ -1,13 +1,14 @@
 // Five-point central differences: positions u to p, v, a, j, and the transpose; step_position with scheme="central".
 //
 // Options   STORAGE  float, double, half_t or bfloat16_t       INDEX    int, or long long where B * H * D needs it
+//           OUTPUTS  of how many trajectories a thread has an element at a time, forward: 1, or 4 of large batches (element.cuh)
 // Shapes    u, p, v, a, j (B, H, D), H >= 6; start parts and goal as chain.cu, null for zero (start) or for no goal; t = dt[b / group * dt_b],
 //           or `seconds` where dt is null: one for each trajectory. (B, D, H) arrays are B * D trajectories of one joint, group = D.
 // Formulas  X_{-k} = p0 - k t v0 + (k t)^2/2 a0 (k = 3, 2, 1), X_0 = p0, X_i = u_{i-1} up to i = H-4 (H-5 with a goal), and from
 //           there to X_H the last of these, or the goal. Output h, with x_o = X_{h-1+o}:
 //               p = x_0                                   v = (x_-2 - 8 x_-1 + 8 x_1 - x_2) / 12t
 //               a = (-x_-2 + 16 x_-1 - 30 x_0 + 16 x_1 - x_2) / 12t^2      j = (-x_-2 + 2 x_-1 - 2 x_1 + x_2) / 2t^3
-// Threads   forward has one for each element, or for a few (element.cuh). Adjoint as chain.cu: one thread a series, chunks of `steps` steps, more
+// Threads   forward has one for each element, or for four (element.cuh). Adjoint as chain.cu: one thread a series, chunks of `steps` steps, more
 //           than 4, staged through shared memory (tile.cuh), so that each element is read once. Where a chunk holds the whole horizon the
 //           threads that a block has to spare share the walk of a series, each beginning four steps before its own.
 // Bytes     forward reads u and writes four arrays, adjoint reads four and writes one: 5 B H D elements; what forward reads again the L1 has.
@@ -20,51 +21,77 @@
 typedef Arithmetic<STORAGE>::type real;
 typedef StepTimes<real, INDEX> Times;
 
-extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX, 8>)
+// The points X_{h-3} .. X_{h+1} of each trajectory where they are not five actions in a row. `last` is the last action that is used.
+__device__ __forceinline__ void points_at_the_ends(const Elements<INDEX, OUTPUTS>& elements, const STORAGE* u, const STORAGE* const (&start)[3],
+                                                   const STORAGE* goal, const long long* start_idx, int one_row, const real (&t)[OUTPUTS],
+                                                   INDEX group, INDEX last, real (&x)[OUTPUTS][5]) {
+    const INDEX h = elements.of.step;
+    const INDEX begin = h - 4 < last ? h - 4 : last;
+#pragma unroll
+    for (int n = 0; n < OUTPUTS; ++n) {
+        const STORAGE* at = u + elements.place(n, begin > 0 ? begin : 0, elements.of.horizon);
+#pragma unroll
+        for (int o = 0; o < 5; ++o) {
+            x[n][o] = load(*at);
+            const STORAGE* const next = at + elements.of.joints;
+            if ((unsigned long long)(h - 4 + o) < (unsigned long long)last) at = next;
+        }
+    }
+    if (goal && h > last) {
+        const STORAGE* const parts[1] = {goal};
+        real aim[OUTPUTS][1];
+        start_values(elements, parts, (const long long*)0, one_row >> 3, group, aim);
+#pragma unroll
+        for (int n = 0; n < OUTPUTS; ++n) {
+#pragma unroll
+            for (int o = 0; o < 5; ++o)
+                if (h - 4 + o > last) x[n][o] = aim[n][0];
+        }
+    }
+    if (h > 3) return;
+    real state[OUTPUTS][3];
+    start_values(elements, start, start_idx, one_row, group, state);
+#pragma unroll
+    for (int n = 0; n < OUTPUTS; ++n) {
+        real ago = (real)((int)h - 3) * t[n];
+#pragma unroll
+        for (int o = 0; o < 4; ++o, ago += t[n]) {
+            const int i = (int)h - 3 + o;
+            if (i <= 0) x[n][o] = state[n][0];
+            if (o < 3 && i < 0) x[n][o] += ago * (state[n][1] + ago * (state[n][2] / 2));
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX, OUTPUTS, 8, 4, 3>)
     central_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const STORAGE* goal,
                     const long long* start_idx, int one_row, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a, STORAGE* j,
                     INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b) {
     const Element<INDEX> element = element_of_thread(batch, horizon, joints);
     if (!element.exists) return;
-    const real t = dt ? dt[element.trajectory / group * dt_b] : seconds, rate = 1 / t;
-    const real by_v = rate * (real(1) / 12), by_a = rate * by_v, by_j = rate * rate * rate / 2;
-    const INDEX last = horizon - (goal ? 6 : 5);  // the last action that is used
-    for (INDEX h = element.step; h < horizon; h += steps_on<INDEX>()) {
-        const INDEX place = (element.trajectory * horizon + h) * joints + element.joint;
-        real x[5];  // X_{h-3} .. X_{h+1}
+    STORAGE* const outputs[4] = {p, v, a, j};
+    const INDEX h = element.step, last = horizon - (goal ? 6 : 5);  // the last action that is used
+    for (INDEX b = element.trajectory; b < batch; b += OUTPUTS * element.on) {
+        const Elements<INDEX, OUTPUTS> elements(element, b);
+        real t[OUTPUTS], x[OUTPUTS][5];  // X_{h-3} .. X_{h+1}
+        elements.step_times(dt, seconds, group, dt_b, t);
         if (h >= 4 && h <= last) {
-#pragma unroll
-            for (int o = 0; o < 5; ++o) x[o] = load(u[place + (o - 4) * joints]);
+            elements.read(u, h - 4, horizon, x);
         } else {
-#pragma unroll
-            for (int o = 0; o < 5; ++o) {
-                const INDEX action = h - 4 + o;
-                x[o] = action < 0 ? real(0) : load(u[place + ((action < last ? action : last) - h) * joints]);
-            }
-            if (goal && h > last) {
-                const real aim = start_value(element, goal, (const long long*)0, one_row, 3, group);
-#pragma unroll
-                for (int o = 0; o < 5; ++o)
-                    if (h - 4 + o > last) x[o] = aim;
-            }
-            if (h < 4) {
-                const real position = start_value(element, start_p, start_idx, one_row, 0, group);
-                const real velocity = start_value(element, start_v, start_idx, one_row, 1, group);
-                const real acceleration = start_value(element, start_a, start_idx, one_row, 2, group);
-#pragma unroll
-                for (int o = 0; o < 4; ++o) {
-                    const int i = (int)h - 3 + o;
-                    const real ago = i * t;
-                    if (i < 0) x[o] = position + ago * velocity + ago * ago / 2 * acceleration;
-                    if (i == 0) x[o] = position;
-                }
-            }
+            const STORAGE* const start[3] = {start_p, start_v, start_a};
+            points_at_the_ends(elements, u, start, goal, start_idx, one_row, t, group, last, x);
         }
-        const real near = x[3] - x[1], far = x[4] - x[0];
-        store(p[place], x[2]);
-        store(v[place], (8 * near - far) * by_v);
-        store(a[place], (16 * (x[1] + x[3]) - 30 * x[2] - (x[0] + x[4])) * by_a);
-        store(j[place], (far - 2 * near) * by_j);
+        real made[OUTPUTS][4];
+#pragma unroll
+        for (int n = 0; n < OUTPUTS; ++n) {
+            const real rate = 1 / t[n], by_v = rate * (real(1) / 12), by_a = rate * by_v;
+            const real near = x[n][3] - x[n][1], far = x[n][0] - x[n][4];
+            made[n][0] = x[n][2];
+            made[n][1] = (8 * near + far) * by_v;
+            made[n][2] = (16 * (x[n][1] + x[n][3]) - 30 * x[n][2] - (x[n][0] + x[n][4])) * by_a;
+            made[n][3] = (2 * near + far) * (-6 * rate * by_a);
+        }
+        elements.write(outputs, made);
     }
 }
 

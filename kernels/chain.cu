@@ -5,6 +5,7 @@
 //                    2 acceleration (step_acceleration), 3 jerk (step_jerk)
 //           EXACT    1: hold the control constant over a step (orders 2 and 3); 0: backward differences and Euler steps
 //           SOURCES  1: with the three source arrays, which the derivative by dt needs
+//           OUTPUTS  of how many trajectories a thread has an element at a time: 1 or 4 forward with ORDER 0 (element.cuh), else 1
 // Shapes    u, p, v, a, j and the sources (B, H, D); start parts (B, D), or (S, D) with start_idx (B,), or one row where `one_row` says
 //           so; dt[b / group * dt_b + h * dt_h] in seconds, or `seconds` for all where dt is null. Any other array that is null counts as
 //           zeros when read and is not written; forward with ORDER 0 writes all four. (B, D, H) arrays are B * D trajectories of one
@@ -12,7 +13,7 @@
 // Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
 //               p_h = p_{h-1} + t v_h + r_h     v_h = v_{h-1} + t a_h + s_h     a_h = a_{h-1} + t j_h + q_h
 //           EXACT: the Taylor sums with the states of step h-1 and the control of step h. Step 0 is the start, j_0 = 0.
-//           Forward with ORDER 0 sums nothing: it has a thread for each element, or for a few (element.cuh), and takes no tile.
+//           Forward with ORDER 0 sums nothing: it has a thread for each element, or for four (element.cuh), and takes no tile.
 //           Where a chunk holds the whole horizon the threads that a block has to spare share the walk of a series, `part` steps each: each
 //           begins up to one step before its own (four in the adjoint), after which all that the differences carry is known. States that
 //           are summed (none for position control) need a walk more: each thread's own part from zero, then the parts before it, in order.
@@ -84,52 +85,70 @@ __device__ __forceinline__ void grow(real (&x)[4], const real* told) {
 __device__ __forceinline__ constexpr int source_area(int i) { return i < ORDER ? i : i + 1; }
 
 // Position control: v, a, j of a step are differences over the three steps before it, so each element has a thread and none waits for another.
-__device__ __forceinline__ void differences_of(const Element<INDEX>& element, const STORAGE* u, const STORAGE* const (&parts)[3],
+__device__ __forceinline__ void differences_of(const Elements<INDEX, OUTPUTS>& elements, const STORAGE* u, const STORAGE* const (&parts)[3],
                                                const long long* start_idx, int one_row, const STORAGE* const (&sources)[3], const real* dt,
-                                               real seconds, STORAGE* const (&outputs)[4], INDEX horizon, INDEX group, INDEX dt_b, INDEX dt_h) {
-    const INDEX joints = element.all_joints;
-    const real* const times = dt ? dt + element.trajectory / group * dt_b : dt;
-    const bool timed = dt && dt_h;
-    const real one_rate = 1 / (dt && !timed ? *times : seconds);
-    for (INDEX h = element.step; h < horizon; h += steps_on<INDEX>()) {
-        const INDEX place = (element.trajectory * horizon + h) * joints + element.joint;
-        real state[4] = {0, 0, 0, 0}, rate[3] = {one_rate, one_rate, one_rate};  // of steps h, h - 1, h - 2
-        if (timed) {
+                                               real seconds, STORAGE* const (&outputs)[4], INDEX group, INDEX dt_b, INDEX dt_h) {
+    const INDEX h = elements.of.step;
+    real state[OUTPUTS][4], control[OUTPUTS][4], rate[OUTPUTS][3];  // these of steps h, h - 1, h - 2
+    const real one_rate = 1 / seconds;
+#pragma unroll
+    for (int n = 0; n < OUTPUTS; ++n) {
+#pragma unroll
+        for (int ago = 0; ago < 3; ++ago) rate[n][ago] = one_rate;
+    }
+    if (dt) {
+#pragma unroll
+        for (int n = 0; n < OUTPUTS; ++n) {
+            const real* const times = dt + elements.trajectory[n] / group * dt_b;
 #pragma unroll
             for (int ago = 0; ago < 3; ++ago)
-                if (h > ago) rate[ago] = 1 / times[(h - ago) * dt_h];
+                if (dt_h == 0 || h > ago) rate[n][ago] = 1 / times[(h - ago) * dt_h];
         }
-        const auto advance = [&](int ago, real control) {  // to step h - ago
-            real source[3] = {0, 0, 0}, next[4] = {control, 0, 0, 0};
-            if (SOURCES) {
+    }
+    const auto advance = [&](int n, int ago) {  // to step h - ago
+        real source[3] = {0, 0, 0}, next[4] = {control[n][3 - ago], 0, 0, 0};
+        if (SOURCES) {
 #pragma unroll
-                for (int i = 0; i < 3; ++i)
-                    if (sources[i]) source[i] = load(sources[i][place - ago * joints]);
-            }
-            chain_step(state, source, 0, rate[ago], next);
+            for (int i = 0; i < 3; ++i)
+                if (sources[i]) source[i] = load(sources[i][elements.place(n, h - ago, elements.of.horizon)]);
+        }
+        chain_step(state[n], source, 0, rate[n][ago], next);
 #pragma unroll
-            for (int i = 0; i < 4; ++i) state[i] = next[i];
-        };
-        if (h > 3) {  // three steps on nothing is left of the zeros
-            real control[4];
+        for (int i = 0; i < 4; ++i) state[n][i] = next[i];
+    };
+    if (h > 3) {  // three steps on nothing is left of the zeros
+        elements.read(u, h - 4, elements.of.horizon, control);
 #pragma unroll
-            for (int ago = 0; ago < 4; ++ago) control[ago] = load(u[place - (ago + 1) * joints]);
-            state[0] = control[3];
+        for (int n = 0; n < OUTPUTS; ++n) {
+            state[n][0] = control[n][0];
+            state[n][1] = state[n][2] = state[n][3] = 0;
 #pragma unroll
-            for (int ago = 2; ago >= 0; --ago) advance(ago, control[ago]);
-        } else {
+            for (int ago = 2; ago >= 0; --ago) advance(n, ago);
+        }
+    } else {
+        real start[OUTPUTS][3];
+        start_values(elements, parts, start_idx, one_row, group, start);
 #pragma unroll
-            for (int i = 0; i < 3; ++i) state[i] = start_value(element, parts[i], start_idx, one_row, i, group);
+        for (int n = 0; n < OUTPUTS; ++n) {
+            const STORAGE* at = u + elements.place(n, h - 3, elements.of.horizon);
+#pragma unroll
+            for (int ago = 2; ago >= 0; --ago, at += elements.of.joints) control[n][3 - ago] = h > ago ? load(*at) : real(0);
+        }
+#pragma unroll
+        for (int n = 0; n < OUTPUTS; ++n) {
+#pragma unroll
+            for (int i = 0; i < 3; ++i) state[n][i] = start[n][i];
+            state[n][3] = 0;
 #pragma unroll
             for (int ago = 2; ago >= 0; --ago)
-                if (h > ago) advance(ago, load(u[place - (ago + 1) * joints]));
+                if (h > ago) advance(n, ago);
         }
-#pragma unroll
-        for (int i = 0; i < 4; ++i) store(outputs[i][place], state[i]);
     }
+    elements.write(outputs, state);
 }
 
-extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128, ORDER == 0 ? ELEMENT_BLOCKS<STORAGE, INDEX, SOURCES ? 6 : 8> : BLOCKS<STORAGE, INDEX>)
+extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128,
+                                             ORDER > 0 ? BLOCKS<STORAGE, INDEX> : ELEMENT_BLOCKS<STORAGE, INDEX, OUTPUTS, SOURCES ? 6 : 8>)
     chain_forward(const STORAGE* u, const STORAGE* start_p, const STORAGE* start_v, const STORAGE* start_a, const long long* start_idx,
                   int one_row, const STORAGE* source_p, const STORAGE* source_v, const STORAGE* source_a, const real* dt, real seconds, STORAGE* p, STORAGE* v, STORAGE* a,
                   STORAGE* j, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, INDEX dt_h, int tile_batch,
@@ -139,8 +158,9 @@ extern "C" __global__ void __launch_bounds__(ORDER == 0 ? 256 : 128, ORDER == 0 
         const Element<INDEX> element = element_of_thread(batch, horizon, joints);
         const STORAGE* const parts[3] = {start_p, start_v, start_a};
         const STORAGE* const sources[3] = {source_p, source_v, source_a};
-        if (element.exists)
-            differences_of(element, u, parts, start_idx, one_row, sources, dt, seconds, outputs, horizon, group, dt_b, dt_h);
+        if (!element.exists) return;
+        for (INDEX b = element.trajectory; b < batch; b += OUTPUTS * element.on)
+            differences_of(Elements<INDEX, OUTPUTS>(element, b), u, parts, start_idx, one_row, sources, dt, seconds, outputs, group, dt_b, dt_h);
         return;
     }
     extern __shared__ __align__(16) unsigned char shared_bytes[];

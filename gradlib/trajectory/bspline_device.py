@@ -32,7 +32,7 @@ def forward_call(
     sizes = (series, number, samples, horizon, joints, group, dt_b)
     one = one_row(given, None, series, joints)
     args = (control, *given, one, int(has_goal), _weights(like, degree, samples), table, seconds, *out, *sizes)
-    chosen = options(like, max(0 if control is None else control.size, like.size), DEGREE=degree)
+    chosen = options(like, max(0 if control is None else control.size, like.size), DEGREE=degree, OUTPUTS=split.outputs)
     return Call("bspline.cu", "bspline_forward", chosen, split.grid, split.block, args)
 
 
@@ -68,7 +68,7 @@ def adjoint_call(
     per_point = _a_thread_a_point(tiles, horizon, number, degree) and tiles.shared + fixed <= tiles.most
     sizes = (int(has_goal), series, number, samples, horizon, joints, group, dt_b, *tiles.sizes, int(per_point))
     args = (*given, _weights(like, degree, samples), table, seconds, *made, *sizes)
-    chosen = options(like, max(out.size, like.size), DEGREE=degree)
+    chosen = options(like, max(out.size, like.size), DEGREE=degree, OUTPUTS=1)
     return Call("bspline.cu", "bspline_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared + per_point * fixed)
 
 

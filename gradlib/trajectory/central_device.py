@@ -20,7 +20,7 @@ def forward_call(
     split = elements(u.shape, u)
     one = one_row(given[:3], index, u.shape[0], u.shape[2]) | one_row((None, None, None, given[3]), None, u.shape[0], u.shape[2])
     args = (control, *given, index, one, table, seconds, *out, *u.shape, group, dt_b)
-    return Call("central.cu", "central_forward", options(u, u.size), split.grid, split.block, args)
+    return Call("central.cu", "central_forward", options(u, u.size, OUTPUTS=split.outputs), split.grid, split.block, args)
 
 
 def forward(
@@ -38,7 +38,7 @@ def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequen
     table, seconds, dt_b, _ = times(xp, dt, by_u)
     tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u], shift=4, summed=0)
     args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, int(has_goal), *tiles.sizes, tiles.part)
-    return Call("central.cu", "central_adjoint", options(by_u, by_u.size), tiles.grid, THREADS, args, tiles.shared)
+    return Call("central.cu", "central_adjoint", options(by_u, by_u.size, OUTPUTS=1), tiles.grid, THREADS, args, tiles.shared)
 
 
 def adjoint(xp: Any, grads: Sequence[Array | None], dt: Array, has_goal: bool, group: int,

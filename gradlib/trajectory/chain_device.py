@@ -27,11 +27,12 @@ def forward_call(
     """The launch of ``chain_forward``; arguments as `forward`."""
     control, *given = ready(xp, (u, *start, *(sources or _NO_SOURCES)))
     table, seconds, dt_b, dt_h = times(xp, dt, u)
-    chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None)
+    split = elements(u.shape, u) if order == 0 else None
+    outputs = 1 if split is None else split.outputs
+    chosen = options(u, u.size, ORDER=order, EXACT=exact, SOURCES=sources is not None, OUTPUTS=outputs)
     begin = (*given[:3], index, one_row(given[:3], index, u.shape[0], u.shape[2]))
     args = (control, *begin, *given[3:], table, seconds, *out, *u.shape, group, dt_b, dt_h)
-    if order == 0:
-        split = elements(u.shape, u)
+    if split is not None:
         return Call("chain.cu", "chain_forward", chosen, split.grid, split.block, (*args, *_NO_TILES))
     staged, timed, summed = [control, *given[3:], *out], bytes_of_times(dt_h, u), _summed(order, u)
     tiles = plan(u.shape, u.itemsize, 4 * u.itemsize, staged, timed=timed, summed=summed)
@@ -70,7 +71,7 @@ def adjoint_call(
     table, seconds, dt_b, dt_h = times(xp, dt, by_u)
     staged, timed, summed = [*given, by_u, *made[4:]], bytes_of_times(dt_h, by_u), _summed(order, by_u)
     tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, staged, timed=timed, summed=summed)
-    chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None)
+    chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None, OUTPUTS=1)
     args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, dt_h, *tiles.sizes, tiles.part)
     return Call("chain.cu", "chain_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared)
 

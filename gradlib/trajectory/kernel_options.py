@@ -8,21 +8,25 @@ from itertools import product
 from gradlib.cuda.signature import C_TYPES, Options
 
 _STORAGE = [ctype for ctype, dtype in C_TYPES.items() if not dtype.startswith("int")]
+_SHORT = [ctype for ctype in _STORAGE if ctype != "double"]  # of which `tiles.elements` takes four at a time
 
 
-def _combinations(index: Sequence[str] = ("int", "long long"), **values: Sequence[int]) -> tuple[Options, ...]:
+def _combinations(
+    index: Sequence[str] = ("int", "long long"), storage: Sequence[str] = _STORAGE, **values: Sequence[int]
+) -> tuple[Options, ...]:  # fmt: skip
     """Every storage type with every combination of the values, in the order in which `tiles.options` writes them."""
     names = ("STORAGE", "INDEX", *values)
-    return tuple(tuple(zip(names, map(str, chosen), strict=True)) for chosen in product(_STORAGE, index, *values.values()))
+    return tuple(tuple(zip(names, map(str, chosen), strict=True)) for chosen in product(storage, index, *values.values()))
 
 
 VARIANTS: dict[str, tuple[Options, ...]] = {
-    "bspline.cu": _combinations(DEGREE=(3, 4, 5)),
-    "central.cu": _combinations(),
+    "bspline.cu": _combinations(DEGREE=(3, 4, 5), OUTPUTS=(1,)) + _combinations(DEGREE=(3, 4, 5), storage=_SHORT, OUTPUTS=(4,)),
+    "central.cu": _combinations(OUTPUTS=(1,)) + _combinations(storage=_SHORT, OUTPUTS=(4,)),
     "chain.cu": (  # the exact form differs for acceleration and jerk; of 64-bit indices one control order, they change no formula
-        *_combinations(["int"], ORDER=(0, 1), EXACT=(0,), SOURCES=(0, 1)),
-        *_combinations(["int"], ORDER=(2, 3), EXACT=(0, 1), SOURCES=(0, 1)),
-        *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1)),
+        *_combinations(["int"], ORDER=(0,), EXACT=(0,), SOURCES=(0, 1), storage=_SHORT, OUTPUTS=(4,)),
+        *_combinations(["int"], ORDER=(0, 1), EXACT=(0,), SOURCES=(0, 1), OUTPUTS=(1,)),
+        *_combinations(["int"], ORDER=(2, 3), EXACT=(0, 1), SOURCES=(0, 1), OUTPUTS=(1,)),
+        *_combinations(["long long"], ORDER=(2,), EXACT=(0,), SOURCES=(0, 1), OUTPUTS=(1,)),
     ),
     "cost.cu": _combinations(),
     "matmul.cu": _combinations(),

@@ -16,7 +16,8 @@ from gradlib.cuda.signature import C_TYPES, Options
 
 THREADS = 128
 _ELEMENTS = 256  # threads of a block where each has an element
-_THREADS_HELD = 1536  # how many of them a multiprocessor's registers hold, and more: kernels/element.cuh
+_OUTPUTS = 4  # elements that a thread has at a time in large batches
+_THREADS_HELD = 768  # how many of them a multiprocessor's registers then hold, and more: kernels/element.cuh
 _GRID = 65535  # blocks along y at most
 _RESIDENT = 4  # how many blocks of every kernel a multiprocessor's registers hold, and more: kernels/tile.cuh
 _SHARED = (
@@ -118,31 +119,35 @@ class Elements(NamedTuple):
     """How a kernel with a thread for each element splits its work: kernels/element.cuh.
 
     Attributes:
-        block: numbers of threads along joints, steps and trajectories; grid: numbers of blocks along trajectories, steps and joints.
+        block: numbers of threads along joints, steps and trajectories; grid: numbers of blocks along steps, trajectories and joints.
+        outputs: of how many trajectories a thread has its element at a time.
     """
 
     block: tuple[int, int, int]
     grid: tuple[int, int, int]
+    outputs: int
 
 
 def elements(shape: tuple[int, int, int], like: Array) -> Elements:
-    """A thread for each element where they are few, else up to four elements for a thread, whose first instructions they share.
+    """A thread for each element, or for those of four trajectories where even so every multiprocessor is full.
 
-    Blocks have at most 256 threads, neighbours in memory, and are as even as can be along the horizon.
+    Doubles take twice the time in memory and more registers: one is enough. Blocks have at most 256 threads, neighbours in memory, and are
+    as even as can be along the horizon.
     """
-    return _elements(shape, machine_of(device_index(like)))
+    return _elements(shape, like.itemsize, machine_of(device_index(like)))
 
 
 @lru_cache(maxsize=256)
-def _elements(shape: tuple[int, int, int], machine: Machine) -> Elements:
+def _elements(shape: tuple[int, int, int], itemsize: int, machine: Machine) -> Elements:
     batch, horizon, joints = shape
+    full = batch * horizon * joints >= _OUTPUTS * _THREADS_HELD * machine.multiprocessors
+    outputs = _OUTPUTS if full and batch >= _OUTPUTS and itemsize < 8 else 1
     wide = min(joints, _ELEMENTS)
-    turns = max(1, min(4, batch * horizon * joints // (_THREADS_HELD * machine.multiprocessors)))
-    high = min(-(-horizon // turns), _ELEMENTS // wide)
+    high = min(horizon, _ELEMENTS // wide)
     rows = -(-horizon // high)
     high = -(-horizon // rows)  # as even as can be
-    deep = min(max(1, batch), 64, _ELEMENTS // (wide * high)) if wide == joints and rows <= turns else 1
-    return Elements((wide, high, deep), (-(-batch // deep), min(-(-rows // turns), _GRID), -(-joints // wide)))
+    deep = min(max(1, -(-batch // outputs)), 64, _ELEMENTS // (wide * high)) if wide == joints and rows == 1 else 1
+    return Elements((wide, high, deep), (rows, min(-(-batch // (outputs * deep)), _GRID), -(-joints // wide)), outputs)
 
 
 @lru_cache(maxsize=256)

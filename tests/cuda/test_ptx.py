@@ -104,7 +104,7 @@ def test_instructions_of_an_element(rng, monkeypatch, storage, shape, timed, mos
 
 
 BUSIEST = {
-    ("position", 32): (165, 730), ("position", 128): (165, 815), ("central", 32): (210, 870), ("central", 128): (210, 945),
+    ("position", 32): (145, 730), ("position", 128): (145, 815), ("central", 32): (170, 870), ("central", 128): (170, 945),
     ("velocity", 32): (670, 850), ("velocity", 128): (815, 1025), ("acceleration", 32): (735, 920), ("acceleration", 128): (945, 1195),
     ("jerk", 32): (850, 970), ("jerk", 128): (1150, 1345), ("spline", 29): (250, 990), ("spline", 125): (250, 1800),
     ("smoothness", 32): (1325,), ("smoothness", 128): (1835,),
@@ -142,6 +142,24 @@ def test_what_a_small_batch_waits_for(monkeypatch, name, horizon):
         ptx.execute(call, blocks)
         found.append(max(blocks))
     assert all(n <= most for n, most in zip(found, BUSIEST[name, horizon], strict=True)), found
+
+
+ELEMENTS = {
+    ("position", "float32"): 61.5, ("position", "bfloat16"): 73.5, ("central", "float32"): 70, ("central", "bfloat16"): 84.5,
+    ("spline", "float32"): 103, ("spline", "bfloat16"): 120,
+}  # fmt: skip
+"""By map and storage: the most instructions for an element of large batches, where a thread has those of four trajectories at a time."""
+
+
+@pytest.mark.parametrize(("name", "storage"), ELEMENTS)
+def test_instructions_of_elements_of_four_trajectories(monkeypatch, name, storage):
+    """What kernels/README.md says."""
+    monkeypatch.setattr(tiles, "machine_of", lambda device: tiles.Machine(1, 64 * 1024, 52 * 1024))
+    batch, horizon = (8, 257) if name == "spline" else (16, 64)
+    call = calls(name, horizon, batch, 8, storage)[0]
+    assert dict(call.options)["OUTPUTS"] == "4"
+    found = ptx.execute(call).total() / (batch * horizon * 8)
+    assert found <= ELEMENTS[name, storage], found
 
 
 PASSES: dict[tuple[str, str], dict[int, list[float]]] = {

@@ -664,31 +664,33 @@ def test_multiprocessors_hold_some_blocks_at_once_and_those_have_all_of_the_memo
 @pytest.mark.parametrize("machine", [tiles._HOST, tiles.H100], ids=["small", "H100"])
 def test_every_element_has_one_thread_of_blocks_that_cuda_takes(machine):
     for batch, horizon, joints in product((0, 1, 5, 70, 4096, 10**7), (1, 2, 12, 33, 1000, 10**6), (1, 2, 7, 130, 300)):
-        block, grid = tiles._elements((batch, horizon, joints), machine)
+        block, grid, outputs = tiles._elements((batch, horizon, joints), 4, machine)
         assert math.prod(block) <= 256
         assert block[2] <= 64
         assert max(grid[1:]) <= 65535
-        assert all(blocks == -(-size // n) for n, blocks, size in ((block[2], grid[0], batch), (block[0], grid[2], joints)))
-        turns = -(-horizon // (block[1] * grid[1]))
-        assert block[1] * (grid[1] - 1) < horizon
-        assert turns <= 4 or grid[1] == 65535
-        assert block[2] == 1 or (block[0] == joints and block[1] * turns >= horizon)  # so that threads are neighbours in memory
+        assert all(blocks == -(-size // n) for n, blocks, size in ((block[1], grid[0], horizon), (block[0], grid[2], joints)))
+        turns = -(-batch // (block[2] * max(1, grid[1])))
+        assert block[2] * (grid[1] - 1) < max(1, batch)
+        assert turns <= outputs or grid[1] == 65535
+        assert block[2] == 1 or (block[0] == joints and block[1] == horizon)  # so that threads are neighbours in memory
 
 
+@pytest.mark.parametrize("storage", ["float32", "bfloat16"])
 @pytest.mark.parametrize("case", ["position", "central", "bspline"])
-def test_threads_go_on_to_the_end_of_the_horizon(executor, rng, monkeypatch, case):
-    """Of many elements, and where the grid is too short."""
+def test_threads_go_on_to_the_last_trajectory(executor, rng, monkeypatch, case, storage):
+    """One at a time and four, of which not all exist, also where the grid is too short."""
     monkeypatch.setattr(tiles, "_ELEMENTS", 32)
-    for held, blocks in ((16, 65535), (2048, 2)):
+    for held, blocks in ((1, 65535), (1, 1), (1 << 20, 2)):
         monkeypatch.setattr(tiles, "_THREADS_HELD", held)
         monkeypatch.setattr(tiles, "_GRID", blocks)
         tiles._elements.cache_clear()
+        assert tiles._elements((7, 33, 3), 4, tiles.machine_of(None)).outputs == (4 if held == 1 else 1)
         if case == "position":
-            run_chain(executor, rng, "float32", 0, False, True, (3, 41, 3), "both")
+            run_chain(executor, rng, storage, 0, False, True, (7, 33, 3), "both")
         elif case == "central":
-            run_central(executor, rng, "float32", "int", (3, 41, 3), True, False)
+            run_central(executor, rng, storage, "int", (7, 33, 3), True, False)
         else:
-            run_bspline(executor, rng, "float32", "int", (3, 4, 3), 3, False)
+            run_bspline(executor, rng, storage, "int", (7, 8, 3), 3, False)
     tiles._elements.cache_clear()
 
 
