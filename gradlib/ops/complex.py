@@ -175,8 +175,8 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
 
 # ---- as pairs of real numbers ------------------------------------------------------------------------------------------------
 
-_PAIR = {"f": dtypes.complex64, "d": dtypes.complex128}
-_PART = {"F": dtypes.float32, "D": dtypes.float64}
+_PAIR: dict[str, np.dtype[Any]] = {"f": dtypes.complex64, "d": dtypes.complex128}
+_PART: dict[str, np.dtype[Any]] = {"F": dtypes.float32, "D": dtypes.float64}
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_complex(contiguous(g)))
