@@ -47,15 +47,16 @@ def _pow_slope(g: Any, input: Any, exponent: Any) -> Any:
     return g * input ** (exponent - 1) * exponent
 
 
-def _pow_exponent_slope(g: Any, input: Any, exponent: Any, out: Any) -> Any:
-    """The power times log(input); where the base is 0 and the exponent is not negative, 0."""
+def _pow_exponent_slope(g: Any, input: Any, exponent: Any) -> Any:
+    """input ** exponent * log(input); where the base is 0 and the exponent is not negative, 0."""
     complex_exponent = exponent.dtype.kind == "c"
     harmless = (exponent.imag == 0) & (exponent.real >= 0) if complex_exponent else exponent >= 0
     if not hasattr(input, "dtype"):
         if input == 0:
             return g * where_op(harmless, 0.0, exponent - math.inf)
-        return g * out * (cmath.log(input) if complex_exponent or isinstance(input, complex) else _real_log(input))
-    return g * (out * log(where_op((input == 0) & harmless, ones_like(out), input)))
+        return g * input**exponent * (cmath.log(input) if complex_exponent or isinstance(input, complex) else _real_log(input))
+    power = input**exponent
+    return g * (power * log(where_op((input == 0) & harmless, ones_like(power), input)))
 
 
 def _real_log(number: float) -> float:
