@@ -440,7 +440,10 @@ def fit(d: Any, target: Node, source: Node) -> Any:
     Works on raw arrays and on Tensors. Raises: RuntimeError naming the node when the shape cannot come from broadcasting.
     """
     if type(d) is np.ndarray and d.dtype is target.dtype:
-        return unbroadcast(d, d.shape, target.shape, source) if d.shape != target.shape else d
+        if d.shape == target.shape:
+            return d
+        if d.dtype.itemsize > 2:  # halves are summed in float32
+            return unbroadcast(d, d.shape, target.shape, source)
     array = d._array if isinstance(d, Tensor) else d
     with on_device_of(array):
         if array.shape != target.shape:

@@ -435,3 +435,14 @@ def test_more_than_two_gradients_of_one_number_add_up(dtype):
     x = gradlib.tensor(2.0, dtype=getattr(gradlib, dtype), requires_grad=True)
     (x * 2 + x * 3 + x * 4).abs().backward()
     assert x.grad.tolist() == 9
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize("shapes", [((2, 3), (3,)), ((), (2, 3)), ((2, 1), (1, 3))])
+def test_a_gradient_summed_over_broadcast_dimensions_keeps_its_inputs_dtype(dtype, shapes):
+    """Halves are summed in float32, which ends there."""
+    x, y = (gradlib.ones(shape, dtype=getattr(gradlib, dtype), requires_grad=True) for shape in shapes)
+    made = x * y
+    for create_graph in (False, True):
+        gradients = grad(made, (x, y), gradlib.ones_like(made), retain_graph=True, create_graph=create_graph)
+        assert [(g.dtype, g.shape) for g in gradients] == [(x.dtype, x.shape), (y.dtype, y.shape)]
