@@ -1,4 +1,4 @@
-"""High even powers as a differentiable operation: the planner replaces a maximum by a norm of that power."""
+"""High even powers and their sums as differentiable operations: the planner replaces a maximum by a norm of that power."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, Namespace
 from gradlib.core.op import op
+from gradlib.ops.reduce import spread
 
 
 def _slope(input: Array, out: Array, doublings: int) -> Array:
@@ -29,3 +30,16 @@ def even_power(xp: Namespace, input: Array, doublings: int) -> Array:
         for _ in range(doublings - 1):
             xp.multiply(made, made, out=made)
     return made
+
+
+@op(
+    "linear", name="trajopt_sum", method=False, complex="none",
+    input=lambda g, input_shape: spread(g, input_shape, tuple(range(1, len(input_shape)))),
+)  # fmt: skip
+def sum_of_each(xp: Namespace, input: Array) -> Array:
+    """The sum of each problem's elements (B,), the same bits whichever others share its batch: ``sum`` adds up many rows in another order.
+
+    Args:
+        input: (B, ...), real.
+    """
+    return xp.add.reduce(input.reshape(len(input), -1), axis=1)

@@ -36,7 +36,7 @@ from gradlib.trajectory.chain import step_position, step_velocity
 from gradlib.trajectory.planning import lbfgs, motion
 from gradlib.trajectory.planning.check import Trajectories
 from gradlib.trajectory.planning.lbfgs_graph import GraphedSearch
-from gradlib.trajectory.planning.powers import even_power
+from gradlib.trajectory.planning.powers import even_power, sum_of_each
 from gradlib.trajectory.planning.robot import Robot
 from gradlib.trajectory.planning.sines import sine_matrix, sine_transform
 
@@ -218,7 +218,7 @@ class _Objective:
         _, *rates = step_velocity(u, (at, at, at), dt)
         tiny = float(np.finfo(self.batch.dtype).tiny)  # a quantity far below its limit has powers of zero
         needs = [
-            (even_power(x * inverse, doublings).sum((1, 2)) + tiny).log() / (order * 2**doublings)
+            (sum_of_each(even_power(x * inverse, doublings)) + tiny).log() / (order * 2**doublings)
             for order, (x, inverse, doublings) in enumerate(zip(rates, self.batch.limits, self.sharpness, strict=True), start=1)
         ]
         sharpness = 2 ** self.sharpness[0]
