@@ -7,7 +7,7 @@ singular values), so those with respect to vectors do not exist where values rep
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -226,10 +226,11 @@ def _one_triangle(xp: Any, A: Any, UPLO: str) -> Any:
     return A if A.ndim < 2 or (xp is np and all_finite(A)) else xp.tril(A) if UPLO == "L" else xp.triu(A)
 
 
-def _triangle_named(UPLO: str) -> str:
-    if UPLO not in ("L", "U", "l", "u"):
-        raise RuntimeError(f"linalg.eigh: Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return UPLO.upper()
+_TRIANGLES = {"L": "L", "U": "U", "l": "L", "u": "U"}
+
+
+def _no_triangle(UPLO: str) -> NoReturn:
+    raise RuntimeError(f"linalg.eigh: Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
 
 
 @composite(method=False)
@@ -248,7 +249,7 @@ def eigh(A: Any, UPLO: str = "L") -> Any:
         >>> gradlib.linalg.eigh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
         tensor([1., 2.])
     """
-    return Eigh(*eigh_op(A, _triangle_named(UPLO)))
+    return Eigh(*eigh_op(A, _TRIANGLES.get(UPLO) or _no_triangle(UPLO)))
 
 
 @composite(method=False)
@@ -264,7 +265,8 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
         >>> gradlib.linalg.eigvalsh(gradlib.tensor([[2.0, 0.0], [0.0, 1.0]]))
         tensor([1., 2.])
     """
-    return eigh_op(A, _triangle_named(UPLO))[0] if records(A) else eigvalsh_op(A, _triangle_named(UPLO))
+    part = _TRIANGLES.get(UPLO) or _no_triangle(UPLO)
+    return eigh_op(A, part)[0] if records(A) else eigvalsh_op(A, part)
 
 
 # ---- singular values ---------------------------------------------------------------------------------------------------------
