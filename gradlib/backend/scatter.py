@@ -73,7 +73,7 @@ def _at(ufunc: Any, target: Array, index: Any, values: Any) -> None:
     places = None if few else flat_index(target, index if isinstance(index, tuple) else (index,))
     if places is not None:
         target, index = target.reshape(-1), (places.reshape(-1),)
-        values = values if getattr(values, "size", 1) == 1 else np.broadcast_to(values, places.shape).reshape(-1)
+        values = np.broadcast_to(values, places.shape).reshape(-1) if np.ndim(values) else values
     ufunc.at(target, index, values)
 
 

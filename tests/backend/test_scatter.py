@@ -44,6 +44,13 @@ def test_adds_what_meets_at_one_place(rows: int, dtype: str, there: Any) -> None
     np.testing.assert_array_equal(host(target), want)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (25, 1)])
+def test_one_number_for_many_places_is_added_at_each(shape: tuple[int, ...], there: Any) -> None:
+    target, places = there(np.zeros((30, 30))), there(np.zeros((25, 25), np.int64))
+    scatter_add(target, (places, places), there(np.ones(shape)))
+    assert target[0, 0] == 625
+
+
 @pytest.mark.parametrize("rows", [6, 40])
 @pytest.mark.parametrize("dtype", ["float32", "complex128", "bfloat16"])
 def test_rows_added_into_zeros_are_those_added_one_by_one(rows: int, dtype: str) -> None:
