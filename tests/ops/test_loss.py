@@ -303,6 +303,13 @@ def test_answers_that_are_surely_wrong() -> None:
         F.cross_entropy(gradlib.tensor(1.0), gradlib.tensor(1.0))
 
 
+def test_many_answers_of_a_batch_share_their_targets_or_their_scores() -> None:
+    loss, x = F.binary_cross_entropy_with_logits, gradlib.linspace(-3, 3, 2048)
+    scores, targets = gradlib.stack([x, -x]), gradlib.sigmoid(gradlib.stack([x, x * 2]))
+    assert gradlib.func.vmap(loss, (0, None))(scores, targets[0]).tolist() == pytest.approx([loss(s, targets[0]).item() for s in scores])
+    assert gradlib.func.vmap(loss, (None, 0))(x, targets).tolist() == pytest.approx([loss(x, target).item() for target in targets])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("delta", [7e4, 1e30, 1e300, math.inf])
 def test_huber_loss_is_a_square_however_large_its_delta(dtype: str, delta: float) -> None:
