@@ -458,4 +458,4 @@ def trace(xp: Namespace, input: Any) -> Any:
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {list(input.shape)})")
     line = input.diagonal()
-    return row_sums(line) if xp is np and line.size <= SMALL and line.dtype.char in "fdFD" else sum(line)
+    return row_sums(line) if xp is np and line.size <= SMALL and line.dtype.char in "fd" else sum(line)

@@ -38,7 +38,7 @@ def _below_largest(xp: Namespace, x: Any, dim: int) -> Any:
 
 def sum_of_lines(xp: Namespace, x: Any, dim: Any) -> Any:
     """The sum of each line (over a dimension, several or all), with the dimensions kept."""
-    if xp is np and dim == x.ndim - 1 and (x.size <= SMALL or x.shape[-1] <= SHORT):
+    if xp is np and dim == x.ndim - 1 and (x.size <= SMALL or x.shape[-1] <= SHORT) and x.dtype.kind == "f":
         return row_sums(x)[..., None]
     return total(xp, x, dim, True)
 

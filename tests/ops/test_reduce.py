@@ -310,6 +310,13 @@ def test_trace_is_one_node_and_one_operation_under_vmap() -> None:
     assert slope.tolist() == [[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]] * 2
 
 
+@pytest.mark.nonfinite
+def test_an_infinite_part_of_a_complex_number_leaves_the_other_part_as_it_is() -> None:
+    x = gradlib.tensor([[complex(math.inf, 1), 0], [0, 2j]])
+    assert x.trace().item() == complex(math.inf, 3)
+    assert gradlib.tensor([complex(math.inf, 0), 1]).logsumexp(0).item() == complex(math.inf, 0)
+
+
 def test_other_refusals() -> None:
     with pytest.raises(RuntimeError, match="does not support bool"):
         t([True]).argmax()
