@@ -54,6 +54,7 @@ class MotionCost:
     def __init__(self, terms: Iterable[Term] = ()) -> None:
         self.terms = tuple(terms)
         self._laid: dict[Any, list[Laid]] = {}
+        self._rows: dict[Any, list[host.RowTerm]] = {}
         self._packed: dict[Any, device.Packed] = {}
         self._beside: dict[Any, Any] = {}
 
@@ -98,6 +99,13 @@ class MotionCost:
         if key not in self._laid:
             self._laid[key] = lay(self.terms, *key)
         return self._laid[key]
+
+    def rows(self, sizes: tuple[int, int], dtype: Any) -> list[host.RowTerm]:
+        """The terms for the CPU."""
+        key = (*sizes, compute_dtype(dtype))
+        if key not in self._rows:
+            self._rows[key] = host.row_terms(self.laid(sizes, dtype), *sizes)
+        return self._rows[key]
 
     def packed(self, xp: Any, sizes: tuple[int, int], like: Array) -> device.Packed:
         """The terms on the device of an array."""
@@ -475,7 +483,7 @@ def motion_cost(xp: Any, dt: Any, costs: MotionCost, wanted: tuple[bool, bool, b
         made = [None if x is None or not wanted[0] else np.empty(x.shape, x.dtype) for x in states]
         stepped, aims, into = ([None if x is None else steps_first(x, time_last) for x in some] for some in (states, targets, made))
         seconds = host_times(dt, False, 1)
-        values, by_dt = host.cost_and_gradient(stepped, aims, seconds, costs.laid(options.sizes, like.dtype), into, wanted[1])
+        values, by_dt = host.cost_and_gradient(stepped, aims, seconds, costs.rows(options.sizes, like.dtype), into, wanted[1])
     else:
         packed = costs.packed(xp, options.sizes, like)
         values, made, by_dt = device.cost_and_gradient(xp, states, targets, launch_times(xp, dt), packed, *wanted[:2], time_last)

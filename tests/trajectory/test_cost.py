@@ -189,6 +189,11 @@ def test_a_path_that_stands_still(make):
     assert np.isfinite(host(grad((first * first).sum(), (p,))[0])).all()
 
 
+def test_a_path_of_many_joints(make):
+    p = make(B, 3, 40)
+    np.testing.assert_allclose(host(PathLengthCost()((p,))), np.sqrt((np.diff(host(p), axis=1) ** 2).sum(2)).sum(1))
+
+
 def test_a_horizon_of_one(make):
     p = make(B, 1, D)
     cost = (PathLengthCost() + TimeCost(1.0) + TerminalCost((make(D, grad=False) * 0,)))((p,), 0.1)
@@ -210,6 +215,30 @@ def test_nan_is_not_hidden(make):
     p = make.put(np.full((1, 2, 1), np.nan), True)
     cost = BoundsCost((1.0,), power=1)((p,)) + BoundsCost((1.0,))((p,))
     assert np.isnan(host(cost)).all()
+
+
+def test_energy_does_not_count_the_first_step(make):
+    a = make(B, H, D)
+    states = gradlib.where(gradlib.arange(H, device=a.device)[:, None] == 0, float("nan"), a.detach()).requires_grad_()
+    cost = (EnergyCost(acceleration=1.0) + EnergyCost(acceleration=2.0))((None, None, states), 0.5)
+    np.testing.assert_allclose(host(cost), 1.5 * (host(a)[:, 1:] ** 2).sum((1, 2)))
+    np.testing.assert_array_equal(host(grad(cost.sum(), (states,))[0])[:, 0], 0)
+
+
+def test_a_motion_costs_the_same_bits_whichever_others_share_its_batch(rng, monkeypatch):
+    motion, times = rng.standard_normal((4, 11, 8, 7)).astype(np.float32), rng.uniform(0.1, 1.0, (11, 8)).astype(np.float32)
+    cost = BoundsCost((0.5,) * 4) + PathLengthCost() + EnergyCost(1.0, 0.1) + TimeCost(0.1)
+
+    def gradients(part):
+        needed = [gradlib.tensor(x[part], requires_grad=True) for x in (*motion, times)]
+        value = cost(needed[:4], needed[4])
+        return [host(x) for x in (value, *grad(value.sum(), needed))]
+
+    together = gradients(slice(None))
+    monkeypatch.setattr(cost_host, "_BLOCK", 3 * 8 * 7 * 4)
+    for part in (slice(None), slice(3, 4)):
+        for found, expected in zip(gradients(part), together, strict=True):
+            np.testing.assert_array_equal(found, expected[part])
 
 
 P = np.zeros((B, H, D))
