@@ -425,6 +425,8 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
     Raises: ValueError for a view that reaches outside that memory (which is a block of the pool, a multiple of 512 bytes, in CuPy).
     """
     kind = array.dtype if dtype is None else dtype
+    if type(array) is np.ndarray and array.flags.c_contiguous and not isinstance(array.base, np.ndarray):  # the common case
+        return np.ndarray(shape, kind, array, start, strides)
     if type(array) is not np.ndarray and isinstance(array, np.generic):  # as a rule gets where a gradient has no dimensions
         array = np.asarray(array)
     if not isinstance(array, np.ndarray):
@@ -436,8 +438,6 @@ def strided(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], star
         return cupy().ndarray(shape, kind, array.data + start, strides)
     owner = array.base
     if not isinstance(owner, np.ndarray):
-        if array.flags.c_contiguous:
-            return np.ndarray(shape, kind, array, start, strides)
         owner = array = np.asarray(array)
     if not owner.flags.c_contiguous:
         steps = owner.strides

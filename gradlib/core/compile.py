@@ -35,7 +35,7 @@ from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
 from gradlib.core.saved import OpNode, output_tensor, pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
-from gradlib.core.views import View, mark_view, new_view
+from gradlib.core.views import View, mark_view, new_view, views_of
 from gradlib.core.writes import has_begun
 
 _COMMON = {
@@ -57,6 +57,7 @@ _COMMON = {
     "narrowed": narrowed,
     "wrap_several": wrap_several,
     "mark_view": mark_view,
+    "views_of": views_of,
     "View": View,
     "new_view": new_view,
     "Version": Version,
@@ -560,8 +561,10 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     ]
     if not single:
         lines += [f"    {kept[0]}", "        _node._meta = None", *compute, *_EXCEPT, "else:"]
-        args = f"({', '.join(op.params)},)"
-        lines += [f"    _results, _outputs = wrap_several(op, {args}, _node, out)", "    if _node is not None and _outputs:"]
+        results = f"wrap_several(op, ({', '.join(op.params)},), _node, out)"
+        if op.view:
+            results = f"views_of(op, {op.params[0]}, out, ({_rest(op)}), _node), out"
+        lines += [f"    _results, _outputs = {results}", "    if _node is not None and _outputs:"]
         lines += _keep_stream("    ", "_outputs[0]") if variant is ON_DEVICE else ()
         return [*lines, f"        {kept[1].strip()}", *(f"    {line}" for line in _packed(op, variant))]
     return [
@@ -593,13 +596,12 @@ def _returned(op: Op, variant: Variant) -> list[str]:
     """Tensors around the results."""
     if len(op.outputs) > 1:
         return ["    return _results"] if op.rules else [f"    return wrap_several(op, ({', '.join(op.params)},), None, out)[0]"]
-    rest = f"{', '.join(op.params[1:])}{',' if op.params[1:] else ''}"
     return [
         "    _result = blank()",
         "    _result._array = out",
         f"    _result._float = {'_float' if _is_dtype_known(op) and variant is not ON_DEVICE else 'None'}",
         f"    _result._node = {'_node' if op.rules else 'None'}",
-        *(_marked(op, rest, variant) if op.view else _UNMARKED),
+        *(_marked(op, variant) if op.view else _UNMARKED),
         *_packed(op, variant),
         "    return _result",
     ]
@@ -608,15 +610,26 @@ def _returned(op: Op, variant: Variant) -> list[str]:
 _UNMARKED = ["    _result._meta = global_state.born", "    _result._version_slot = None"]
 
 
-def _marked(op: Op, rest: str, variant: Variant) -> list[str]:
+def _rest(op: Op) -> str:
+    """The arguments of a view but its source, as they stand in a tuple."""
+    return "".join(f"{name}, " for name in op.params[1:]).rstrip()
+
+
+def _marked(op: Op, variant: Variant) -> list[str]:
     """The text that does the work of ``mark_view``; on the CPU without a call."""
-    source, array = op.params[0], f"a_{op.params[0]}"
+    source, array, rest = op.params[0], f"a_{op.params[0]}", _rest(op)
     marked = [*_UNMARKED, f"    mark_view(op, {source}, _result, ({rest}))"]
     if variant.array != "ndarray" or source != op.tensors[0]:
         return marked
-    return [
+    shared = [
         "    _owner = out.base",
         f"    if global_state.born is None and _owner is not None and (_owner is {array} or _owner is {array}.base):",
+    ]
+    counted = f"        _result._version_slot = {source}._version_slot or {source}.version"
+    if not op.rules:
+        return [*shared, "        _result._meta = None", counted, "    else:", *(f"    {line}" for line in marked)]
+    return [
+        *shared,
         "        _view = new_view()",
         "        _view.op = op",
         f"        _view.rest = ({rest})",

@@ -12,7 +12,7 @@ from numpy import ndarray
 from gradlib.backend.array import Array, is_view_of
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, next_seq, thread_state
-from gradlib.core.node import PLAIN_OUTPUT, Node, Output, TensorMeta, Version
+from gradlib.core.node import PLAIN_OUTPUT, Born, Node, Output, TensorMeta, Version
 from gradlib.core.tensor import InferenceTensor, Tensor, born
 
 Step = tuple[Op, tuple[Any, ...], int | None]
@@ -101,7 +101,10 @@ def replay(path: tuple[Step, ...], base: Any) -> Any:
 
 
 def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> None:
-    """Let a result that shares its source's memory share its version counter too, and know its base."""
+    """Let a result that shares its source's memory share its version counter too, and know its base.
+
+    That of an operation without a derivative is no view but an alias, as ``detach`` makes one: what is written to it is not recorded.
+    """
     if type(source) is not Tensor and not isinstance(source, Tensor):
         return
     array, made, meta = source._array, result._array, source._meta
@@ -110,6 +113,10 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
         if owner is None or (owner is not array and owner is not array.base):
             return
     elif made is not array and (made.data.mem is not array.data.mem if type(made) is type(array) else not is_view_of(made, array)):
+        return
+    if not op.rules:
+        result._version_slot = source.version
+        result._meta = None if global_state.born is None else Born(born(source))
         return
     view = new_view()
     view.op, view.rest = op, rest
@@ -140,7 +147,9 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
     blank = _new_inference_tensor if isinstance(source, InferenceTensor) else _new_tensor
     since = born(source) if global_state.born is not None else 0
     parent = None if source._meta is None else source._meta.view
-    unrecorded = global_state.no_grad and not thread_state.grad_enabled
+    base = source if parent is None else parent.base
+    unrecorded = (global_state.no_grad and not thread_state.grad_enabled) or (parent is not None and not parent.recorded)
+    custom = parent is not None and parent.custom
     results, shapes = [], []
     for index, each in enumerate(arrays):
         result = blank()
@@ -150,12 +159,13 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         view.op = op
         view.rest = rest
         view.index = index
+        view.base = base
+        if parent is not None:
+            view.parent = parent
         if unrecorded:
             view.recorded = False
-        if parent is None:
-            view.base = source
-        else:
-            view.follow(parent)
+        if custom:
+            view.custom = True
         if since:
             view.born = since
         result._version_slot = counter

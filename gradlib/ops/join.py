@@ -243,7 +243,7 @@ def unbind(xp: Namespace, input: Any, dim: int = 0) -> Any:
     if xp is not np:
         return rows(input, at)
     if not at and input.ndim > 1:
-        return tuple(input)  # the same views
+        return tuple(itertools.islice(input, len(input)))  # the same views; to iterate to the end takes an IndexError more
     before = (WHOLE,) * at
     return tuple([input[(*before, i, ...)] for i in range(input.shape[at])])
 

@@ -90,7 +90,7 @@ def view(xp: Namespace, input: Any, shape: Any) -> Any:
 
 @op("none", view=True, method=False, also=("input",))
 def view_dtype(xp: Namespace, input: Any, dtype: Any) -> Any:
-    """The same memory read as elements of another dtype. Raises: RuntimeError where sizes or strides do not fit that."""
+    """The same memory read as elements of another dtype, as ``detach``. Raises: RuntimeError where sizes or strides do not fit that."""
     if dtype is input.dtype:
         return input.view()
     chosen = as_dtype(dtype)

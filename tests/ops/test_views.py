@@ -43,7 +43,6 @@ VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
     "tensor_split": lambda x: x.tensor_split(2)[0],
     "hsplit": lambda x: x.hsplit(3)[0],
     "atleast_3d": gradlib.atleast_3d,
-    "view_dtype": lambda x: x.view(gradlib.float32),
     "meshgrid": lambda x: gradlib.meshgrid(x.view(-1), gradlib.zeros(1))[0],
 }
 
@@ -141,6 +140,28 @@ def test_a_view_made_without_recording_is_refused_only_where_a_gradient_is_at_st
         view.mul_(weight)
     with pytest.raises(RuntimeError, match="leaf"):
         of_leaf.mul_(2)
+
+
+@pytest.mark.parametrize("dtype", [gradlib.float32, gradlib.int32], ids=str)
+def test_the_same_memory_under_a_dtype_is_an_alias_as_detach_makes_one(dtype: Any) -> None:
+    leaf = gradlib.zeros(4, requires_grad=True)
+    alias = leaf.view(dtype)
+    assert not alias.requires_grad
+    assert not alias._is_view()
+    alias.fill_(1)  # a view of a leaf could not be written
+    assert leaf._version == alias._version == 1
+    assert shares_memory(leaf, alias)
+
+
+def test_a_transform_refuses_a_write_to_captured_memory_under_another_dtype() -> None:
+    captured = gradlib.zeros(2)
+
+    def function(x: Tensor) -> Tensor:
+        captured.view(gradlib.int32).copy_(x)
+        return x.sum()
+
+    with pytest.raises(RuntimeError, match="captured"):
+        gradlib.func.grad(function)(gradlib.ones(2))
 
 
 def test_a_base_takes_the_history_of_a_write_to_its_view() -> None:
