@@ -1,4 +1,4 @@
-"""Functions of float32 that NumPy computes element by element, written with those that it computes by several at once: exp, log, tanh.
+"""Functions that NumPy computes element by element, written with those that it computes by several at once or in less time: exp, log, tanh.
 
 Each is NumPy's own function for small arrays, other dtypes and CuPy, and in every block of elements in which one is not an ordinary number;
 what it gives otherwise is NumPy's value but for a few units in the last place.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from gradlib.backend.mask import chosen
 LEAST = 1024
 """How many elements there are to be: below, the calls cost more than they save."""
 _FEW = 100  # elements: up to that what counts is the number of calls
-_BLOCK = 1 << 16  # elements: what is computed of them in several passes stays in the cache
+_BLOCK = 1 << 16  # elements of float32, of float64 half as many: what is computed of them in several passes stays in the cache
 _CACHED = 1 << 22  # bytes: of shorter arrays even the outer cache holds the passes' results
-_SIGN = -(1 << 31)  # the bit of a float32's sign, as an int32
+_ALL = "fd"
 
 
 def blocks(form: Callable[..., None], *operands: Any, dtype: Any = None) -> Array:
@@ -33,20 +33,26 @@ def blocks(form: Callable[..., None], *operands: Any, dtype: Any = None) -> Arra
         dtype: the result's; the first operand's where it is None.
     """
     made = np.empty(operands[0].shape, dtype or operands[0].dtype)
-    if made.ndim == 1 and made.size <= _BLOCK:
+    size = _BLOCK if operands[0].dtype.itemsize <= 4 else _BLOCK // 2
+    if made.ndim == 1 and made.size <= size:
         form(*operands, made)
         return made
     out = made.reshape(-1)
     lines = [x.reshape(-1) if type(x) is np.ndarray else x for x in operands]
-    for begin in range(0, out.size, _BLOCK):
-        part = slice(begin, begin + _BLOCK)
+    for begin in range(0, out.size, size):
+        part = slice(begin, begin + size)
         form(*(x[part] if type(x) is np.ndarray else x for x in lines), out[part])
     return made
 
 
-def fits(array: Any) -> bool:
-    """Whether an array is one of those that are computed by blocks."""
-    return type(array) is np.ndarray and array.size >= LEAST and array.dtype.char == "f" and array.flags.c_contiguous
+def fits(array: Any, chars: str = "f") -> bool:
+    """Whether an array is one of those that are computed by blocks, of one of the dtypes with these characters."""
+    return type(array) is np.ndarray and array.size >= LEAST and array.dtype.char in chars and array.flags.c_contiguous
+
+
+def fit(a: Any, b: Any, chars: str = _ALL) -> bool:
+    """Whether two arrays of one shape and dtype are computed by blocks."""
+    return fits(a, chars) and fits(b, chars) and a.shape == b.shape and a.dtype is b.dtype
 
 
 def are_long(*arrays: Any) -> bool:
@@ -63,26 +69,89 @@ def _is_large(array: Any) -> bool:
     return type(array) is np.ndarray and array.size >= LEAST and array.dtype.char in "fd"
 
 
-_SINGLE = np.dtype(np.float32)
+def _numbers(*numbers: float, char: str = "f") -> tuple[Array, ...]:
+    """Numbers as 0-d arrays of a dtype, which a function takes in half the time of Python's."""
+    return tuple(zero_d(x, np.dtype(char)) for x in numbers)
 
 
-def _numbers(*numbers: float) -> tuple[Array, ...]:
-    """Numbers as 0-d arrays of float32, which a function takes in half the time of Python's."""
-    return tuple(zero_d(x, _SINGLE) for x in numbers)
+class _Constants(NamedTuple):
+    """What the forms need in one dtype.
+
+    Attributes:
+        one, two, half, quarter, pi: these numbers.
+        bits: the integers of its size; sign: that of them which is the bit of the sign; places: how many bits stand below the exponent.
+        least: of larger squares the sum loses no digits below the range; per_ln2: 1 / log(2).
+        whole: a number whose last bits, once a small one is added, are that one rounded, plus the exponent of 1.
+        ln2: log(2) in two parts, of which the first has few enough digits for exact products.
+        coth: x coth(x / 2) by powers of x * x, the highest first, for |x| up to log(2) / 2.
+        log: (x - log(1 + x)) / x² as a continued fraction, for x from 0 to 1: its error relative to log(1 + x) is about half a unit.
+        arctan: 2 (x - arctan(x)) / x³ with s = x * x as a continued fraction, for x up to 1, with as small an error.
+    """
+
+    one: Array
+    two: Array
+    half: Array
+    quarter: Array
+    pi: Array
+    bits: Any
+    sign: int
+    places: int
+    least: float
+    per_ln2: Array
+    whole: Array
+    ln2: tuple[Array, ...]
+    coth: tuple[Array, ...]
+    log: tuple[Array, ...]
+    arctan: tuple[Array, ...]
 
 
-_ONE, _TWO, _HALF = _numbers(1, 2, 0.5)
+def _constants(char: str, bits: Any, least: float, **coefficients: tuple[float, ...]) -> _Constants:
+    limits = np.finfo(char)
+    one, two, half, quarter, pi, per_ln2, whole = _numbers(
+        1, 2, 0.5, 0.25, math.pi, 1 / math.log(2), 1.5 * 2**limits.nmant + limits.maxexp - 1, char=char
+    )
+    sign, parts = int(np.iinfo(bits).min), {name: _numbers(*each, char=char) for name, each in coefficients.items()}
+    return _Constants(one, two, half, quarter, pi, bits, sign, limits.nmant, least, per_ln2, whole, **parts)
+
+
+_SINGLE = _constants(
+    "f", np.int32, 1e-30,
+    ln2=(0.693359375, -2.1219444005469057e-4),
+    coth=(-0.0027720642, 0.16666650, 2),
+    log=(1.8125648019689, -0.49555862061354, 1.9741002866046, 0.83763454165024, 0.0074737302223912),
+    arctan=(1.8556438264968, -0.72191763112313, 2.3415102856977, 1.26032289271654, 0.021161422409694),
+)  # fmt: skip
+_DOUBLE = _constants(
+    "d", np.int64, 1e-290,
+    ln2=(0.693147180369123816490, 1.90821492927058770002e-10),
+    coth=(
+        4.1437662804024295e-08, -1.6534060033836456e-06, 6.613756471622828e-05, -0.0027777777777564404, 0.1666666666666666, 2,
+    ),
+    log=(
+        1.2002153490122416, -0.03548522765116787, 1.634484824698957, -0.23534896703761338, 2.4757089714409997,
+        -1.2095697074489244, 4.417221874036073, -7.5458490705246914, 9.72804850228066, -10.882045930286862, 3.3302040105864883,
+        0.9662124683268389, 0.0003212283782902834,
+    ),
+    arctan=(
+        1.199856617639442, -0.03556505132887395, 1.6337099544320033, -0.2361397390932352, 2.4751878763530395, -1.215469225136154,
+        4.439369130184766, -7.433168547910231, 11.156616348220906, -27.480278817832858, 5.484221260240094, 1.6729384834022512,
+        0.0018236032246130853,
+    ),
+)  # fmt: skip
+_CONSTANTS = {"f": _SINGLE, "d": _DOUBLE}
+_ONE = _SINGLE.one
 
 
 def _fraction(coefficients: tuple[Array, ...], s: Array) -> Array:
-    """The continued fraction e + d / (s + c + b / (s + a)): three quarters of the passes of a polynomial with as many coefficients."""
-    a, b, c, d, e = coefficients
-    made = np.add(s, a)
-    np.divide(b, made, made)
-    made += s
-    made += c
-    np.divide(d, made, made)
-    made += e
+    """The continued fraction e + d / (s + c + b / (s + a)), or a longer one: three quarters of the passes of a polynomial with as many
+    coefficients."""
+    made = np.add(s, coefficients[0])
+    for above, added in zip(coefficients[1:-2:2], coefficients[2:-2:2], strict=True):
+        np.divide(above, made, made)
+        made += s
+        made += added
+    np.divide(coefficients[-2], made, made)
+    made += coefficients[-1]
     return made
 
 
@@ -92,9 +161,9 @@ def _within(x: Array, low: float, high: float) -> bool:
 
 
 @functools.cache
-def _row(number: float) -> Array:
+def _row(number: float, char: str = "f") -> Array:
     """A number in each element of a block: NumPy's maximum and minimum with an array are three times as fast as with a number."""
-    return np.full(_BLOCK, number, np.float32)
+    return np.full(_BLOCK, number, char)
 
 
 def _sign_like(x: Any, out: Array) -> None:
@@ -103,25 +172,28 @@ def _sign_like(x: Any, out: Array) -> None:
         if math.copysign(1, x) < 0:
             np.copysign(out, x, out)
     elif not x.item(x.argmin()) > 0:
-        bits = out.view(np.int32)
-        bits |= np.bitwise_and(x.view(np.int32), _SIGN)
+        c = _CONSTANTS[out.dtype.char]
+        bits = out.view(c.bits)
+        bits |= np.bitwise_and(x.view(c.bits), c.sign)
 
 
 def _keep_zeros(x: Array, out: Array) -> None:
     """Make -0.0 of 0 where x is -0.0, of a function whose other values have the signs of x."""
-    bits = x.view(np.int32)
-    if bits.item(bits.argmin()) == _SIGN:  # the least of all integers
+    c = _CONSTANTS[x.dtype.char]
+    bits = x.view(c.bits)
+    if bits.item(bits.argmin()) == c.sign:  # the least of all integers
         _sign_like(x, out)
 
 
 def _vectorised(
-    low: float | None, high: float | None, plain: Callable[[Namespace, Any], Any] | None = None
+    low: float | None, high: float | None, plain: Callable[[Namespace, Any], Any] | None = None, chars: str = _ALL
 ) -> Callable[[Callable[[Array, Array], None]], Callable[[Namespace, Any], Any]]:
     """Make of a form the function ``f(xp, input)`` of its name; blocks with an element that is not between the limits are NumPy's.
 
     Args:
         low, high: the limits; None where the form is right of every number.
         plain: the function in NumPy's place, where it has none.
+        chars: the characters of the dtypes that the form is for.
     """
 
     def made(form: Callable[[Array, Array], None]) -> Callable[[Namespace, Any], Any]:
@@ -138,7 +210,7 @@ def _vectorised(
         def function(xp: Namespace, input: Any) -> Any:
             if xp is not np:
                 return getattr(xp, name)(input) if plain is None else plain(xp, input)
-            return blocks(guarded, input) if fits(input) else library(input)
+            return blocks(guarded, input) if fits(input, chars) else library(input)
 
         return function
 
@@ -146,7 +218,7 @@ def _vectorised(
 
 
 def _paired(
-    allowed: Callable[[Array, Any], bool] = lambda a, b: True,
+    allowed: Callable[[Array, Any], bool] = lambda a, b: True, chars: str = _ALL
 ) -> Callable[[Callable[[Array, Any, Array], None]], Callable[[Namespace, Any, Any], Any]]:
     """The same for functions of two operands, of which the second may be a number; ``allowed`` says of which blocks the form is right."""
 
@@ -164,7 +236,7 @@ def _paired(
         def function(xp: Namespace, input: Any, other: Any) -> Any:
             if xp is not np:
                 return getattr(xp, name)(input, other)
-            if fits(input) and (type(other) in (int, float) or (fits(other) and other.shape == input.shape)):
+            if fit(input, other, chars) or (type(other) in (int, float) and fits(input, chars)):
                 return blocks(guarded, input, other)
             return library(input, other)
 
@@ -287,30 +359,24 @@ def to_half(array: Array) -> Array:
 # ---- exponentials and logarithms ----------------------------------------------------------------------------------------------------
 
 
-_PER_LN2, _WHOLE, *_LN2 = _numbers(1 / math.log(2), 1.5 * 2**23 + 127, 0.693359375, -2.1219444005469057e-4)
-"""1 / log(2); a number whose last bits, once a small one is added, are that one rounded, plus 127; log(2) in two parts, of which the
-first has few enough digits for exact products."""
-_COTH = _numbers(-0.0027720642, 0.16666650, 2)
-"""x coth(x / 2) by powers of x * x, the highest first, for |x| up to log(2) / 2."""
-
-
 def _above_one(x: Array, out: Array) -> None:
     """exp(x) - 1, but for the sign of 0: with x = k log(2) + r it is 2**k (exp(r) - 1) + (2**k - 1)."""
-    power = np.multiply(x, _PER_LN2)
-    power += _WHOLE
-    k = np.subtract(power, _WHOLE)
-    r = np.multiply(k, _LN2[0])
+    c = _CONSTANTS[x.dtype.char]
+    power = np.multiply(x, c.per_ln2)
+    power += c.whole
+    k = np.subtract(power, c.whole)
+    r = np.multiply(k, c.ln2[0])
     np.subtract(x, r, r)
-    k *= _LN2[1]
+    k *= c.ln2[1]
     r -= k
-    small = _polynomial(_COTH, np.multiply(r, r, k))  # exp(r) - 1 is 2 r / (r coth(r / 2) - r)
+    small = _polynomial(c.coth, np.multiply(r, r, k))  # exp(r) - 1 is 2 r / (r coth(r / 2) - r)
     small -= r
     r += r
     np.divide(r, small, out)
-    bits = power.view(np.int32)
-    bits <<= 23
+    bits = power.view(c.bits)
+    bits <<= c.places
     out *= power
-    power -= _ONE
+    power -= c.one
     out += power
 
 
@@ -324,7 +390,7 @@ def expm1(x: Array, out: Array) -> None:
 _PER_LN10, _NEAR = _numbers(1 / math.log(10), 1e-6)
 
 
-@_vectorised(0.0, math.inf)
+@_vectorised(0.0, math.inf, chars="f")
 def log10(x: Array, out: Array) -> None:
     """The logarithm to the base 10; NumPy's own where it may be a whole number, which it then is."""
     np.log(x, out)
@@ -342,28 +408,28 @@ def sinh(x: Array, out: Array) -> None:
     """The hyperbolic sine."""
     grown = np.absolute(x)
     _above_one(grown, out)  # e = exp(|x|) - 1; the result is (e + e / (e + 1)) / 2
-    np.add(out, _ONE, grown)
+    c = _CONSTANTS[x.dtype.char]
+    np.add(out, c.one, grown)
     np.divide(out, grown, grown)
     out += grown
-    out *= _HALF
+    out *= c.half
     _sign_like(x, out)
 
 
 @_vectorised(-87.0, 87.0)
 def cosh(x: Array, out: Array) -> None:
     """The hyperbolic cosine."""
+    c = _CONSTANTS[x.dtype.char]
     np.exp(x, out)
-    out *= _HALF
-    out += np.divide(_QUARTER, out)
-
-
-(_QUARTER,) = _numbers(0.25)
+    out *= c.half
+    out += np.divide(c.quarter, out)
 
 
 def _log_above(x: Array, out: Array) -> None:
     """log(1 + x), with what the sum lost put back."""
-    above = np.add(x, _ONE)
-    lost = np.subtract(above, _ONE)
+    one = _CONSTANTS[x.dtype.char].one
+    above = np.add(x, one)
+    lost = np.subtract(above, one)
     np.subtract(x, lost, lost)
     lost /= above
     np.log(above, out)
@@ -380,19 +446,20 @@ def log1p(x: Array, out: Array) -> None:
 @_vectorised(-1.0, 1.0)
 def arctanh(x: Array, out: Array) -> None:
     """The inverse of the hyperbolic tangent."""
+    c = _CONSTANTS[x.dtype.char]
     size = np.absolute(x)
-    below = np.subtract(_ONE, size)
+    below = np.subtract(c.one, size)
     size += size
     size /= below
     _log_above(size, out)
-    out *= _HALF
+    out *= c.half
     _sign_like(x, out)
 
 
 def _by_logistic(numerator: Any, x: Array, out: Array) -> None:
     """A numerator divided by 1 + exp(-x)."""
     grown = np.exp(np.negative(x, out), out)
-    grown += _ONE
+    grown += _CONSTANTS[x.dtype.char].one
     np.divide(numerator, grown, out)
 
 
@@ -402,8 +469,8 @@ def sigmoid(xp: Namespace, input: Any) -> Any:
         grown = np.exp(np.negative(input))  # it took less time to ask than to have errors ignored
         return np.reciprocal(np.add(grown, zero_d(1.0, input.dtype)))
     with np.errstate(over="ignore"):  # far below zero exp is infinite, and the result 0, as in torch
-        if xp is np and fits(input):
-            return blocks(functools.partial(_by_logistic, _ONE), input)
+        if xp is np and fits(input, _ALL):
+            return blocks(functools.partial(_by_logistic, _CONSTANTS[input.dtype.char].one), input)
         grown = xp.exp(-input)
     grown += 1
     return xp.reciprocal(grown)
@@ -411,7 +478,7 @@ def sigmoid(xp: Namespace, input: Any) -> Any:
 
 def silu(xp: Namespace, input: Any) -> Any:
     """Each element times its sigmoid."""
-    if xp is np and fits(input):
+    if xp is np and fits(input, _ALL):
         with np.errstate(over="ignore", invalid="ignore"):  # of -inf it is NaN, as in torch
             return blocks(lambda x, out: _by_logistic(x, x, out), input)
     return input * sigmoid(xp, input)
@@ -420,54 +487,51 @@ def silu(xp: Namespace, input: Any) -> Any:
 def _by_mirrored_logistic(numerator: Any, x: Array, out: Array) -> None:
     """A numerator divided by 1 + exp(x)."""
     grown = np.exp(x, out)
-    grown += _ONE
+    grown += _CONSTANTS[x.dtype.char].one
     np.divide(numerator, grown, out)
 
 
 def times_logistic(g: Array, input: Array, mirrored: bool = False) -> Array | None:
     """g times the ``sigmoid`` of x, or of -x where ``mirrored``; None for arrays that do not fit."""
-    if not (fits(input) and fits(g) and g.shape == input.shape):
+    if not fit(g, input):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         return blocks(_by_mirrored_logistic if mirrored else _by_logistic, g, input)
 
 
 def _logistic_slope(g: Array, x: Array, out: Array) -> None:
-    _by_logistic(_ONE, x, out)
-    rest = np.subtract(_ONE, out)
+    one = _CONSTANTS[x.dtype.char].one
+    _by_logistic(one, x, out)
+    rest = np.subtract(one, out)
     rest *= x
-    rest += _ONE
+    rest += one
     out *= rest
     out *= g
 
 
 def silu_slope(g: Array, input: Array) -> Array | None:
     """The gradient of ``silu`` for the gradient g of its result; None for arrays that do not fit."""
-    if not (fits(input) and fits(g) and g.shape == input.shape):
+    if not fit(g, input):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         return blocks(_logistic_slope, g, input)
 
 
-_LOG = _numbers(1.8125648019689, -0.49555862061354, 1.9741002866046, 0.83763454165024, 0.0074737302223912)
-"""(x - log(1 + x)) / x² as a continued fraction, for x from 0 to 1: relative to log(1 + x) an error of 3.8e-8."""
-
-
 def _log_sum(x: Array, out: Array) -> Array:
-    """log(1 + exp(-|x|)). It overwrites x, and returns it."""
-    bits = x.view(np.int32)
-    bits |= _SIGN
-    np.exp(x, x)
-    less = _fraction(_LOG, x)
-    less *= x
-    np.subtract(_ONE, less, less)
-    np.multiply(x, less, out)
-    return x
+    """log(1 + exp(-|x|)). Returns: memory for as many elements, which was needed on the way."""
+    c = _CONSTANTS[x.dtype.char]
+    small = np.bitwise_or(x.view(c.bits), c.sign).view(x.dtype)
+    np.exp(small, small)
+    less = _fraction(c.log, small)
+    less *= small
+    np.subtract(c.one, less, less)
+    np.multiply(small, less, out)
+    return small
 
 
 def _log_of_sigmoid(x: Array, out: Array) -> None:
-    small = _log_sum(x.copy(), out)
-    np.subtract(np.minimum(x, _row(0)[: x.size], out=small), out, out)
+    small = _log_sum(x, out)
+    np.subtract(np.minimum(x, _row(0, x.dtype.char)[: x.size], out=small), out, out)
 
 
 def log_sigmoid(xp: Namespace, input: Any) -> Any:
@@ -475,32 +539,47 @@ def log_sigmoid(xp: Namespace, input: Any) -> Any:
     if xp is np and input.size <= _FEW and input.dtype.char in "fd":
         none = zero_d(0.0, input.dtype)
         return none - np.logaddexp(none, -input)  # fewer calls, which take longer for each element
-    if xp is np and fits(input):
+    if xp is np and fits(input, _ALL):
         return blocks(_log_of_sigmoid, input)
     zero, below = (zero_d(0.0, input.dtype), zero_d(-1.0, input.dtype)) if xp is np else (0, -1.0)
     return xp.minimum(input, zero) - xp.log1p(xp.exp(xp.copysign(input, below)))
 
 
-def _log_of_grown(x: Array, out: Array) -> None:
-    small = _log_sum(x.copy(), out)
-    out += np.maximum(x, _row(0)[: x.size], out=small)
+def softplus(input: Array, threshold: float) -> Array:
+    """log(1 + exp(x)) of an array that `fits`, and x above the threshold."""
+
+    def form(x: Array, out: Array) -> None:
+        small = _log_sum(x, out)
+        out += np.maximum(x, _row(0, x.dtype.char)[: x.size], out=small)
+        _put_above(threshold, x, x, out)
+
+    return blocks(form, input)
 
 
-def softplus(input: Array) -> Array:
-    """log(1 + exp(x)) of an array that `fits`; from 17 on that is x."""
-    return blocks(_log_of_grown, input)
+def _put_above(threshold: float, x: Array, value: Array, out: Array) -> None:
+    """Write a value where x is above a threshold."""
+    if not x.item(x.argmax()) <= threshold:  # NaN counts as the largest
+        np.copyto(out, value, where=np.greater(x, threshold))
+
+
+def softplus_slope(g: Array, input: Array, threshold: float) -> Array | None:
+    """The gradient of ``softplus`` for the gradient g of its result; None for arrays that do not fit."""
+    made = times_logistic(g, input)
+    if made is not None:
+        _put_above(threshold, input, g, made)
+    return made
 
 
 def _cross_entropy(x: Array, target: Array, out: Array) -> None:
-    small = _log_sum(x.copy(), out)
-    out += np.maximum(np.negative(x, small), _row(0)[: x.size], out=small)
-    np.subtract(_ONE, target, small)
+    small = _log_sum(x, out)
+    out += np.maximum(np.negative(x, small), _row(0, x.dtype.char)[: x.size], out=small)
+    np.subtract(_CONSTANTS[x.dtype.char].one, target, small)
     small *= x
     out += small
 
 
 def cross_entropy_with_logits(input: Array, target: Array) -> Array:
-    """log(1 + exp(-x)) + (1 - t) x of arrays of one shape that `fits`."""
+    """log(1 + exp(-x)) + (1 - t) x of arrays that `fit`."""
     return blocks(_cross_entropy, input, target)
 
 
@@ -509,13 +588,13 @@ def _below_zero_grown(x: Array, alpha: float, out: Array) -> None:
     _above_one(below, out)
     if alpha != 1:
         out *= alpha
-    out += np.maximum(x, _row(0)[: x.size], out=below)
+    out += np.maximum(x, _row(0, x.dtype.char)[: x.size], out=below)
     _keep_zeros(x, out)
 
 
 def elu(xp: Namespace, input: Array, alpha: Any) -> Array:
     """Each element, alpha (exp(x) - 1) where it is not positive."""
-    if xp is np and alpha > 0 and fits(input):
+    if xp is np and alpha > 0 and fits(input, _ALL):
         return blocks(_below_zero_grown, input, alpha)
     zero = zero_d(0.0, input.dtype) if xp is np else 0
     below = xp.minimum(input, zero)
@@ -597,15 +676,20 @@ def logaddexp(a: Array, b: Any, out: Array) -> None:
         np.logaddexp(a, b, out)
 
 
-def _length(a: Array, b: Any, out: Array) -> bool:
-    """Write sqrt(a² + b²); whether that is right, which it is not where squares leave the range of float32, or are NaN."""
+def _squared_length(a: Array, b: Any, out: Array) -> bool:
+    """Write a² + b²; whether that is right, which it is not where squares leave the range, or are NaN."""
     with np.errstate(over="ignore"):
         np.multiply(a, a, out)
         out += b * b
-        right = _within(out, 1e-30, math.inf)
-        if right:
-            np.sqrt(out, out)
-        return right
+        return _within(out, _CONSTANTS[out.dtype.char].least, math.inf)
+
+
+def _length(a: Array, b: Any, out: Array) -> bool:
+    """The same of sqrt(a² + b²)."""
+    right = _squared_length(a, b, out)
+    if right:
+        np.sqrt(out, out)
+    return right
 
 
 @_paired()
@@ -615,30 +699,45 @@ def hypot(a: Array, b: Any, out: Array) -> None:
         np.hypot(a, b, out)
 
 
-# ---- angles -------------------------------------------------------------------------------------------------------------------------
+def _turned(g: Array, leg: Array, other: Array, out: Array) -> None:
+    if _squared_length(leg, other, out):
+        np.divide(leg, out, out)
+    else:
+        size = np.hypot(leg, other)
+        size[size == 0] = 1
+        np.divide(leg, size, out)
+        out /= size
+    out *= g
 
-_ARCTAN = _numbers(1.8556438264968, -0.72191763112313, 2.3415102856977, 1.26032289271654, 0.021161422409694)
-"""2 (x - arctan(x)) / x³ with s = x * x as a continued fraction, for x up to 1: relative to arctan(x) an error of 3.1e-8."""
+
+def across(g: Array, leg: Array, other: Array) -> Array | None:
+    """g times leg / (leg² + other²), and 0 where both are 0; None for arrays that do not fit."""
+    return blocks(_turned, g, leg, other) if fit(g, leg) and fit(leg, other) else None
+
+
+# ---- angles -------------------------------------------------------------------------------------------------------------------------
 
 
 def _doubled_arctan(x: Array, square: Array, out: Array) -> None:
     """2 arctan(x) of x up to 1, from x and its square."""
-    less = _fraction(_ARCTAN, square)
+    c = _CONSTANTS[x.dtype.char]
+    less = _fraction(c.arctan, square)
     less *= square
-    np.subtract(_TWO, less, less)
+    np.subtract(c.two, less, less)
     np.multiply(x, less, out)
 
 
 _FAR = 1e18
 
 
-@_vectorised(-_FAR, _FAR)
+@_vectorised(-_FAR, _FAR, chars="f")
 def arctan(x: Array, out: Array) -> None:
     """The inverse of the tangent, by that of half the angle: x / (1 + sqrt(1 + x²))."""
+    one = _CONSTANTS[x.dtype.char].one
     half = np.multiply(x, x)
-    half += _ONE
+    half += one
     np.sqrt(half, half)
-    half += _ONE
+    half += one
     np.divide(x, half, half)
     _doubled_arctan(half, np.multiply(half, half, out), out)
 
@@ -646,10 +745,11 @@ def arctan(x: Array, out: Array) -> None:
 @_vectorised(None, None)
 def arcsin(x: Array, out: Array) -> None:
     """The inverse of the sine, by the tangent of half the angle: x / (1 + sqrt(1 - x²))."""
-    half = np.subtract(_ONE, x)
-    half *= np.add(_ONE, x, out)
+    one = _CONSTANTS[x.dtype.char].one
+    half = np.subtract(one, x)
+    half *= np.add(one, x, out)
     np.sqrt(half, half)
-    half += _ONE
+    half += one
     np.divide(x, half, half)
     _doubled_arctan(half, np.multiply(half, half, out), out)
 
@@ -657,9 +757,10 @@ def arcsin(x: Array, out: Array) -> None:
 @_vectorised(None, None)
 def arccos(x: Array, out: Array) -> None:
     """The inverse of the cosine; of |x| by the tangent of half the angle, sqrt((1 - |x|) / (1 + |x|))."""
+    one = _CONSTANTS[x.dtype.char].one
     size = np.absolute(x)
-    square = np.subtract(_ONE, size)
-    size += _ONE
+    square = np.subtract(one, size)
+    size += one
     square /= size
     _doubled_arctan(np.sqrt(square, size), square, out)
     _mirrored(x, out)
@@ -667,17 +768,14 @@ def arccos(x: Array, out: Array) -> None:
 
 def _mirrored(x: Any, angle: Array) -> None:
     """Make of angles from 0 to pi / 2 the supplementary ones where x is negative, or -0.0."""
+    c = _CONSTANTS[angle.dtype.char]
     if type(x) is np.ndarray:
-        bits = np.right_shift(x.view(np.int32), 31)
-        bits &= _PI_BITS
-        np.subtract(bits.view(np.float32), angle, angle)
+        bits = np.right_shift(x.view(c.bits), 8 * angle.itemsize - 1)
+        bits &= c.pi.view(c.bits)
+        np.subtract(bits.view(angle.dtype), angle, angle)
         np.absolute(angle, angle)
     elif math.copysign(1, x) < 0:
-        np.subtract(_PI, angle, angle)
-
-
-(_PI,) = _numbers(math.pi)
-_PI_BITS = _PI.view(np.int32)
+        np.subtract(c.pi, angle, angle)
 
 
 @_paired()
@@ -694,7 +792,7 @@ def arctan2(y: Array, x: Any, out: Array) -> None:
     _sign_like(y, out)
 
 
-@_vectorised(-1e4, 1e4)
+@_vectorised(-1e4, 1e4, chars="f")
 def tan(x: Array, out: Array) -> None:
     """The tangent."""
     np.divide(np.sin(x, out), np.cos(x), out)
@@ -816,21 +914,21 @@ def _rest(round: Callable[..., Any], x: Array, y: Any, out: Array) -> None:
     np.copyto(out, rest, casting="same_kind")  # what a ufunc casts, it casts in small pieces
 
 
-@_paired(_divides)
+@_paired(_divides, chars="f")
 def fmod(x: Array, y: Any, out: Array) -> None:
     """The remainder of division rounded to zero, with the sign of x."""
     _rest(np.trunc, x, y, out)
     _sign_like(x, out)
 
 
-@_paired(_divides)
+@_paired(_divides, chars="f")
 def remainder(x: Array, y: Any, out: Array) -> None:
     """The remainder of floor division, with the sign of y."""
     _rest(np.floor, x, y, out)
     _sign_like(y, out)
 
 
-@_paired(_divides)
+@_paired(_divides, chars="f")
 def floor_divide(x: Array, y: Any, out: Array) -> None:
     """The largest whole number not above the quotient."""
     whole = np.divide(x, y, dtype=np.float64) if type(y) is np.ndarray else np.divide(x, float(np.float32(y)), dtype=np.float64)

@@ -100,7 +100,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 
 
 def _elu_slope(g: Any, input: Any, alpha: float) -> Any:
-    if alpha == 1 and vectorised.fits(input):
+    if alpha == 1 and vectorised.fits(input, "fd"):
         return g * np.exp(extreme(np.minimum, input, 0))
     return where_op(input > 0, g, g * exp(where_op(input > 0, 0, input)) * alpha)
 
@@ -213,8 +213,8 @@ def silu(input: Any, inplace: bool = False) -> Any:
 
 
 def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
-    if beta == 1 and threshold >= 17 and (made := vectorised.times_logistic(g, input)) is not None:
-        return made  # the factor is 1 from 17 on
+    if beta == 1 and (made := vectorised.softplus_slope(g, input, threshold)) is not None:
+        return made
     scaled = input * beta
     return where_op(scaled > threshold, g, g * sigmoid(scaled))
 
@@ -238,8 +238,8 @@ def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) ->
     if xp is np and 0 < input.size < vectorised.LEAST and scaled.item(scaled.argmax()) <= threshold:  # so nothing need be selected
         made = np.log1p(np.exp(scaled))
         return made if beta == 1 else made / beta
-    if beta == 1 and threshold >= 17 and vectorised.fits(input):
-        return vectorised.softplus(input)
+    if beta == 1 and vectorised.fits(input, "fd"):
+        return vectorised.softplus(input, threshold)
     return chosen(xp, scaled > threshold, input, vectorised.log1p(xp, xp.exp(xp.minimum(scaled, float(threshold)))) / beta)
 
 

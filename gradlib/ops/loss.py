@@ -500,7 +500,7 @@ def binary_cross_entropy_with_logits_op(xp: Namespace, input: Any, target: Any, 
     """(1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x)), without overflow."""
     if not dtypes.is_floating_point(input.dtype):
         raise NotImplementedError(f"binary_cross_entropy_with_logits is not implemented for {input.dtype}; convert it with .float()")
-    if pos_weight is None and vectorised.fits(input) and vectorised.fits(target) and input.shape == target.shape:
+    if pos_weight is None and vectorised.fit(input, target):
         return vectorised.cross_entropy_with_logits(input, target)
     missed = vectorised.log1p(xp, xp.exp(xp.copysign(input, -1.0))) + xp.maximum(-input, 0)  # the loss of a yes
     loss = (1 - target) * input + (missed if pos_weight is None else (1 + (pos_weight - 1) * target) * missed)

@@ -128,17 +128,19 @@ publish(reflected(pow), "__rpow__")
 # ---- of the plane, and of exponentials ------------------------------------------------------------------------------------------
 
 
-def _across(leg: Any, other: Any) -> Any:
-    """leg / (leg^2 + other^2), without overflow on the way; 0 at the origin, where there is no angle."""
+def _across(g: Any, leg: Any, other: Any) -> Any:
+    """g * leg / (leg^2 + other^2), without overflow on the way; 0 at the origin, where there is no angle."""
+    if (made := vectorised.across(g, leg, other)) is not None:
+        return made
     size = hypot(leg, other)
     size = where_op(size == 0, ones_like(size), size)
-    return leg / size / size
+    return g * (leg / size / size)
 
 
 @op(
     "elementwise", promote=takes("atan2", "bif", to_float=True), inplace=True, aliases=("arctan2",),
-    input=lambda g, input, other: g * _across(other, input),
-    other=lambda g, input, other: -(g * _across(input, other)),
+    input=lambda g, input, other: _across(g, other, input),
+    other=lambda g, input, other: -_across(g, input, other),
 )  # fmt: skip
 def atan2(xp: Any, input: Any, other: Any) -> Any:
     """The angle in radians of the point (other, input), between -pi and pi.
