@@ -42,15 +42,6 @@ def compute_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
 
 
-def apart(shape: tuple[int, ...], dtype: np.dtype) -> tuple[Array, Array, Array, Array]:
-    """Four arrays in one piece of memory.
-
-    Freed together they stay with the process; four pieces are handed back to the system one by one, and taken from it again, page by
-    page, at the next call, which costs several times what an integration does.
-    """
-    return tuple(np.empty((4, *shape), dtype))
-
-
 def to_time_order(array: Array, out: Array) -> None:
     """Copy (b, H, D), contiguous along each b, into flat ``out`` seen as (H, b, D): as records of D numbers, which move whole."""
     b, h, d = array.shape

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.cache_blocks import BlockSteps, Steps, apart, block_of, compute_dtype, move, split
+from gradlib.trajectory.cache_blocks import BlockSteps, Steps, block_of, compute_dtype, move, split
 
 Parts = Sequence[Array | None]
 
@@ -33,6 +33,11 @@ def _ready(array: Array | None, dtype: np.dtype) -> Array | None:
 def part_of(parts: Parts, low: int, high: int) -> list[Array | None]:
     """The trajectories ``low`` to ``high`` of each array."""
     return [None if x is None else x[low:high] for x in parts]
+
+
+def _four(shape: tuple[int, ...], dtype: np.dtype) -> tuple[Array, Array, Array, Array]:
+    """An array for each of p, v, a and j: in one piece they would more often be too large for the allocator to keep when they are freed."""
+    return np.empty(shape, dtype), np.empty(shape, dtype), np.empty(shape, dtype), np.empty(shape, dtype)
 
 
 def forward(
@@ -51,8 +56,8 @@ def forward(
     Returns: p, v, a, j, each (B, H, D) in u's dtype.
     """
     dtype = compute_dtype(u.dtype)
-    result = apart(u.shape, u.dtype) if out is None else tuple(out)
-    work = result if u.dtype == dtype else apart(u.shape, dtype)
+    result = _four(u.shape, u.dtype) if out is None else tuple(out)
+    work = result if u.dtype == dtype else _four(u.shape, dtype)
     control = np.ascontiguousarray(u, dtype=dtype)
     extra = None if sources is None else [_ready(x, dtype) for x in sources]
     blocks = BlockSteps(dt, dtype)
