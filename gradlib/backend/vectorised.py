@@ -58,10 +58,12 @@ def fit(a: Any, b: Any, chars: str = _ALL) -> bool:
 def are_long(*arrays: Any) -> bool:
     """Whether arrays of one shape and dtype are so long that a few passes take less time block by block."""
     first = arrays[0]
+    if type(first) is not np.ndarray or first.nbytes <= _CACHED:  # most are not, and are asked at every call
+        return False
     return all(
-        type(x) is np.ndarray and x.nbytes > _CACHED and x.dtype.char in "fd" and x.dtype is first.dtype and x.shape == first.shape
-        and x.flags.c_contiguous for x in arrays
-    )  # fmt: skip
+        type(x) is np.ndarray and x.dtype.char in "fd" and x.dtype is first.dtype and x.shape == first.shape and x.flags.c_contiguous
+        for x in arrays
+    )
 
 
 def _is_large(array: Any) -> bool:
@@ -276,15 +278,10 @@ def leaky(xp: Namespace, input: Any, slope: float) -> Any:
     if not _is_large(input):
         return xp.maximum(input, input * slope)
     factor = zero_d(slope, input.dtype)
-
-    def form(x: Array, out: Array) -> None:
-        np.maximum(x, np.multiply(x, factor, out), out=out)
-
     if are_long(input):
-        return blocks(form, input)
-    made = np.empty_like(input)
-    form(input, made)
-    return made
+        return blocks(lambda x, out: np.maximum(x, np.multiply(x, factor, out), out=out), input)
+    scaled = input * factor
+    return np.maximum(input, scaled, out=scaled)
 
 
 def between(start: Array, end: Array, weight: float) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import division, dtype as dtypes, pointwise, vectorised
-from gradlib.backend.array import is_array, is_cupy
+from gradlib.backend.array import is_array, is_cupy, zero_d
 from gradlib.backend.dtype import promote
 from gradlib.core.dispatch import operate
 from gradlib.core.inplace import write
@@ -365,8 +365,8 @@ def lerp(xp: Any, input: Any, end: Any, weight: Any) -> Any:
     if type(weight) is float and -0.5 < weight < 0.5 and vectorised.are_long(input, end):
         return vectorised.between(input, end, weight)
     way = end - input
-    if type(weight) is float and weight < 0.5 and weight > -0.5 and way.ndim and way.dtype.char in "fd":
-        way *= weight
+    if type(weight) is float and 0 < abs(weight) < 0.5 and way.ndim and way.dtype.char in "fd":
+        way *= zero_d(weight, way.dtype) if xp is np else weight
         way += input
         return way
     if not is_array(weight):

@@ -148,6 +148,10 @@ def angle(xp: Any, input: Any) -> Any:
     return result
 
 
+_PAIR: dict[Any, np.dtype[Any]] = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
+_PART = {pair: part for part, pair in _PAIR.items()}
+
+
 @op("linear", method=False, complex="explicit", real=lambda g: g.real, imag=lambda g: g.imag)
 def complex(xp: Any, real: Any, imag: Any) -> Any:
     """Complex numbers with these real and imaginary parts.
@@ -160,23 +164,20 @@ def complex(xp: Any, real: Any, imag: Any) -> Any:
         >>> gradlib.complex(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, -1.0]))
         tensor([1.+0.j, 2.-1.j])
     """
-    found = [getattr(part, "dtype", None) for part in (real, imag)]
-    if found[0] not in (dtypes.float32, dtypes.float64) or found[0] != found[1]:
-        names = " and ".join(str(dtype or "a number") for dtype in found)
+    dtype = getattr(real, "dtype", None)
+    paired = _PAIR.get(dtype)
+    if paired is None or getattr(imag, "dtype", None) != dtype:
+        names = " and ".join(str(getattr(part, "dtype", "a number")) for part in (real, imag))
         raise RuntimeError(f"complex: both parts must be float32 or both float64 tensors, got {names}; convert one with .to()")
     if vectorised.are_long(real, imag):
-        return vectorised.complex_of(real, imag, dtypes.to_complex(real.dtype))
-    shape = real.shape if real.shape == imag.shape else xp.broadcast_shapes(real.shape, imag.shape)
-    out = xp.empty(shape, dtypes.to_complex(real.dtype))
+        return vectorised.complex_of(real, imag, paired)
+    out = xp.empty(real.shape if real.shape == imag.shape else xp.broadcast_shapes(real.shape, imag.shape), paired)
     out.real = real
     out.imag = imag
     return out
 
 
 # ---- as pairs of real numbers ------------------------------------------------------------------------------------------------
-
-_PAIR: dict[str, np.dtype[Any]] = {"f": dtypes.complex64, "d": dtypes.complex128}
-_PART: dict[str, np.dtype[Any]] = {"F": dtypes.float32, "D": dtypes.float64}
 
 
 @op("linear", view=True, method=False, complex="explicit", input=lambda g: view_as_complex(contiguous(g)))
@@ -191,7 +192,7 @@ def view_as_real(xp: Namespace, input: Any) -> Any:
         >>> gradlib.view_as_real(gradlib.tensor([1 + 2j]))
         tensor([[1., 2.]])
     """
-    real, shape = _PART.get(input.dtype.char), input.shape
+    real, shape = _PART.get(input.dtype), input.shape
     if real is None:
         raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype}")
     if shape and input.flags.c_contiguous:
@@ -212,13 +213,13 @@ def view_as_complex(xp: Namespace, input: Any) -> Any:
         >>> gradlib.view_as_complex(gradlib.tensor([[1.0, 2.0]]))
         tensor([1.+2.j])
     """
-    paired, shape = _PAIR.get(input.dtype.char), input.shape
+    paired, shape = _PAIR.get(input.dtype), input.shape
     if paired is None:
         raise RuntimeError(f"view_as_complex is only supported for float and double tensors, but got a tensor of dtype {input.dtype}")
     if not shape or shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(shape)}")
     if xp is np and input.flags.c_contiguous:
-        return np.ndarray(shape[:-1], paired, input)
+        return input.view(paired)[..., 0]
     if input.size and input.strides[-1] != input.itemsize:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got strides {list(input.strides)} in bytes")
     pair = 2 * input.itemsize
