@@ -307,6 +307,14 @@ def added(ufunc: Any, input: Array, a: Array, b: Array, factor: Any) -> Array:
     return blocks(form, input, a, b)
 
 
+def plus(input: Array, product: Array) -> Array:
+    """The sum of an array and one that nobody else has, which is written."""
+    alike = type(input) is type(product) is np.ndarray and input.dtype is product.dtype
+    if alike and input.strides == product.strides and input.shape == product.shape:
+        return np.add(input, product, product)
+    return input + product
+
+
 def _side_by_side(real: Array, imag: Array, out: Array) -> None:
     out.real, out.imag = real, imag
 

@@ -399,7 +399,7 @@ def addcmul(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
     """
     if vectorised.are_long(input, tensor1, tensor2):
         return vectorised.added(np.multiply, input, tensor1, tensor2, as_element(value, input.dtype))
-    return input + _scaled(tensor1 * tensor2, value)
+    return vectorised.plus(input, _scaled(tensor1 * tensor2, value))
 
 
 def _dividable(values: list[Any]) -> list[Any]:
@@ -429,4 +429,4 @@ def addcdiv(xp: Any, input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
     """
     if vectorised.are_long(input, tensor1, tensor2):
         return vectorised.added(np.true_divide, input, tensor1, tensor2, as_element(value, input.dtype))
-    return input + _scaled(tensor1 / tensor2, value)
+    return vectorised.plus(input, _scaled(tensor1 / tensor2, value))
