@@ -224,21 +224,6 @@ def zero_d(number: float, dtype: np.dtype) -> np.ndarray:
     return made
 
 
-@functools.lru_cache(maxsize=256)
-def _ones(size: int, dtype: np.dtype) -> np.ndarray:
-    made = np.ones(size, dtype)
-    made.flags.writeable = False
-    return made
-
-
-def row_sums(array: np.ndarray) -> np.ndarray:
-    """Sums over the last dimension of an array that is `SMALL`, or whose rows are `SHORT`, as products with ones.
-
-    NumPy's reduction takes twice as long. Only of real numbers: a complex infinity times 1 is NaN.
-    """
-    return array.dot(_ones(array.shape[-1], array.dtype))
-
-
 def has_nan(array: Any) -> bool:
     """Whether a NumPy array or scalar of real numbers holds NaN, which counts as its largest element."""
     if not array.ndim:
@@ -268,8 +253,6 @@ def all_finite(array: np.ndarray) -> bool:
 
 
 _MANY = 1 << 15  # elements, of which two searches take longer than the sum of their squares
-SHORT = 128
-"""The most numbers that BLAS adds up as exactly as NumPy, whose pairwise sums begin with as many."""
 SMALL = 2048
 """The most elements for which a call costs more than what it computes: there NumPy's shorter ways are worth a question."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SHORT, row_sums
+from gradlib.backend.sums import SHORT, row_sums
 from gradlib.core.op import composite, op
 from gradlib.ops.elementwise import abs, sgn
 from gradlib.ops.linalg.norms import vector_norm

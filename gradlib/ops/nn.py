@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SHORT, SMALL, Namespace, namespace, on_device_of, row_major, row_sums, zero_d
+from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, row_major, zero_d
 from gradlib.backend.scatter import scatter_add
+from gradlib.backend.sums import SHORT, row_sums
 from gradlib.core.compile import named
 from gradlib.core.grad_mode import no_grad
 from gradlib.core.op import composite, op

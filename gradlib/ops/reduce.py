@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SHORT, SMALL, Namespace, broadcast_to, has_nan, row_major, row_sums
+from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.mask import masked
 from gradlib.backend.pointwise import CTYPES, WHOLE
 from gradlib.backend.reducing import summed
+from gradlib.backend.sums import LEAST, LEAST_ALONE, line_products, row_sums, square_sum, sums
 from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
@@ -75,91 +76,42 @@ def wide(dtype: Any) -> Any:
 def total(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
     """The sum in that dtype; in float64 for long sums over leading dimensions, which NumPy adds one by one and would lose digits."""
     axis, dtype = None if dim is None else axes(input.ndim, dim), input.dtype
-    least = _LARGE if axis is None else _SOME
+    least = LEAST_ALONE if axis is None else LEAST
     if input.size >= least and dtype.char in "fd" and type(input) is np.ndarray and input.flags.c_contiguous:
-        made = _by_products(input, axis)
+        made = sums(input, axis)
         if made is not None:
             return made.reshape(kept(input.shape, dim)) if keepdim else made
-    if axis is not None and input.size >= _LONG and dtype in _WIDER and axis != input.ndim - 1 and count(input.shape, dim) >= _LONG:
+    if axis is not None and input.size >= _MANY and dtype in _WIDER and axis != input.ndim - 1 and count(input.shape, dim) >= _MANY:
         return row_major(xp.add.reduce(input, axis=axis, dtype=_WIDER[dtype], keepdims=keepdim).astype(dtype))
     made = xp.add.reduce(input, axis=axis, dtype=wide(dtype), keepdims=keepdim)
     return made if axis is None or made.ndim < 2 else row_major(made)
 
 
-def _by_products(input: Any, axis: Any) -> Any:
-    """The sum over all, the first or the last dimensions as products with ones, for which BLAS takes less than half of NumPy's time.
-
-    The products are so short that none loses digits. None for what NumPy adds up in less time.
-    """
-    if axis is None:
-        return np.asarray(_line_sums(input.reshape(1, -1))[0])
-    shape, ndim = input.shape, input.ndim
-    chosen = (axis,) if type(axis) is int else tuple(sorted(axis))
-    if chosen[-1] == ndim - 1 and chosen[0] == ndim - len(chosen):
-        left = shape[: chosen[0]]
-        return np.asarray(_line_sums(input.reshape(math.prod(left), -1)).reshape(left))
-    if input.dtype.char == "f" and chosen[0] == 0 and chosen[-1] == len(chosen) - 1:
-        left = shape[len(chosen) :]
-        width = math.prod(left)
-        return _column_sums(input.reshape(-1, width)).reshape(left) if width >= _FEW_LINES else None
-    return None
-
-
 def total_of_squares(xp: Namespace, input: Any, dim: Any, keepdim: bool) -> Any:
-    """The sum of the squares of real numbers; over all or the last dimensions of many as products of lines with themselves."""
-    if input.dtype.char not in "fd" or type(input) is not np.ndarray or not input.flags.c_contiguous:
-        return total(xp, input * input, dim, keepdim)
-    axis = None if dim is None else axes(input.ndim, dim)
-    if axis is None:
-        line = input.reshape(-1)
-        if line.size <= 16 * _LONG:
-            made = line.dot(line)  # a number, which a small call had better not make an array of
-            return made.reshape(kept(input.shape, dim)) if keepdim else made
-        whole = line.size - line.size % _LONG
-        lines = line[:whole].reshape(-1, _LONG)
-        made = np.asarray(np.add.reduce(np.vecdot(lines, lines)) + np.vecdot(line[whole:], line[whole:]))
-    elif axis == input.ndim - 1 and input.shape[axis] <= _LONG and (input.size < _SOME or input.size >= _FEW_LINES * input.shape[axis]):
-        made = np.vecdot(input, input)
-    else:
+    """The sum of the squares of real numbers; over all or the last dimension as products of lines with themselves."""
+    made = None
+    if input.dtype.char in "fd" and type(input) is np.ndarray and input.flags.c_contiguous:
+        axis = None if dim is None else axes(input.ndim, dim)
+        if axis is None:
+            made = square_sum(input.reshape(-1))
+        elif axis == input.ndim - 1:
+            made = line_products(input, input)
+    if made is None:
         return total(xp, input * input, dim, keepdim)
     return made.reshape(kept(input.shape, dim)) if keepdim else made
 
 
 def sum_of_products(a: Any, b: Any, dim: int) -> Any:
-    """``sum(a * b, dim, True)``; of many short lines of raw arrays as products of lines, without an array of the products."""
-    alike = type(a) is type(b) is np.ndarray and a.dtype.char in "fd" and a.dtype is b.dtype and a.shape == b.shape and a.size >= _SOME
-    if alike and dim in (-1, a.ndim - 1) and _FEW_LINES * a.shape[-1] <= a.size and a.shape[-1] <= _LONG:
-        return np.vecdot(a, b)[..., None]
+    """``sum(a * b, dim, True)``; of raw arrays along the last dimension as products of lines."""
+    alike = type(a) is type(b) is np.ndarray and a.dtype.char in "fd" and a.dtype is b.dtype and a.shape == b.shape and a.ndim > 0
+    if alike and dim in (-1, a.ndim - 1):
+        made = line_products(a, b)
+        if made is not None:
+            return made[..., None]
     return sum(a * b, dim, True)
 
 
-def _line_sums(lines: Any) -> Any:
-    """Sums of the rows of a matrix. BLAS adds up a product of two lines in many parts side by side, which keeps the digits of long ones."""
-    count, size = lines.shape
-    ones = _ONES[lines.dtype.char]
-    if size <= SHORT:
-        return lines.dot(ones[:size])
-    if size <= _LONG:
-        return np.vecdot(lines, ones[:size])
-    whole = size - size % _LINE
-    made = np.add.reduce(np.vecdot(lines[:, :whole].reshape(count, -1, _LINE), ones[:_LINE]), axis=1)
-    return made + np.vecdot(lines[:, whole:], ones[: size - whole]) if whole < size else made
-
-
-def _column_sums(lines: Any) -> Any:
-    size, block = len(lines), len(_MORE_ONES)
-    if size <= block:
-        return _MORE_ONES[:size].dot(lines)
-    whole = size - size % block
-    made = _MORE_ONES @ lines[:whole].reshape(-1, block, lines.shape[1])
-    made = _column_sums(made) if len(made) > 1 else made[0]
-    return made + _MORE_ONES[: size - whole].dot(lines[whole:])
-
-
-_SOME, _FEW_LINES, _LARGE = 1024, 32, 1 << 16
-_LONG, _LINE = 1024, 512
-_ONES = {char: np.ones(_LONG, char) for char in "fd"}
-_MORE_ONES = np.ones(128, np.float32)
+_MANY = 1024  # numbers, of which NumPy adds those of other dimensions than the last one by one
 _WIDER = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128}
 
 
@@ -346,13 +298,14 @@ def _product_rule(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
 def _side_by_side(input: Any) -> Any:
     """Numbers of the same product, but for rounding, in one row: NumPy multiplies rows by each other several elements at once."""
     line = input.reshape(-1)
-    row = _ROW if line.size < _LARGE else 4 * _ROW
+    row = _ROW if line.size < _LARGE else _LONG_ROW
     whole = line.size - line.size % row
     made = np.multiply.reduce(line[:whole].reshape(-1, row), axis=0)
     return np.concatenate((made, line[whole:])) if whole < line.size else made
 
 
-_ROW = 512
+_LONG, _LARGE = 1 << 13, 1 << 16  # elements from which rows take less time, and from which long ones do
+_ROW, _LONG_ROW = 512, 2048
 
 
 @op("other", keyword_only=("dtype",), input=_product_rule)
@@ -373,7 +326,7 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
     axis = None if dim is None else wrap_dim(dim, input.ndim)
     if not input.ndim:
         axis = None
-    if axis is None and not keepdim and input.size >= _SOME and type(input) is np.ndarray and input.dtype.char in "fd":
+    if axis is None and not keepdim and input.size >= _LONG and type(input) is np.ndarray and input.dtype.char in "fd":
         input = _side_by_side(input)
     return back(row_major(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim)), input.dtype, dtype)
 

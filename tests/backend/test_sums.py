@@ -1,0 +1,44 @@
+"""Sums as products: of lines and columns, few and many, short and long; their digits, and what is not finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradlib
+from gradlib.backend.sums import line_products, row_sums, sums
+from tests.values import host
+
+LINES = [((100, 40), 1), ((100, 400), 1), ((3, 100_001), 1), ((60, 7, 50), (2, 1)), ((4, 3, 500), (1, 2)), ((300_000,), None)]
+COLUMNS = [((300, 100), 0), ((9000, 40), 0), ((6, 7, 500), (0, 1)), ((2, 600), 0)]
+LEFT = [((20, 100), 1), ((9000, 4), 0), ((20, 30, 40), 1), ((20, 30, 40), (0, 2)), ((200_000,), None)]
+
+
+@pytest.mark.parametrize(("shape", "dim"), LINES + COLUMNS + LEFT)
+def test_sums_lose_no_more_digits_than_a_pairwise_sum(shape: Any, dim: Any) -> None:
+    x = np.random.default_rng(0).random(shape).astype(np.float32)
+    assert (sums(x, dim) is None) == ((shape, dim) in LEFT)
+    wanted = x.astype(np.float64).sum(dim)
+    for keepdim in (False, True):
+        made = host(gradlib.tensor(x).sum(dim, keepdim))
+        assert made.shape == x.sum(dim, keepdims=keepdim).shape
+        assert np.abs(made.reshape(wanted.shape) / wanted - 1).max() < 5 * 2.0**-24
+    x.reshape(-1)[[10, 100, 1000]] = np.inf, np.nan, -np.inf
+    assert np.array_equal(np.isfinite(host(gradlib.tensor(x).sum(dim))), np.isfinite(x.astype(np.float64).sum(dim)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 8), (100, 8), (40, 3, 16), (2, 3, 0), (100, 200), (3, 1024), (0, 5)])
+def test_products_of_lines_are_sums_of_products(shape: tuple[int, ...], dtype: str) -> None:
+    a, b = np.random.default_rng(0).standard_normal((2, *shape)).astype(dtype)
+    made = line_products(a, b)
+    assert made is not None
+    assert made.dtype == dtype
+    np.testing.assert_allclose(made, (a.astype(float) * b).sum(-1), atol=1e-4 if dtype == "float32" else 1e-12)
+    np.testing.assert_allclose(row_sums(a), a.astype(float).sum(-1), atol=1e-4 if dtype == "float32" else 1e-12)
+
+
+def test_lines_too_long_for_one_product_are_left() -> None:
+    assert line_products(np.ones((2, 1025)), np.ones((2, 1025))) is None
