@@ -20,6 +20,7 @@ _BLOCK = 1 << 18  # elements per array in a block: a handful of such arrays fit 
 _STEP = 1 << 12  # elements of one step that a recurrence should have, for the same reason
 _LARGEST = 1 << 20
 _FEW = 6000  # elements of a block up to which a running sum in one call is the quickest
+_LONG = 48  # bytes of a record from which a single sum is worth moving all of them to time order
 _RECORD = 48  # numbers at most that are moved as one: with few, the cost of a move outweighs that of the copying
 _SHORTEST = 1e-9  # seconds whose third power, and one over it, are far from the ends of float32
 _WIDE = 300  # elements of one step of all rows from which a call of NumPy for each step may pay
@@ -138,6 +139,8 @@ class Steps:
 
     def integrator(self, sums: int) -> Callable[[Array, Sequence[Array | None], Sequence[Array]], None] | None:
         """What fills so many states below one as `integrate` does: a `SkewedTable` or that; None where `accumulate` is quicker."""
+        if sums == 1 and self.m * self.dt.itemsize < _LONG:
+            return None
         if self._suits_skewed_table(sums):
             return partial(skewed_table.integrate, self.t if self.dt.size == 1 else self.dt)
         return self.integrate if self.suits_time_order else None

@@ -85,7 +85,7 @@ def forward_block(u: Array, start: Parts, sources: Parts | None, steps: Steps, o
     for i in range(order, 3):
         steps.difference(flat[i], added[i], flat[i + 1])
         states[i + 1][:, 0] = 0 if begin[i + 1] is None else begin[i + 1]
-    integrate = steps.integrator(order) if order > 1 and sources is None and not exact else None
+    integrate = steps.integrator(order) if order and sources is None and not exact else None
     if integrate is not None:
         below = range(order - 1, -1, -1)
         integrate(states[order], [begin[i] for i in below], [states[i] for i in below])

@@ -16,6 +16,7 @@ SHAPE = (70, 9, 5)
 def no_block_is_too_small(monkeypatch):
     monkeypatch.setattr(blocks, "_FEW", 0)
     monkeypatch.setattr(skewed_table, "_kept", {})
+    monkeypatch.setattr(blocks, "_LONG", 0)
 
 
 def in_place(monkeypatch, *args):
@@ -27,7 +28,7 @@ def in_place(monkeypatch, *args):
 
 @pytest.mark.parametrize("rows", [1, 70])
 @pytest.mark.parametrize("horizon", [1, 2, 3, 9])
-@pytest.mark.parametrize("order", [2, 3])
+@pytest.mark.parametrize("order", [1, 2, 3])
 def test_gives_what_the_sums_in_place_give(rng, monkeypatch, order, horizon, rows):
     u, dt = rng.standard_normal((70, horizon, 5)), rng.uniform(0.01, 0.1, (rows, 1))
     start = [rng.standard_normal((70, 5)), None, rng.standard_normal((70, 5))]
