@@ -142,13 +142,18 @@ def test_hypot_is_numpys_also_where_squares_leave_the_range() -> None:
         assert_close(vectorised.hypot(np, a, b), np.hypot(a.astype(np.float64), b.astype(np.float64)))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
-def test_division_with_a_rest_gives_numpys_bits(name: str) -> None:
-    x, y = drawn(-50, 50), drawn(-3, 3)
+def test_division_with_a_rest_gives_numpys_bits(name: str, dtype: Any) -> None:
+    x, y = drawn(-50, 50).astype(dtype) * dtype(1.1), drawn(-3, 3).astype(dtype) * dtype(1.1)
     y[:2] = 1, -1
-    for a, b in ((x, y), (np.rint(x), np.rint(y) + 4), (x, 0.3), (x, -7), (np.abs(x), np.abs(y)), (x, np.abs(y))):
+    whole = np.rint(y) + 4
+    beside = [np.nextafter(whole * np.rint(x), dtype(to)) for to in (-math.inf, math.inf)]  # whose quotients are rounded to whole numbers
+    pairs = [(x, y), (np.rint(x), whole), (x, 0.3), (x, -7), (np.abs(x), np.abs(y)), (x, np.abs(y)), (x * dtype(1e-20), y)]
+    for a, b in (*pairs, *((each, whole) for each in beside), *((each, -whole) for each in beside)):
         made, wanted = getattr(vectorised, name)(np, a, b), getattr(np, name)(a, b)
-        assert np.array_equal(made.view(np.int32), wanted.view(np.int32))
+        assert made.dtype == dtype
+        assert made.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("name", ["arctan2", "logaddexp"])
