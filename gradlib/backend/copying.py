@@ -102,8 +102,8 @@ def stacked(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
             return np.array(arrays)
         if axis == 0 and shape:
             return np.concatenate(arrays).reshape(len(arrays), *shape)
-        part = (*shape[:axis], 1, *shape[axis:])
-        return np.concatenate([x.reshape(part) for x in arrays], axis)
+        deeper = (slice(None),) * axis + (None,)
+        return np.concatenate([x[deeper] for x in arrays], axis)
     if len(arrays) > PARTS:
         return concatenated(xp, [x.reshape((*shape[:axis], 1, *shape[axis:])) for x in arrays], axis)
     made = _joined(xp, arrays, (*shape[:axis], len(arrays), *shape[axis:]), math.prod(shape[axis:]), None)

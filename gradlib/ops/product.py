@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,16 @@ from gradlib.ops.shape import expand, reshape
 __all__ = ["addmm", "addmv", "baddbmm", "bmm", "cross", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 
 
-_DTYPE = operator.attrgetter("dtype")
-
-
 def one_dtype(name: str, values: list[Any]) -> None:
     """Refuse what torch's products refuse: numbers, mixed dtypes and bools."""
+    first: Any = None
     for value in values:
         if type(value) is not Tensor and not isinstance(value, (Tensor, np.ndarray)) and not is_array(value):
             raise TypeError(f"{name}: expected Tensors, got {type(value).__name__}")
-    first, *others = map(_DTYPE, values)
-    for dtype in others:
+        dtype = value.dtype
+        first = dtype if first is None else first
         if dtype is not first and dtype != first:
-            found = " and ".join(value.dtype.name for value in values)
+            found = f"{first.name} and {dtype.name}"
             raise RuntimeError(f"{name}: expected operands of the same dtype, but got {found}; convert one with .to()")
     if first.kind == "b":
         raise NotImplementedError(f"{name} is not implemented for bool; convert with .long() or .float()")

@@ -73,20 +73,12 @@ def multi_dot(tensors: Sequence[Any]) -> Any:
     if len(parts) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
     one_dtype("multi_dot", parts)
-    last, sizes, row, column = len(parts) - 1, [0], False, False
-    for i, x in enumerate(parts):
-        shape = x._array.shape if type(x) is Tensor else tuple(raw(x).shape)
-        if len(shape) != 2:
-            if len(shape) != 1 or 0 < i < last:
-                raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (or 1D at either end) but got {len(shape)}D, shape {list(shape)}")
-            row, column = row or not i, column or i == last
-            shape = (*shape, 1) if i else (1, *shape)
-            parts[i] = reshape(x, shape)
-        if i and shape[0] != sizes[-1]:
-            met = f"{list(parts[i - 1].shape)} and {list(shape)}"
-            raise RuntimeError(f"multi_dot(): tensors {i - 1} and {i} with shapes {met} cannot be multiplied")
-        sizes[-1:] = shape
-    for i in _order(tuple(sizes)):
+    order, row, column = _plan(tuple([x._array.shape if type(x) is Tensor else tuple(raw(x).shape) for x in parts]))
+    if row:
+        parts[0] = reshape(parts[0], (1, -1))
+    if column:
+        parts[-1] = reshape(parts[-1], (-1, 1))
+    for i in order:
         parts[i : i + 2] = [matmul(parts[i], parts[i + 1])]
     result = parts[0][0] if row else parts[0]
     return result[..., 0] if column else result
@@ -96,6 +88,19 @@ _square = matrices("matrix_power", square=True, low_precision=True, integers=Tru
 
 
 @functools.lru_cache(maxsize=512)
+def _plan(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], bool, bool]:
+    """The order of the products, and whether the first tensor is a row and the last one a column. Raises: as ``multi_dot``."""
+    for i, shape in enumerate(shapes):
+        if len(shape) != 2 and (len(shape) != 1 or 0 < i < len(shapes) - 1):
+            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D (or 1D at either end) but got {len(shape)}D, shape {list(shape)}")
+        if i and shape[0] != shapes[i - 1][-1]:
+            met = f"{list(shapes[i - 1])} and {list(shape)}"
+            raise RuntimeError(f"multi_dot(): tensors {i - 1} and {i} with shapes {met} cannot be multiplied")
+    row, column = (len(shape) == 1 for shape in (shapes[0], shapes[-1]))
+    inner = [shape[0] for shape in shapes[1:]]
+    return _order((1 if row else shapes[0][0], *inner, 1 if column else shapes[-1][1])), row, column
+
+
 def _order(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The order in which to multiply neighbours: the place of the left one among what is left. Source: the textbook's dynamic programme.
 

@@ -37,7 +37,7 @@ def _triangle_slopes(g: Any, A: Any, out: Any, upper: bool, unitriangular: bool)
     return [triu(outer, 1 if unitriangular else 0) if upper else tril(outer, -1 if unitriangular else 0), inner]
 
 
-@op("other", promote=matrices("solve_triangular"), sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes)
+@op("other", sequence="B", A=Joint(needs=("out",)), B=_triangle_slopes)
 def solve_triangular_op(xp: Any, A: Any, B: Any, upper: bool, unitriangular: bool) -> Any:
     """The solution by the triangle of a matrix alone; B is a list of one."""
     (B,) = B
