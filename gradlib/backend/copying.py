@@ -27,6 +27,7 @@ _TAKE = {"q": "long long", "i": "int"}
 def source(itemsize: int) -> str:
     """The kernels for elements of a size.
 
+    ``fill``: one word everywhere.
     ``join``: a row of the result has a run of each part one behind another, which end at e0, e1, ...; a thread copies one element.
     ``take_q``, ``take_i``: result[o, k, j] = x[o, places[k], j], where places count from the end when they are negative.
     ``take_along_...``: result[o, k, j] = x[o, places[o, k, j], j]; ``put_along_...``: result[o, places[o, k, j], j] = x[o, k, j].
@@ -41,7 +42,8 @@ def source(itemsize: int) -> str:
         f'extern "C" __global__ void gradlib_join({pointers}, {ends}, {word}* z, unsigned row, unsigned n) {{\n'
         f"    {index}\n    const unsigned o = i / row, r = i - o * row;\n    if (r < e0) z[i] = p0[o * e0 + r];\n{steps}}}\n"
     )
-    kernels = [join]
+    fill = f'extern "C" __global__ void gradlib_fill({word} x, {word}* z, unsigned n) {{\n    {index}\n    z[i] = x;\n}}\n'
+    kernels = [join, fill]
     for char, ctype in _TAKE.items():
         parameters = f"const {word}* x, const {ctype}* places, {word}* z, long long adim, unsigned count, unsigned inner, unsigned n"
         kernels.append(
@@ -70,6 +72,38 @@ def _kernel(name: str, itemsize: int, formats: str) -> Kernel:
     return Kernel(formats, lambda device: _module(itemsize).get_function(f"gradlib_{name}"))
 
 
+_HOLDS = {"f": 3e38, "d": 1e308, "e": 65504.0, "E": 3e38}
+"""By dtype, the finite numbers below which none is rounded to infinity."""
+
+
+def filled(array: Array, number: Any) -> bool:
+    """Write a number everywhere into a CuPy array; whether that was done, which it is not where no kernel serves it."""
+    dtype = array.dtype
+    if dtype.itemsize not in _WORDS or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+        return False
+    word = _word(number, dtype)
+    if word is None:
+        return False
+    data, itemsize = array.data, dtype.itemsize
+    return _kernel("fill", itemsize, _FILL[itemsize]).run(data.device_id, n, THREADS, word, data.ptr, n)
+
+
+def _word(number: Any, dtype: np.dtype) -> int | None:
+    """The bytes of a number as an element of a dtype, read as an integer; None where it is CuPy's to convert."""
+    kind = type(number)
+    if kind is not dtype.type:
+        if kind is not float and kind is not int and kind is not bool:
+            return None
+        if dtype.kind in "biu":
+            if kind is float or (dtype.kind != "b" and not np.iinfo(dtype).min <= number <= np.iinfo(dtype).max):
+                return None
+        elif not abs(number) < _HOLDS.get(dtype.char, 0.0) and number - number == 0:
+            return None
+        number = dtype.type(number)
+    return int.from_bytes(number.tobytes(), "little")
+
+
+_FILL = {1: "BPI", 2: "HPI", 4: "IPI", 8: "QPI"}
 _JOIN, _PICK = f"{'P' * PARTS}{'I' * PARTS}PII", "PPPqIII"
 
 
@@ -181,15 +215,6 @@ def _served(array: Array, places: Array) -> str | None:
         return None
     alike = type(places) is type(array) and places.data.device_id == array.data.device_id
     return char if alike and array._c_contiguous and places._c_contiguous else None
-
-
-def copied(array: Array) -> Array:
-    """A copy of a CuPy array of the current device, in its memory order; one of memory alone where it is contiguous."""
-    if not array._c_contiguous or not array.size:
-        return array.copy("C" if 0 in array.strides else "K")
-    out = cupy().ndarray(array.shape, array.dtype)
-    out.data.copy_from_device_async(array.data, array.nbytes)
-    return out
 
 
 _NAMES = {"?": "bool", "b": "signed char", "B": "unsigned char", "h": "short", "i": "int", "l": "long long", "q": "long long", **CTYPES}

@@ -130,7 +130,7 @@ def as_dtype(value: Any) -> np.dtype | None:
         return bfloat16()
     dtype = np.dtype(value).newbyteorder("=")
     category(dtype)
-    return _OWN.get(dtype, dtype)
+    return bfloat16() if is_bfloat16(dtype) else _OWN.get(dtype, dtype)  # each dtype one object, which kernels ask for by identity
 
 
 def to_complex(dtype: np.dtype) -> np.dtype:

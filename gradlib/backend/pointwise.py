@@ -25,25 +25,48 @@ MOST = 1 << 20
 THREADS = 128
 CTYPES = {"f": "float", "d": "double", "e": "float16", "E": "bfloat16"}
 WHOLE = ("f", "d")
-NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f"}  # beside arrays of each dtype, as ``struct`` writes them
+EXACT = {"?": "bool", "i": "int", "l": "long long"}
+NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f", "i": "i", "l": "q"}  # beside arrays of each dtype, as ``struct`` writes them
+_ALL = {**CTYPES, **EXACT}
 HEADERS = dict.fromkeys("eE", "#include <cupy/carray.cuh>\n#include <cupy/float16.cuh>\n#include <cupy/bfloat16.cuh>\n")
 
 ONE = {
-    "absolute": "fabs(x)", "arctan": "atan(x)", "cos": "cos(x)", "cosh": "cosh(x)", "exp": "exp(x)", "expm1": "expm1(x)", "log": "log(x)",
-    "log1p": "log1p(x)", "negative": "-x", "sin": "sin(x)", "sinh": "sinh(x)", "sqrt": "sqrt(x)", "square": "x * x", "tan": "tan(x)",
-    "tanh": "tanh(x)",
+    "absolute": "fabs(x)", "arccos": "acos(x)", "arccosh": "acosh(x)", "arcsin": "asin(x)", "arcsinh": "asinh(x)", "arctan": "atan(x)",
+    "arctanh": "atanh(x)", "ceil": "ceil(x)", "cos": "cos(x)", "cosh": "cosh(x)", "exp": "exp(x)", "exp2": "pow({computed}(2), x)",
+    "expm1": "expm1(x)", "floor": "floor(x)", "isfinite": "isfinite(x)", "isinf": "isinf(x)", "isnan": "isnan(x)", "log": "log(x)",
+    "log10": "log10(x)", "log1p": "log1p(x)", "log2": "log2(x)", "negative": "-x", "reciprocal": "1 / x", "rint": "rint(x)",
+    "sign": "x < 0 || x > 0 ? copysign({computed}(1), x) : x - x", "sin": "sin(x)", "sinh": "sinh(x)", "sqrt": "sqrt(x)",
+    "square": "x * x", "tan": "tan(x)", "tanh": "tanh(x)", "trunc": "trunc(x)",
 }  # fmt: skip
-"""By the name of NumPy's function of one array, its value."""
+"""By the name of NumPy's function of one array of floats, its value."""
 
 TWO = {
-    "add": "x + y", "divide": "x / y", "equal": "x == y", "greater": "x > y", "greater_equal": "x >= y", "less": "x < y",
+    "add": "x + y", "arctan2": "atan2(x, y)", "divide": "x / y", "equal": "x == y", "fmax": "fmax(x, y)", "fmin": "fmin(x, y)",
+    "fmod": "fmod(x, y)", "greater": "x > y", "greater_equal": "x >= y", "hypot": "hypot(x, y)", "less": "x < y",
     "less_equal": "x <= y", "maximum": "isnan(x) || isnan(y) ? x + y : max(x, y)", "minimum": "isnan(x) || isnan(y) ? x + y : min(x, y)",
     "multiply": "x * y", "not_equal": "x != y", "power": "pow(x, y)", "subtract": "x - y",
 }  # fmt: skip
 """The same for two arrays, or an array and a number, which half types meet in float32."""
 
-_COMPARE = frozenset(("equal", "greater", "greater_equal", "less", "less_equal", "not_equal"))
-_LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0}  # numbers from here on are CuPy's: with bfloat16 it gives float32
+_COMPARE = frozenset(("equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "not_equal"))
+_INTEGERS = {"absolute": "x > 0 ? x : -x", "negative": "-x", "square": "x * x"}, {
+    **{name: TWO[name] for name in ("add", "multiply", "subtract", *sorted(_COMPARE.intersection(TWO)))},
+    "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "maximum": "max(x, y)", "minimum": "min(x, y)",
+}  # fmt: skip
+_BOOLS = {"invert": "!x", "logical_not": "!x"}, {
+    "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "equal": "x == y", "logical_and": "x && y",
+    "logical_or": "x || y", "not_equal": "x != y",
+}  # fmt: skip
+_VALUES = {**dict.fromkeys(CTYPES, (ONE, TWO)), "i": _INTEGERS, "l": _INTEGERS, "?": _BOOLS}
+"""By dtype, the functions of one array and of two that have kernels, and their values."""
+_OF_ONE = frozenset(name for one, _ in _VALUES.values() for name in one)
+_OF_TWO = frozenset(name for _, two in _VALUES.values() for name in two)
+
+WHERE = ("vv", "vn", "nv", "nn", "bb", "bn", "nb")
+"""What stands beside the mask of ``where``, as `_written` has it; the mask broadcasts where an array does."""
+
+_LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0, "i": 2.0**31, "l": 2.0**63, "?": 0.0}
+"""Finite numbers from here on are CuPy's; all beside bfloat16, with which it gives float32."""
 
 
 def _written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
@@ -51,8 +74,9 @@ def _written(name: str, char: str, operands: dict[str, str], result: str, value:
 
     An array that broadcasts gives its element ``i / inner % count`` to element i of the result.
     """
-    ctype, parameters, loads = CTYPES[char], [], ""
-    computed = ctype if char in WHOLE else "float"
+    ctype, parameters, loads = _ALL[char], [], ""
+    computed = "float" if char in HEADERS else ctype
+    value = value.replace("{computed}", computed)
     for each, kind in operands.items():
         held, read = ("bool", "bool") if each == "m" else (ctype, computed)
         if kind == "n":
@@ -61,25 +85,28 @@ def _written(name: str, char: str, operands: dict[str, str], result: str, value:
         parameters.append(f"const {held}* {each}_")
         if kind == "b":
             parameters += [f"unsigned {each}_inner", f"unsigned {each}_count"]
-        loads += f" const {read} {each} = {read}({each}_[{'i' if kind == 'v' else f'i / {each}_inner % {each}_count'}]);"
+        loads += f" const {read} {each} = ({read}){each}_[{'i' if kind == 'v' else f'i / {each}_inner % {each}_count'}];"
     return (
         f'extern "C" __global__ void gradlib_{name}({", ".join(parameters)}, {result}* z, unsigned n) {{\n'
         f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n"
-        f"    if (i < n) {{{loads} z[i] = {result}({value}); }}\n"
+        f"    if (i < n) {{{loads} z[i] = ({result})({value}); }}\n"
         "}\n"
     )
 
 
 def source(char: str) -> str:
-    """All kernels for arrays of a dtype: ``fill``, ``clamp``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``, by what each is."""
-    ctype = CTYPES[char]
-    kernels = [_written(name, char, {"x": "v"}, ctype, value) for name, value in ONE.items()]
-    kernels += [_written("fill", char, {"x": "n"}, ctype, "x")] if char in WHOLE else []
-    for form in ("vv", "vn", "nv", "bb"):
+    """All kernels for arrays of a dtype: of floats ``clamp``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``, by what each is."""
+    ctype, (one, two) = _ALL[char], _VALUES[char]
+    made = {name: "bool" if name in _COMPARE else ctype for name in (*one, *two)}
+    kernels = [_written(name, char, {"x": "v"}, made[name], value) for name, value in one.items()]
+    for form in ("vv", "vn", "nv", "bb") if char in NUMBERS else ("vv", "bb"):
         operands = dict(zip("xy", form, strict=True))
-        for name, value in TWO.items():
-            kernels.append(_written(f"{name}_{form}", char, operands, "bool" if name in _COMPARE else ctype, value))
-        kernels.append(_written(f"where_{form}", char, {"m": "b" if form == "bb" else "v", **operands}, ctype, "m ? x : y"))
+        kernels += [_written(f"{name}_{form}", char, operands, made[name], value) for name, value in two.items()]
+    if char in EXACT:
+        return "".join(kernels)
+    for form in WHERE:
+        operands = {"m": "b" if "b" in form else "v", **dict(zip("xy", form, strict=True))}
+        kernels.append(_written(f"where_{form}", char, operands, ctype, "m ? x : y"))
     kernels.append(_written("clamp", char, {"x": "v", "y": "n", "w": "n"}, ctype, "isnan(x) ? x : min(max(x, y), w)"))
     return HEADERS.get(char, "") + "".join(kernels)
 
@@ -132,11 +159,17 @@ def _met(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int, ...
 
 
 def _held(number: Any, dtype: np.dtype) -> float | None:
-    """A number of Python's as a kernel takes it beside elements of a dtype; None where it is CuPy's to round, and for all else."""
+    """A number as a kernel takes it beside elements of a dtype: one of the dtype, or Python's; None where it is CuPy's to round."""
     char = dtype.char
-    if (type(number) is not float and type(number) is not int) or not -_LARGEST[char] < number < _LARGEST[char]:
+    kind = type(number)
+    if kind is dtype.type:
+        return None if char == "?" else number.item()
+    if kind is not int and (kind is not float or char in EXACT):
         return None
-    return number if char in WHOLE else float(dtype.type(number))
+    largest = _LARGEST[char]
+    if not -largest < number < largest and (not largest or number - number == 0):  # of infinity and NaN that is NaN
+        return None
+    return float(dtype.type(number)) if char in HEADERS else number
 
 
 def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
@@ -144,14 +177,16 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     library = cupy()
     launch, stream = launcher()
     ndarray = library.ndarray
-    forms = {char: form(name, char, "PPI") for char in CTYPES}
+    forms = {char: form(name, char, "PPI") for char, (one, _) in _VALUES.items() if name in one}
+    made_bool = library.dtype("?") if name in _COMPARE else None
 
-    def run(x: Any) -> Array:
-        if type(x) is ndarray and x._c_contiguous and 0 < (n := x.size) <= MOST:
-            chosen = forms.get(x.dtype.char)
+    def run(x: Any, *more: Any, **options: Any) -> Array:
+        if type(x) is ndarray and x._c_contiguous and 0 < (n := x.size) <= MOST and not more and not options:
+            dtype = x.dtype
+            chosen = forms.get(dtype.char)
             if chosen is not None:
                 functions, pack, free, made = chosen
-                out, from_x = ndarray(x.shape, x.dtype), x.data
+                out, from_x = ndarray(x.shape, dtype if made_bool is None else made_bool), x.data
                 slot = free.pop() if free else made()
                 try:
                     pack(slot[0], 0, from_x.ptr, out.data.ptr, n)
@@ -160,7 +195,7 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
                     return theirs(x)
                 free.append(slot)
                 return out
-        return theirs(x)
+        return theirs(x, *more, **options)
 
     return run
 
@@ -183,10 +218,11 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
     library = cupy()
     launch, stream = launcher()
     ndarray, bool_ = library.ndarray, library.dtype("?")
-    both = {char: form(f"{name}_vv", char, "PPPI") for char in CTYPES}
-    second = {char: form(f"{name}_vn", char, f"P{number}PI") for char, number in NUMBERS.items()}
-    first = {char: form(f"{name}_nv", char, f"{number}PPI") for char, number in NUMBERS.items()}
-    spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in CTYPES}
+    chars = [char for char, (_, two) in _VALUES.items() if name in two]
+    both = {char: form(f"{name}_vv", char, "PPPI") for char in chars}
+    second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in chars if char in NUMBERS}
+    first = {char: form(f"{name}_nv", char, f"{NUMBERS[char]}PPI") for char in chars if char in NUMBERS}
+    spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in chars}
     compares = name in _COMPARE
 
     def broadcast(x: Array, y: Array) -> Array:
@@ -205,11 +241,11 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
         free.append(slot)
         return out
 
-    def run(x: Any, y: Any) -> Array:
+    def run(x: Any, y: Any, *more: Any, **options: Any) -> Array:
         number_first = type(x) is not ndarray
         like = y if number_first else x
-        if type(like) is not ndarray or not like._c_contiguous or not 0 < (n := like.size) <= MOST:
-            return theirs(x, y)
+        if more or options or type(like) is not ndarray or not like._c_contiguous or not 0 < (n := like.size) <= MOST:
+            return theirs(x, y, *more, **options)
         dtype, data = like.dtype, like.data
         char, device = dtype.char, data.device_id
         if char not in both:
@@ -244,10 +280,10 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
 def _in_single(theirs: Callable[..., Array]) -> Callable[..., Array]:
     """CuPy's function, where ``in_single`` of `of_two` asks for it in float32."""
 
-    def run(x: Any, y: Any) -> Array:
+    def run(x: Any, y: Any, *more: Any, **options: Any) -> Array:
         like = y if type(x) is np.float32 else x
-        if like is not y and type(y) is not np.float32:
-            return theirs(x, y)
+        if more or options or (like is not y and type(y) is not np.float32):
+            return theirs(x, y, *more, **options)
         dtype = like.dtype
         wide = like.astype(np.float32) if dtype.itemsize == 2 and dtype.char in CTYPES else like
         made = theirs(x, wide) if like is y else theirs(wide, y)
@@ -257,36 +293,53 @@ def _in_single(theirs: Callable[..., Array]) -> Callable[..., Array]:
 
 
 @cache
-def into(name: str) -> Callable[[Array, Any], bool]:
-    """A function of two operands that writes its result into the first, an array: ``x += y`` for "add".
+def into(name: str, in_single: bool = False) -> Callable[..., bool]:
+    """A function that writes its result into its first operand, an array: ``x += y`` for "add". ``in_single``: as for `of_two`.
 
     Returns: a function that says whether it did. It did not where no kernel serves the operands, or y lies partly in x's memory.
     """
     library = cupy()
     launch, stream = launcher()
     ndarray = library.ndarray
+    alone = {char: form(name, char, "PPI") for char in CTYPES}
     both = {char: form(f"{name}_vv", char, "PPPI") for char in CTYPES}
-    second = {char: form(f"{name}_vn", char, f"P{char}PI") for char in WHOLE}
+    second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in CTYPES}
+    spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in CTYPES}
 
-    def run(x: Array, y: Any) -> bool:
-        if not x._c_contiguous or not 0 < (n := x.size) <= MOST:
-            return False
+    def prepared(x: Array, y: Any) -> tuple[Form, tuple[Any, ...]] | None:
+        """The kernel of two operands, and what it is given before the result."""
         dtype, data = x.dtype, x.data
         char = dtype.char
-        if type(y) is ndarray:
-            other = y.data
-            if char not in both or y.dtype is not dtype or not y._c_contiguous or y.shape != x.shape or other.device_id != data.device_id:
-                return False
-            (functions, pack, free, made), b = both[char], other.ptr
-            if b != data.ptr and abs(b - data.ptr) < x.nbytes:
-                return False
-        elif char in second and _held(y, dtype) is not None:
-            (functions, pack, free, made), b = second[char], y
-        else:
+        if type(y) is not ndarray:
+            if dtype.itemsize == 2 and (type(y) is float or type(y) is int) and -_LARGEST["e"] < y < _LARGEST["e"]:
+                y = y if in_single else dtype.type(y)
+                return second[char], (data.ptr, float(y))
+            number = _held(y, dtype)
+            return None if number is None else (second[char], (data.ptr, number))
+        other = y.data
+        if y.dtype is not dtype or not y._c_contiguous or other.device_id != data.device_id:
+            return None
+        if other.ptr != data.ptr and -y.nbytes < other.ptr - data.ptr < x.nbytes:
+            return None
+        if y.shape == x.shape:
+            return both[char], (data.ptr, other.ptr)
+        met = None if other.ptr == data.ptr else _met(x.shape, y.shape)
+        if met is None or met[0] != x.shape:
+            return None
+        spans = met[2]
+        return spread[char], (data.ptr, *spans[:2], other.ptr, *spans[2:])
+
+    def run(x: Array, *others: Any) -> bool:
+        if not x._c_contiguous or not 0 < (n := x.size) <= MOST or (char := x.dtype.char) not in CTYPES:
             return False
+        data = x.data
+        chosen = prepared(x, *others) if others else (alone[char], (data.ptr,))
+        if chosen is None:
+            return False
+        (functions, pack, free, made), given = chosen
         slot = free.pop() if free else made()
         try:
-            pack(slot[0], 0, data.ptr, b, data.ptr, n)
+            pack(slot[0], 0, *given, data.ptr, n)
             launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         except _failed():
             return False
@@ -296,32 +349,13 @@ def into(name: str) -> Callable[[Array, Any], bool]:
     return run
 
 
-def filled(array: Array, number: Any) -> bool:
-    """Write a number everywhere into a CuPy array; whether that was done, which it is not where no kernel serves it."""
-    char = array.dtype.char
-    if char not in WHOLE or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
-        return False
-    if _held(number, array.dtype) is None:
-        return False
-    launch, stream = _launch()
-    (functions, pack, free, made), data = form("fill", char, f"{char}PI"), array.data
-    slot = free.pop() if free else made()
-    try:
-        pack(slot[0], 0, number, data.ptr, n)
-        launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
-    except _failed():
-        return False
-    free.append(slot)
-    return True
-
-
 def clamped(array: Array, low: Any, high: Any) -> Array | None:
     """The smaller of ``high`` and the larger of an element and ``low``, NaN as it is; None where no kernel serves the operands."""
     dtype, char = array.dtype, array.dtype.char
     if char not in CTYPES or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
         return None
     y, w = _held(low, dtype), _held(high, dtype)
-    if y is None or w is None:
+    if y is None or w is None or y != y or w != w:
         return None
     out, data = cupy().ndarray(array.shape, dtype), array.data
     return out if _clamp(char).run(data.device_id, n, THREADS, data.ptr, y, w, out.data.ptr, n) else None
@@ -363,66 +397,59 @@ def arange(start: float, step: float, count: int, dtype: np.dtype) -> Array | No
     return out if _arange(char).run(out.data.device_id, count, THREADS, start, step, out.data.ptr, count) else None
 
 
-_launch = cache(launcher)
-
-
 @cache
 def _where() -> Callable[..., Array]:
-    """``where`` of a mask and two operands, of which one may be a number."""
+    """``where`` of a mask and two operands, of which each may be a number of their dtype; of half types it makes no float32."""
     library = cupy()
     launch, stream = launcher()
-    ndarray, theirs = library.ndarray, library.where
-    forms = {
-        (kind, char): form(f"where_{kind}", char, f"P{''.join('P' if k == 'v' else number for k in kind)}PI")
-        for kind in ("vv", "vn", "nv")
-        for char, number in NUMBERS.items()
-    }
-    spread = {char: form("where_bb", char, "PIIPIIPIIPI") for char in CTYPES}
+    ndarray = library.ndarray
+    forms = {}
+    for kind in WHERE:
+        for char in CTYPES:
+            written = {"v": "P", "b": "PII", "n": NUMBERS[char]}
+            mask = written["b" if "b" in kind else "v"]
+            forms[kind, char] = form(f"where_{kind}", char, f"{mask}{written[kind[0]]}{written[kind[1]]}PI")
 
-    def broadcast(mask: Array, x: Array, y: Array) -> Array:
-        dtype, data, met = x.dtype, x.data, _met(mask.shape, x.shape, y.shape)
-        if met is None:
-            return theirs(mask, x, y)
-        shape, n, spans = met
-        functions, pack, free, made = spread[dtype.char]
-        out = ndarray(shape, dtype)
-        slot = free.pop() if free else made()
-        try:
-            pack(slot[0], 0, mask.data.ptr, *spans[:2], data.ptr, *spans[2:4], y.data.ptr, *spans[4:], out.data.ptr, n)
-            launch(functions[data.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
-        except _failed():
-            return theirs(mask, x, y)
-        free.append(slot)
-        return out
+    def theirs(mask: Any, x: Any, y: Any) -> Array:
+        made = library.where(mask, x, y)
+        halves = [each.dtype for each in (x, y) if type(each) is ndarray and each.dtype.char in HEADERS]
+        return made.astype(halves[0]) if halves and made.dtype.char == "f" and halves[0] == halves[-1] else made
 
     def run(mask: Any, x: Any, y: Any) -> Array:
-        kind = ("v" if type(x) is ndarray else "n") + ("v" if type(y) is ndarray else "n")
-        like = x if kind[0] == "v" else y
-        if type(mask) is not ndarray or type(like) is not ndarray or not 0 < (n := mask.size) <= MOST or mask.dtype.char != "?":
+        dtype = getattr(x if type(x) is ndarray else y, "dtype", None)
+        if type(mask) is not ndarray or dtype is None or dtype.char not in CTYPES or mask.dtype.char != "?" or not mask._c_contiguous:
             return theirs(mask, x, y)
-        dtype, shape, device, given = like.dtype, mask.shape, mask.data.device_id, []
-        char = dtype.char
-        chosen, alike = forms.get((kind, char)), True
-        if chosen is None or not mask._c_contiguous:
-            return theirs(mask, x, y)
+        shape, n, data, given, shapes = mask.shape, mask.size, mask.data, [], []
+        device, kind = data.device_id, ""
         for each in (x, y):
             if type(each) is ndarray:
-                data = each.data
-                if each.dtype is not dtype or not each._c_contiguous or data.device_id != device:
+                memory = each.data
+                if each.dtype is not dtype or not each._c_contiguous or memory.device_id != device:
                     return theirs(mask, x, y)
-                alike = alike and each.shape == shape
-                given.append(data.ptr)
+                kind += "v"
+                shapes.append(each.shape)
+                given.append(memory.ptr)
             elif (number := _held(each, dtype)) is not None:
+                kind += "n"
                 given.append(number)
             else:
                 return theirs(mask, x, y)
-        if not alike:
-            return broadcast(mask, x, y) if kind == "vv" else theirs(mask, x, y)
-        functions, pack, free, made = chosen
+        given.insert(0, data.ptr)
+        for each in shapes:
+            if each != shape:
+                met = _met(shape, *shapes)
+                if met is None:
+                    return theirs(mask, x, y)
+                shape, n, spans = met
+                kind, given = kind.replace("v", "b"), _spread(kind, given, spans)
+                break
+        if not 0 < n <= MOST:
+            return theirs(mask, x, y)
+        functions, pack, free, made = forms[kind, dtype.char]
         out = ndarray(shape, dtype)
         slot = free.pop() if free else made()
         try:
-            pack(slot[0], 0, mask.data.ptr, *given, out.data.ptr, n)
+            pack(slot[0], 0, *given, out.data.ptr, n)
             launch(functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         except _failed():
             return theirs(mask, x, y)
@@ -430,6 +457,14 @@ def _where() -> Callable[..., Array]:
         return out
 
     return run
+
+
+def _spread(kind: str, given: list[Any], spans: tuple[int, ...]) -> list[Any]:
+    """What ``where`` is given, with how its mask and each array broadcast."""
+    made, rest = [], iter(spans)
+    for each, value in zip("v" + kind, given, strict=True):
+        made += [value] if each == "n" else [value, next(rest), next(rest)]
+    return made
 
 
 def where(mask: Array, x: Any, y: Any) -> Array:
@@ -447,6 +482,23 @@ def small(name: str, theirs: Any, in_single: bool = False) -> Any:
     """A function of CuPy's arrays by its name, behind a kernel of gradlib's own where there is one. ``in_single``: as for `of_two`."""
     if name == "where":
         return _where()
-    if name in ONE:
+    if name in _OF_ONE:
         return of_one(name, theirs)
-    return of_two(name, theirs, in_single) if name in TWO else theirs
+    return of_two(name, theirs, in_single) if name in _OF_TWO else theirs
+
+
+class _Prepared:
+    """CuPy for the value of an operation: each function as `small` gives it, found once."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(cupy(), name)
+        made = vars(self)[name] = small(name, found)
+        if made is not found and hasattr(found, "reduce"):
+            made.reduce = found.reduce
+        return made
+
+
+@cache
+def prepared() -> Any:
+    """The namespace in which the values of operations compute on CuPy arrays: CuPy, and gradlib's own kernels where there are some."""
+    return _Prepared()

@@ -24,7 +24,7 @@ import numpy as np
 from gradlib.backend import array as arrays
 from gradlib.backend.division import device_function
 from gradlib.backend.dtype import float32, float64, is_differentiable
-from gradlib.backend.pointwise import small
+from gradlib.backend.pointwise import prepared, small
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
 from gradlib.core.declaration import Op
@@ -269,7 +269,7 @@ def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[.
 def compile_on_device(op: Op) -> Any:
     """The same for CuPy arrays on the current device, written when an operation first meets one; everything else goes to ``slow_path``."""
     library = arrays.cupy()
-    named = {"cupy": library, "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice}
+    named = {"cupy": prepared(), "cupy_array": library.ndarray, "single": np.float32, "current_device": library.cuda.runtime.getDevice}
     named |= {"current_stream": library.cuda.get_current_stream, "usual_stream": default_stream(), "keep_stream": keep_stream}
     direct = op.device
     if direct is None and op.direct is not None:
@@ -516,11 +516,16 @@ def _checked_array(op: Op, array: str, variant: Variant, known: bool = False) ->
     return [*elsewhere, f'if {array}.dtype.kind == "c":', leave]
 
 
+def _operands(op: Op) -> str:
+    """The operands' values, as the text lists them."""
+    return ", ".join(f"*a_{name}" if name == op.sequence else f"a_{name}" for name in op.tensors)
+
+
 def _promoted(op: Op, variant: Variant) -> list[str]:
     """Operands that are not floats of one dtype are converted to their common dtype."""
     if not op.promote:
         return []
-    names = ", ".join(f"*a_{name}" if name == op.sequence else f"a_{name}" for name in op.tensors)
+    names = _operands(op)
     if variant is not ON_DEVICE and _may_be_complex(op):
         lines = [f"[{names}] = _meet([{names}])"]
     else:
@@ -542,6 +547,8 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     if single:
         scalar = "asarray(out) if isinstance(out, generic) else " if variant.array == "ndarray" else ""  # NumPy's, of a 0-d result
         compute += [f"    if type(out) is not {variant.array}:", f"        out = {scalar}as_array(out)"]
+        if variant is ON_DEVICE and op.promote and not _is_loose(op):  # CuPy makes float32 of some operands of half types
+            compute += ["    if out.dtype is F32 and _dtype is not F32:", f"        out = narrowed(op, out, [{_operands(op)}])"]
     if not op.rules:
         return ["try:", *compute, *_EXCEPT, "else:"]
     unwanted = " and ".join(f"not any(n_{name})" if name == op.sequence else f"n_{name} is None" for name in op.tensors)

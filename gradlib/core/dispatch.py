@@ -177,7 +177,7 @@ def meet(op: Op, values: list[Any]) -> list[Any] | None:
     for value in met:
         dtype = getattr(value, "dtype", None)
         kind = "" if dtype is None else dtype.kind
-        if kind == "V":
+        if kind == "V" and type(value) is np.ndarray:
             return None
         is_complex = is_complex or kind == "c" or isinstance(value, complex)
     if is_complex and op.complex != "explicit" and op.rules:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, assign, copy, device_index, namespace, on_current_device, on_device_of
+from gradlib.backend.array import Array, assign, copy, device_index, moved, namespace, on_current_device, on_device_of
 from gradlib.backend.division import device_function
-from gradlib.backend.pointwise import TWO, into
+from gradlib.backend.pointwise import ONE, TWO, into
 from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
@@ -35,7 +35,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
     ufunc: Any = op.ufunc if op.rules else None
     on_host: Any = getattr(np, ufunc) if ufunc is not None else None
     others = -1 if on_host is None else on_host.nin - 1
-    quick = on_host.__name__ if on_host is not None and on_host.__name__ in TWO else None
+    quick = on_host.__name__ if on_host is not None and on_host.__name__ in (ONE if not others else TWO) else None
 
     @functools.cache
     def seen() -> Callable[..., Any]:
@@ -54,27 +54,42 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
                         input.version.bump()
                     raise
                 input.version.bump()
-            elif quick is not None and on_current_device(array) and into(quick)(array, *values):
+                return input
+            if quick is not None and on_current_device(array) and into(quick, op.numbers_in_single)(array, *values):
                 input.version.bump()
-            else:
+                return input
+            if _fits(array, values):
                 with counted(input), on_device_of(array):
                     on_device: Any = device_function(ufunc)
                     if isinstance(on_device, namespace(array).ufunc):
                         on_device(array, *values, out=array)
                     else:  # one that is not CuPy's own
                         assign(array, ..., on_device(array, *values))
-            return input
+                return input
         compute = seen() if global_state.active and thread_state.observer is not None else op.call
         more = () if further is None else further(input)
-        return write(input, lambda shadow: compute(shadow, *args, *more, **kwargs), f"{op.name}_", copies_input, shown=False)
+        kept = copies_input and (global_state.active != 0 or _wants_gradient(input, *args, *kwargs.values()))
+        return write(input, lambda shadow: compute(shadow, *args, *more, **kwargs), f"{op.name}_", kept, shown=False)
 
     call.__name__ = call.__qualname__ = f"{op.name}_"
     call.__doc__ = f"``{op.name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
     return call
 
 
+def _wants_gradient(*values: Any) -> bool:
+    """Whether an operation of these may be recorded: one has a place in the graph, or is no plain number or Tensor."""
+    for x in values:
+        kind = type(x)
+        if kind is not float and kind is not int and x is not None and (kind is not Tensor or x._node is not None):
+            return True
+    return False
+
+
 def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
-    """Whether nothing is recorded and a ufunc can write in place: floats of one dtype, and numbers, as in an optimiser's step."""
+    """Whether nothing is recorded, as in an optimiser's step, and NumPy's ufunc can write in place: floats of one dtype, and numbers.
+
+    Of CuPy arrays the dtypes and shapes are not asked here.
+    """
     if type(target) is not Tensor or global_state.born is not None:
         return False
     if global_state.active and (thread_state.inference or thread_state.interpreters or thread_state.before_write or global_state.observed):
@@ -83,20 +98,32 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
     if recording and target._node is not None:
         return False
     array = target._array
-    if array.dtype.kind != "f" or (0 in array.strides and is_overlapping(array)):
+    on_host = type(array) is np.ndarray
+    if (on_host and array.dtype.kind != "f") or (0 in array.strides and is_overlapping(array)):
         return False
     for arg in args:
         if type(arg) is Tensor:
             other = arg._array
-            if (recording and arg._node is not None) or other.dtype != array.dtype or type(other) is not type(array):
+            if (recording and arg._node is not None) or type(other) is not type(array):
                 return False
-            if other.shape != array.shape and other.shape != ():
+            if on_host and (other.dtype != array.dtype or (other.shape != array.shape and other.shape != ())):
                 return False
-            if type(array) is not np.ndarray and device_index(other) != device_index(array):
-                return False
-        elif (type(arg) is not float and type(arg) is not int) or array.dtype.itemsize == 2:  # half types meet numbers in float32
+        elif (type(arg) is not float and type(arg) is not int) or (on_host and array.dtype.itemsize == 2):  # halves: in float32
             return False
     return not (recording and target._meta is not None and target._meta.view is not None)
+
+
+def _fits(array: Array, values: list[Any]) -> bool:
+    """Whether CuPy's ufunc can write into an array of floats: beside arrays of its dtype and device and numbers."""
+    if array.dtype.kind != "f":
+        return False
+    for value in values:
+        if type(value) is not type(array):
+            if array.dtype.itemsize == 2:  # half types meet numbers in float32
+                return False
+        elif value.dtype != array.dtype or value.shape not in (array.shape, ()) or device_index(value) != device_index(array):
+            return False
+    return True
 
 
 def check_inplace(target: Tensor, name: str) -> tuple[bool, View | None]:
@@ -164,12 +191,12 @@ def write(target: Tensor, compute: Callable[[Tensor], Tensor], name: str, copies
         values = result._array if isinstance(result, Tensor) else namespace(array).asarray(result)
         same = values.shape == array.shape and values.dtype == array.dtype
         if values is not array:
-            if not (same and type(values) is type(array) is np.ndarray):
-                check_fits(target, values, name)
-            begun = True
-            if type(array) is np.ndarray:
+            if type(array) is np.ndarray and same and type(values) is np.ndarray:
+                begun = True
                 array[...] = values
-            else:
+            elif not (same and not isinstance(array, np.ndarray) and on_current_device(array) and moved(array, values)):
+                check_fits(target, values, name)
+                begun = True
                 with on_device_of(array):
                     assign(array, ..., values)
     except BaseException as error:

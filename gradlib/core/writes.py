@@ -70,7 +70,7 @@ def refuse_write(target: Target, name: str) -> None:
     array = target._array
     if target._inference:
         refuse_inference(target)
-    if type(array) is not np.ndarray or 0 in array.strides or not array.flags.writeable:
+    if 0 in array.strides or (isinstance(array, np.ndarray) and not array.flags.writeable):
         refuse_memory(array, name)
 
 

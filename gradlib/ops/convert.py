@@ -9,7 +9,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import Namespace, assign, broadcast_to, copy as array_copy, device_index, is_array, move, pinned_copy
-from gradlib.backend.copying import cast
+from gradlib.backend.copying import cast, filled
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -255,15 +255,17 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:
     of_array = is_array(value)
     if of_array and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    made = xp.empty_like(input)
-    assign(made, ..., value if of_array else create.as_element(value, made.dtype))
+    element = value if of_array else create.as_element(value, input.dtype)
+    made = xp.empty_like(input) if xp is np else xp.ndarray(input.shape, input.dtype)
+    if xp is np or not filled(made, element):
+        assign(made, ..., element)
     return made
 
 
 @op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g))
 def zero(xp: Namespace, input: Any) -> Any:
     """Zeros like input."""
-    return broadcast_to(xp.zeros((), input.dtype), input.shape)
+    return broadcast_to(xp.zeros((), input.dtype), input.shape) if xp is np else xp.zeros(input.shape, input.dtype)
 
 
 zero_ = vars(Tensor)["zero_"]

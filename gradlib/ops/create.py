@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, pointwise
+from gradlib.backend import copying, dtype as dtypes, pointwise
 from gradlib.backend.array import Array, Namespace, assign, cupy, is_array, is_cupy, namespace, on_device_of, pinned
 from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
@@ -80,7 +80,7 @@ def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_gra
 
 
 def _filled(xp: Namespace, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-    if xp is not np and name == "ones" and pointwise.filled(made := xp.empty(shape, dtype), 1):
+    if xp is not np and name == "ones" and copying.filled(made := xp.empty(shape, dtype), 1):
         return made
     return getattr(xp, name)(shape, dtype)
 
@@ -176,7 +176,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     array = made._array
     element = as_element(fill_value, array.dtype)
     with on_device_of(array):
-        if type(array) is np.ndarray or not pointwise.filled(array, element):
+        if type(array) is np.ndarray or not copying.filled(array, element):
             assign(array, ..., element)
     return made.want_grad() if requires_grad else made
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
 from gradlib.backend.array import all_finite, copy, is_array, zero_d
-from gradlib.backend.copying import copied
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
 from gradlib.ops.create import zeros_like
@@ -673,14 +672,7 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
 # ---- copies -------------------------------------------------------------------------------------------------------------------
 
 
-def _cloned(input: Any, memory_format: Any = None) -> Any:
-    """``clone`` of CuPy arrays."""
-    if memory_format is not None:
-        check_format("clone", memory_format)
-    return copied(input)
-
-
-@op("linear", complex="explicit", device=_cloned, input=lambda g: g)
+@op("linear", complex="explicit", input=lambda g: g)
 def clone(xp: Any, input: Any, memory_format: Any = None) -> Any:
     """A copy in new memory that passes gradients on.
 

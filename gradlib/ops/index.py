@@ -16,11 +16,10 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, row_major
-from gradlib.backend.copying import taken
+from gradlib.backend.copying import filled, taken
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
-from gradlib.backend.pointwise import filled
 from gradlib.backend.scatter import rows_into_zeros, scatter_add
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import is_part_recordable, rebase_part, write

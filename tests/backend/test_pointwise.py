@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gradlib
 from gradlib.backend import pointwise
 from gradlib.backend.dtype import as_dtype
 from tests.device import cupy, skip_module_without_cuda
@@ -54,11 +55,27 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
                 assert same_bits(function(*given), expected), (name, given)
         monkeypatch.setattr(pointwise, "_where", cache(pointwise._where.__wrapped__))
         given = [(x > 0, x, y), (x > 0, x, y[:1]), ((x > 0)[:1], x, y), ((x > 0)[:, None], x, y[:1])]
-        given += [(x > 0, x, 0.1), (x > 0, 3, y)] if dtype.itemsize > 2 else []
+        number, row = dtype.type(-np.inf), (x > 0)[:1]
+        given += [(x > 0, x, number), (x > 0, number, y), (row, x, number), ((x > 0)[:, None], number, y), (row, number, number)]
+        given += [(x > 0, x, 0.1), (x > 0, 3, y), (row, 0.0, y)] if dtype.itemsize > 2 else []
         expected = [cupy.where(*each).astype(dtype) for each in given]  # bfloat16 comes as float32
         monkeypatch.setattr(cupy, "where", watched("where", seen))
         for each, value in zip(given, expected, strict=True):
             assert same_bits(pointwise.where(*each), value)
+    assert not seen
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64"])
+def test_a_kernel_of_integers_gives_what_cupys_function_gives(dtype):
+    x, y = (cupy.asarray((np.arange(24).reshape(4, 6) * k % 7 - 3).astype(dtype)) for k in (5, 3))
+    numbers = [(x, 3), (-2, y)] if dtype != "bool" else []
+    seen: list[str] = []
+    one, two = pointwise._VALUES[np.dtype(dtype).char]
+    for name in one:
+        assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
+    for name in two:
+        for given in ((x, y), (x, y[0]), (x[:, :1].copy(), y[:1]), *numbers):
+            assert same_bits(pointwise.of_two(name, watched(name, seen))(*given), getattr(cupy, name)(*given)), (name, given)
     assert not seen
 
 
@@ -79,9 +96,9 @@ def test_half_types_meet_numbers_of_float32_in_it(dtype):
 def test_clamped_elements_are_those_of_the_two_functions(dtype):
     larger, smaller = pointwise.function("maximum"), pointwise.function("minimum")
     x = cupy.asarray(np.array([*SPECIAL, *np.linspace(-3, 3, 150)]).astype(dtype))
-    for low, high in ((-1.1, 2.2), (0, 1), (-0.0, 0.0), (2, -2), (0.0, -0.0)):
+    for low, high in ((-1.1, 2.2), (0, 1), (-0.0, 0.0), (2, -2), (0.0, -0.0), (0, np.inf)):
         assert same_bits(pointwise.clamped(x, low, high), smaller(larger(x, low), high)), (low, high)
-    for bounds in ((np.nan, 1), (0, np.inf), (True, 2), (x, 1), (0, x)):
+    for bounds in ((np.nan, 1), (0, np.nan), (True, 2), (x, 1), (0, x)):
         assert pointwise.clamped(x, *bounds) is None
     assert pointwise.clamped(x[::2], 0, 1) is pointwise.clamped(x[:0], 0, 1) is pointwise.clamped(x.astype("int64"), 0, 1) is None
 
@@ -105,20 +122,30 @@ def test_a_kernel_writes_into_its_first_operand():
         assert pointwise.into(name)(line, other)
         getattr(np, name)(expected, beside, out=expected)
         assert np.array_equal(line.get(), expected)
-    for x, y in ((line[1:], line[:-1]), (line, line[:1]), (line, True), (line, float("inf")), (line[::2], 1.0), (line.astype("int64"), 1)):
+    for x, y in ((line[1:], line[:-1]), (line, line[:1]), (line, True), (line, np.float32(1)), (line[::2], 1.0), (line.astype("int64"), 1)):
         before = line.get()
         assert not pointwise.into("add")(x, y)
         assert np.array_equal(line.get(), before)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_operations_in_place_give_the_bits_of_their_other_form(dtype):
+    """By one kernel, which rounds once; rows, numbers and functions of one array."""
+    x = gradlib.as_tensor(np.linspace(-3, 3, 24).reshape(4, 6)).to(as_dtype(dtype)).cuda()
+    numbers = [("mul", 0.1), ("add", 0.1), ("div", 3), ("clamp", 0.3)]
+    for name, other in (*numbers, ("sub", x[1]), ("mul", x), ("add", x[:, :1]), ("neg", None)):
+        given = () if other is None else (other,)
+        assert same_bits(getattr(x.clone(), f"{name}_")(*given)._array, getattr(x, name)(*given)._array), (name, other)
+
+
 def test_what_a_kernel_does_not_serve_goes_to_cupy():
     x, seen = cupy.arange(6.0).reshape(2, 3), []
     add, negative = pointwise.of_two("add", watched("add", seen)), pointwise.of_one("negative", watched("negative", seen))
-    others = [x.T.copy().T, x.astype("float32"), True, float("inf"), np.float64(2), cupy.ones((0, 1, 1))]
+    others = [x.T.copy().T, x.astype("float32"), True, np.float32(2), cupy.ones((0, 1, 1))]
     others += [cupy.ones((1, 2, 3))[:, :, ::2, None]]
     for other in others:
         assert same_bits(add(x, other), cupy.add(x, other))
-    for array in (x.astype("int64"), x.astype("int8"), x[:, ::2], x[:0]):
+    for array in (x.astype("int16"), x.astype("int8"), x[:, ::2], x[:0]):
         assert same_bits(negative(array), cupy.negative(array))
     assert len(seen) == len(others) + 4
 

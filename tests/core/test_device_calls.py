@@ -22,7 +22,9 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "x + row": lambda x, r, **_: x + r, "x ** 2": lambda x, **_: x**2, "half": lambda h, **_: h * h,
     "maximum": lambda x, y, **_: x.maximum(y), "elementwise": lambda x, **_: DOUBLED(x), "half * 2.5": lambda h, **_: h * 2.5,
     "2.5 / half": lambda h, **_: 2.5 / h, "half + 1": lambda h, **_: h + 1, "x ** 2.5": lambda x, **_: x**2.5,
-    "x ** 3": lambda x, **_: x**3, "x ** -1": lambda x, **_: x**-1,
+    "x ** 3": lambda x, **_: x**3, "x ** -1": lambda x, **_: x**-1, "bfloat16": lambda b, **_: b + b,
+    "half *= 2.5": lambda g, **_: g.__imul__(2.5), "floor": lambda x, **_: x.floor(), "isnan": lambda x, **_: x.isnan(),
+    "integers": lambda i, **_: i + i, "log2": lambda x, **_: x.log2(), "neg_": lambda z, **_: z.neg_(),
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),
@@ -33,6 +35,8 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "clone": lambda x, **_: x.clone(), "add_": lambda z, **_: z.add_(1.0), "iadd": lambda z, y, **_: z.__iadd__(y),
     "gather": lambda x, p, **_: gradlib.gather(x, 1, p), "max": lambda x, **_: x.max(-1).values, "amin": lambda x, **_: x.amin(),
     "sort": lambda x, **_: x.sort(), "mean": lambda x, **_: x.mean(0), "z[0] = 1": lambda z, **_: z.__setitem__(0, 1.0),
+    "z -= row": lambda z, r, **_: z.sub_(r), "zero_": lambda z, **_: z.zero_(), "where, row": lambda x, m, r, **_: gradlib.where(m, r, 0.0),
+    "bfloat16 = 2.5 * it": lambda b, **_: b.mul_(2.5), "~m": lambda m, **_: ~m, "m & m": lambda m, **_: m & m,
     "clamp": lambda x, **_: x.clamp(0.0, 1.0), "clamp, min": lambda x, **_: x.clamp(0.0), "where, half": lambda h, m, **_: h.where(m, 0.0),
     "split": lambda x, **_: gradlib.split(x, 2), "unbind": lambda x, **_: x.unbind(), "zeros": lambda **_: gradlib.zeros(8, device="cuda"),
     "to another dtype": lambda x, **_: x.to(gradlib.float64), "x.half()": lambda x, **_: x.half(), "long sum": lambda w, **_: w.sum(),
@@ -49,7 +53,7 @@ def operands() -> dict[str, Any]:
     x, y = (gradlib.as_tensor(cupy.arange(32, dtype=cupy.float32).reshape(4, 8) - k) for k in (1, 9))
     places = gradlib.as_tensor(cupy.asarray([[2, 1], [0, 1], [1, 1], [7, 0]]))
     given = {"x": x.requires_grad_(), "y": y, "m": x.detach() > 3, "i": gradlib.as_tensor(cupy.asarray([2, 1])), "p": places}
-    return given | {"w": gradlib.ones(64, 64, device="cuda"), "h": y.half(), "z": y.clone(), "r": y[0]}
+    return given | {"w": gradlib.ones(64, 64, device="cuda"), "h": y.half(), "z": y.clone(), "r": y[0], "b": y.bfloat16(), "g": y.half()}
 
 
 @pytest.mark.parametrize("name", [*POINTWISE, *OTHERS])
