@@ -28,7 +28,7 @@ from gradlib.backend.pointwise import prepared, small
 from gradlib.core import modes
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
 from gradlib.core.declaration import Op
-from gradlib.core.device_rules import on_device
+from gradlib.core.device_rules import function_on_device, on_device
 from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
 from gradlib.core.node import Node, Version, check_outputs, freed, stale
 from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
@@ -274,7 +274,10 @@ def compile_on_device(op: Op) -> Any:
     direct = op.device
     if direct is None and op.direct is not None:
         direct = small(op.direct.__name__, device_function(op.direct.__name__), op.numbers_in_single)
-    return build(op.name, ON_DEVICE.file(op), source_on_device(op), {**named, **_parts(op), "_direct": direct})
+    computes = {"_direct": direct, "_value": function_on_device(op.value, decorated=True)}
+    if op.of_floats is not None:
+        computes["_of_floats"] = function_on_device(op.of_floats, decorated=True)
+    return build(op.name, ON_DEVICE.file(op), source_on_device(op), {**named, **_parts(op), **computes})
 
 
 def source_on_device(op: Op) -> str:

@@ -1,8 +1,9 @@
-"""Derivative rules for CuPy arrays: the declared ones, whose operators call gradlib's own kernels.
+"""What operations compute on CuPy arrays: the declared values and derivative rules, whose operators call gradlib's own kernels.
 
 ``lambda g, other: g * other`` becomes ``lambda g, other: multiply(g, other)``, where ``multiply`` launches a kernel of
-`gradlib.backend.pointwise` if that serves the operands, and is the operator itself if not. So a rule is still written once. What a rule
-calls is left as it is; so is a rule whose source is not at hand.
+`gradlib.backend.pointwise` if that serves the operands, and is the operator itself if not. The functions of `gradlib.ops` and
+`gradlib.backend.vectorised` that they call are rewritten likewise. So each formula is still written once. What has no source at hand, or
+a decorator, is left as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from gradlib.backend.pointwise import of_one, of_two
+from gradlib.backend.array import cupy
+from gradlib.backend.pointwise import into, of_one, of_two
 
 _BINARY: dict[type, tuple[str, Any]] = {
     ast.Add: ("add", operator.add), ast.Sub: ("subtract", operator.sub), ast.Mult: ("multiply", operator.mul),
@@ -27,11 +29,27 @@ _BINARY: dict[type, tuple[str, Any]] = {
 _MARK = "_on_device_"
 
 
+_IN_PLACE = {"add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": operator.itruediv}
+_NO_ARRAYS = frozenset(("char", "dtype", "itemsize", "kind", "ndim", "shape", "size"))
+"""Attributes whose values are numbers and names: operators beside them are Python's."""
+_PACKAGES = ("gradlib.ops", "gradlib.backend.vectorised")
+
+
 @cache
 def operators() -> dict[str, Callable[..., Any]]:
     """By name, what stands for the operators."""
     made: dict[str, Callable[..., Any]] = {_MARK + name: of_two(name, theirs) for name, theirs in _BINARY.values()}
+    made |= {f"{_MARK}{name}_in_place": _in_place(name, theirs) for name, theirs in _IN_PLACE.items()}
     return made | {f"{_MARK}negative": of_one("negative", operator.neg)}
+
+
+def _in_place(name: str, theirs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    kernel, array = into(name), cupy().ndarray
+
+    def run(x: Any, y: Any) -> Any:
+        return x if type(x) is array and kernel(x, y) else theirs(x, y)
+
+    return run
 
 
 def added(a: Any, b: Any) -> Any:
@@ -40,7 +58,31 @@ def added(a: Any, b: Any) -> Any:
 
 
 class _Calls(ast.NodeTransformer):
-    """Puts calls of ``operators`` in place of operators; chains of comparisons, and numbers alone, stay."""
+    """Puts calls of ``operators`` in place of operators; chains of comparisons, and numbers alone, stay.
+
+    Args:
+        space: the names that the text will see, among which functions of other modules are put as they are on a device.
+    """
+
+    def __init__(self, space: dict[str, Any]) -> None:
+        self.space = space
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """``vectorised.sigmoid``, a function of a module."""
+        owner = self.space.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        if not isinstance(owner, types.ModuleType) or not _is_ours(getattr(owner, node.attr, None)):
+            return self.generic_visit(node)
+        name = f"{owner.__name__.rpartition('.')[2]}_{node.attr}"
+        self.space[_MARK + name] = function_on_device(getattr(owner, node.attr))
+        return ast.copy_location(_named(name), node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        name = _BINARY.get(type(node.op), ("",))[0]
+        if name not in _IN_PLACE or not isinstance(node.target, ast.Name):
+            return node
+        read = ast.Name(node.target.id, ast.Load())
+        return ast.copy_location(ast.Assign([node.target], ast.Call(_named(f"{name}_in_place"), [read, node.value], [])), node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -58,9 +100,20 @@ class _Calls(ast.NodeTransformer):
 
 
 def _call(kind: type, node: ast.AST, left: ast.AST, right: ast.AST) -> Any:
-    if kind not in _BINARY or (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)):
+    if kind not in _BINARY or (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)) or _is_plain(left) or _is_plain(right):
         return node
     return ast.copy_location(ast.Call(_named(_BINARY[kind][0]), [left, right], []), node)  # type: ignore[list-item]
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Whether an operand is seen to be no array."""
+    if isinstance(node, ast.Constant):
+        return node.value is None or isinstance(node.value, (str, bool))
+    if isinstance(node, ast.Attribute):
+        return node.attr in _NO_ARRAYS
+    if isinstance(node, ast.BinOp):
+        return _is_plain(node.left) or _is_plain(node.right)
+    return isinstance(node, ast.Subscript) and _is_plain(node.value)
 
 
 def _named(name: str) -> ast.Name:
@@ -94,22 +147,80 @@ def _lambdas(value: Any) -> dict[str, ast.Lambda]:
 
 
 def _rewritten(rule: Any, text: ast.Lambda | None) -> Any:
-    if not isinstance(rule, types.FunctionType) or rule.__closure__ is not None:
+    """A rule on a device; ``text``: what it was parsed to, if it is a lambda."""
+    if text is None or not _is_lambda(rule) or rule.__closure__ is not None:
+        return function_on_device(rule)
+    if tuple(each.arg for each in text.args.args) != rule.__code__.co_varnames[: rule.__code__.co_argcount]:
         return rule
-    code = rule.__code__
-    space = {**rule.__globals__, **operators()}
-    file = f"{code.co_filename}, on a device"
-    if text is not None and _is_lambda(rule):
-        names = tuple(each.arg for each in text.args.args)
-        if names != code.co_varnames[: code.co_argcount]:
-            return rule
-        tree = ast.Expression(_Calls().visit(text))
-        return eval(compile(ast.fix_missing_locations(tree), file, "eval"), space)
-    declared = None if _is_lambda(rule) else _parsed(rule)
-    if declared is None or declared.name != rule.__name__ or declared.decorator_list:
-        return rule
-    module = ast.Module([_Calls().visit(declared)], [])
-    exec(compile(ast.fix_missing_locations(module), file, "exec"), space)
-    made = space[declared.name]
-    made.__defaults__, made.__kwdefaults__ = rule.__defaults__, rule.__kwdefaults__
+    space = _space(rule)
+    made = eval(compile(ast.fix_missing_locations(ast.Expression(_Calls(space).visit(text))), _file(rule), "eval"), space)
+    _with_helpers(made)
     return made
+
+
+def function_on_device(function: Any, decorated: bool = False) -> Any:
+    """A function as it computes on CuPy arrays; one without source, or of another kind, as it is.
+
+    Args:
+        decorated: leave out its decorators, as those of an operation's value.
+    """
+    if not isinstance(function, types.FunctionType):
+        return function
+    if function not in _made:
+        _made[function] = function  # until it is made: it may call itself
+        _made[function] = _in_closure(function) if function.__closure__ is not None else _recompiled(function, decorated)
+    return _made[function]
+
+
+_made: dict[Any, Any] = {}
+"""By each function, what it is on a device."""
+_spaces: dict[str, dict[str, Any]] = {}
+"""By the name of a module, the names that its functions see there."""
+
+
+def _space(function: types.FunctionType) -> dict[str, Any]:
+    return _spaces.setdefault(function.__module__, {**function.__globals__, **operators()})
+
+
+def _file(function: types.FunctionType) -> str:
+    return f"{function.__code__.co_filename}, on a device"
+
+
+def _in_closure(function: types.FunctionType) -> Any:
+    """A function around others, which are rewritten; its own text stays."""
+    cells = []
+    for cell in function.__closure__ or ():
+        held = cell.cell_contents
+        cells.append(types.CellType(function_on_device(held, decorated=True) if _is_ours(held) else held))
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells))
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _recompiled(function: types.FunctionType, decorated: bool) -> Any:
+    declared = None if _is_lambda(function) else _parsed(function)
+    if declared is None or declared.name != function.__name__ or (declared.decorator_list and not decorated):
+        return function
+    declared.decorator_list = []
+    space, names = _space(function), {}
+    module = ast.Module([_Calls(space).visit(declared)], [])
+    exec(compile(ast.fix_missing_locations(module), _file(function), "exec"), space, names)
+    made = names[declared.name]
+    made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    _with_helpers(made)
+    return made
+
+
+def _with_helpers(made: types.FunctionType) -> None:
+    """Let a function call others as they are on a device."""
+    space, codes = made.__globals__, [made.__code__]
+    for code in codes:
+        codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+        for name in code.co_names:
+            if _is_ours(space.get(name)):
+                space[name] = function_on_device(space[name])
+
+
+def _is_ours(value: Any) -> bool:
+    """Whether it is a function that computes, and no operation."""
+    return isinstance(value, types.FunctionType) and value.__module__.startswith(_PACKAGES) and not hasattr(value, "op")
