@@ -327,14 +327,6 @@ def _is_same_view(a: Array, b: Array) -> bool:
     return address(a) == address(b) and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype
 
 
-def largest(array: Array, axis: int, keepdims: bool = True) -> Array:
-    """The largest elements along a dimension, NaN where there is one; at less cost than the array's method."""
-    if type(array) is np.ndarray:
-        reduce: Any = np.maximum.reduce  # of which the overloads ask for a literal
-        return reduce(array, axis=axis, keepdims=keepdims)
-    return array.max(axis, keepdims=keepdims)
-
-
 def row_major(array: Array) -> Array:
     """The array, copied where its elements lie in another than row-major order: torch's results of all but pointwise operations do not."""
     return array if array.ndim < 2 or array.flags.c_contiguous else namespace(array).ascontiguousarray(array)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, cupy
+from gradlib.backend.array import Array, cupy, device_array
 from gradlib.backend.launching import Kernel
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS
 
@@ -249,3 +249,9 @@ def cast(array: Array, dtype: np.dtype) -> Array | None:
         return None
     out = cupy().ndarray(array.shape, dtype)
     return out if _cast(source, target).run(data.device_id, n, THREADS, data.ptr, out.data.ptr, n) else None
+
+
+def converted(array: Any, dtype: Any) -> Any:
+    """``array.astype(dtype)``."""
+    made = cast(array, dtype) if isinstance(dtype, np.dtype) and type(array) is device_array() else None
+    return array.astype(dtype) if made is None else made

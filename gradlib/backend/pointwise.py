@@ -180,22 +180,24 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
     forms = {char: form(name, char, "PPI") for char, (one, _) in _VALUES.items() if name in one}
     made_bool = library.dtype("?") if name in _COMPARE else None
 
-    def run(x: Any, *more: Any, **options: Any) -> Array:
-        if type(x) is ndarray and x._c_contiguous and 0 < (n := x.size) <= MOST and not more and not options:
+    def run(x: Any, out: Any = None, **options: Any) -> Array:
+        if out is not None or options:
+            return x if out is x and not options and into(name)(x) else theirs(x, out, **options)
+        if type(x) is ndarray and x._c_contiguous and 0 < (n := x.size) <= MOST:
             dtype = x.dtype
             chosen = forms.get(dtype.char)
             if chosen is not None:
                 functions, pack, free, made = chosen
-                out, from_x = ndarray(x.shape, dtype if made_bool is None else made_bool), x.data
+                result, from_x = ndarray(x.shape, dtype if made_bool is None else made_bool), x.data
                 slot = free.pop() if free else made()
                 try:
-                    pack(slot[0], 0, from_x.ptr, out.data.ptr, n)
+                    pack(slot[0], 0, from_x.ptr, result.data.ptr, n)
                     launch(functions[from_x.device_id], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
                 except _failed():
                     return theirs(x)
                 free.append(slot)
-                return out
-        return theirs(x, *more, **options)
+                return result
+        return theirs(x)
 
     return run
 
@@ -241,11 +243,13 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
         free.append(slot)
         return out
 
-    def run(x: Any, y: Any, *more: Any, **options: Any) -> Array:
+    def run(x: Any, y: Any, out: Any = None, **options: Any) -> Array:
+        if out is not None or options:
+            return x if out is x and not options and into(name, in_single)(x, y) else theirs(x, y, out, **options)
         number_first = type(x) is not ndarray
         like = y if number_first else x
-        if more or options or type(like) is not ndarray or not like._c_contiguous or not 0 < (n := like.size) <= MOST:
-            return theirs(x, y, *more, **options)
+        if type(like) is not ndarray or not like._c_contiguous or not 0 < (n := like.size) <= MOST:
+            return theirs(x, y)
         dtype, data = like.dtype, like.data
         char, device = dtype.char, data.device_id
         if char not in both:
@@ -264,15 +268,15 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
                 if number is None:
                     return theirs(x, y)
             (functions, pack, free, made), a, b = (first[char], number, data.ptr) if number_first else (second[char], data.ptr, number)
-        out = ndarray(like.shape, bool_ if compares else dtype)
+        result = ndarray(like.shape, bool_ if compares else dtype)
         slot = free.pop() if free else made()
         try:
-            pack(slot[0], 0, a, b, out.data.ptr, n)
+            pack(slot[0], 0, a, b, result.data.ptr, n)
             launch(functions[device], -(-n // THREADS), 1, 1, THREADS, 1, 1, 0, stream().ptr, slot[1], 0)
         except _failed():
             return theirs(x, y)
         free.append(slot)
-        return out
+        return result
 
     return run
 
@@ -301,10 +305,11 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
     library = cupy()
     launch, stream = launcher()
     ndarray = library.ndarray
-    alone = {char: form(name, char, "PPI") for char in CTYPES}
-    both = {char: form(f"{name}_vv", char, "PPPI") for char in CTYPES}
-    second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in CTYPES}
-    spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in CTYPES}
+    same = CTYPES if name not in _COMPARE else {}  # dtypes in which the result is that of x
+    alone = {char: form(name, char, "PPI") for char in same}
+    both = {char: form(f"{name}_vv", char, "PPPI") for char in same}
+    second = {char: form(f"{name}_vn", char, f"P{NUMBERS[char]}PI") for char in same}
+    spread = {char: form(f"{name}_bb", char, "PIIPIIPI") for char in same}
 
     def prepared(x: Array, y: Any) -> tuple[Form, tuple[Any, ...]] | None:
         """The kernel of two operands, and what it is given before the result."""
@@ -329,8 +334,8 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
         spans = met[2]
         return spread[char], (data.ptr, *spans[:2], other.ptr, *spans[2:])
 
-    def run(x: Array, *others: Any) -> bool:
-        if not x._c_contiguous or not 0 < (n := x.size) <= MOST or (char := x.dtype.char) not in CTYPES:
+    def run(x: Any, *others: Any) -> bool:
+        if type(x) is not ndarray or not x._c_contiguous or not 0 < (n := x.size) <= MOST or (char := x.dtype.char) not in same:
             return False
         data = x.data
         chosen = prepared(x, *others) if others else (alone[char], (data.ptr,))

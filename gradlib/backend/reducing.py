@@ -10,51 +10,58 @@ import math
 from functools import cache, lru_cache
 from typing import Any
 
+import numpy as np
+
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.launching import Kernel
-from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS, WHOLE
+from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, MOST, THREADS, WHOLE
 
 LONGEST = 1024
 """The most elements that are reduced to one: a warp does it, of which longer ones would take more time than CuPy's blocks."""
 
+SERVED = {**CTYPES, **EXACT}
+"""The dtypes of which there are kernels; sums and products of floats alone."""
 _BETTER = {"max": ">", "min": "<"}
+_FOLDS = {"sum": ("+", 0), "prod": ("*", 1)}
 
 
 def source(char: str) -> str:
-    """The kernels for elements of a dtype: ``sum``, ``max``, ``min``.
+    """The kernels for elements of a dtype: ``sum``, ``prod``, ``max``, ``min``.
 
-    A warp makes one result, of every inner-th element. Sums of half types are made in float32, and divided by a number at the end. Of the
-    largest (smallest) elements the first one counts, and NaN before all others; their places are written unless ``places`` is null.
+    A warp makes one result, of every inner-th element. Sums and products of half types are made in float32, and divided by a number at the
+    end. Of the largest (smallest) elements the first one counts, and NaN before all others; their places are written unless ``places`` is
+    null.
     """
-    ctype = CTYPES[char]
-    computed = ctype if char in WHOLE else "float"
+    ctype = SERVED[char]
+    computed = ctype if char in WHOLE or char in "il" else "float"
     entered = (
         f"    const unsigned o = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;\n"
         "    if (o >= n) return;\n"
         f"    const {ctype}* line = x + (unsigned long long)(o / inner) * count * inner + o % inner;\n"
     )
+    kernels = [HEADERS.get(char, "")]
     parameters = f"const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, {computed} by, unsigned n"
-    added = (
-        f'extern "C" __global__ void gradlib_sum({parameters}) {{\n'
-        f"{entered}    {computed} s = 0;\n"
-        f"    for (unsigned k = lane; k < count; k += 32) s += {computed}(line[k * inner]);\n"
-        "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
-        f"    if (lane == 0) z[o] = {ctype}(s / by);\n}}\n"
-    )
-    kernels = [HEADERS.get(char, ""), added]
+    for name, (sign, start) in _FOLDS.items() if char in CTYPES else ():
+        kernels.append(
+            f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n'
+            f"{entered}    {computed} s = {start};\n"
+            f"    for (unsigned k = lane; k < count; k += 32) s {sign}= {computed}(line[k * inner]);\n"
+            f"    for (int bits = 16; bits; bits /= 2) s {sign}= __shfl_xor_sync(0xffffffffu, s, bits);\n"
+            f"    if (lane == 0) z[o] = {ctype}(s / by);\n}}\n"
+        )
     for name, sign in _BETTER.items():
         parameters = f"const {ctype}* x, {ctype}* z, long long* places, unsigned count, unsigned inner, unsigned n"
         kernels.append(
             f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n{entered}'
-            f"    unsigned at = lane < count ? lane : 0;\n    {computed} best = {computed}(line[at * inner]);\n"
+            f"    unsigned at = lane < count ? lane : 0;\n    {computed} best = ({computed})line[at * inner];\n"
             f"    auto meet = [&]({computed} other, unsigned k) {{\n"
-            f"        if (isnan(best) ? isnan(other) && k < at : isnan(other) || other {sign} best || (other == best && k < at)) {{\n"
+            f"        if (best != best ? other != other && k < at : other != other || other {sign} best || (other == best && k < at)) {{\n"
             "            best = other;\n            at = k;\n        }\n    };\n"
-            f"    for (unsigned k = lane + 32; k < count; k += 32) meet({computed}(line[k * inner]), k);\n"
+            f"    for (unsigned k = lane + 32; k < count; k += 32) meet(({computed})line[k * inner], k);\n"
             "    for (int bits = 16; bits; bits /= 2) {\n"
             f"        const {computed} other = __shfl_xor_sync(0xffffffffu, best, bits);\n"
             "        const unsigned k = __shfl_xor_sync(0xffffffffu, at, bits);\n        meet(other, k);\n    }\n"
-            f"    if (lane == 0) {{\n        z[o] = {ctype}(best);\n        if (places) places[o] = at;\n    }}\n}}\n"
+            f"    if (lane == 0) {{\n        z[o] = ({ctype})best;\n        if (places) places[o] = at;\n    }}\n}}\n"
         )
     return "".join(kernels)
 
@@ -66,8 +73,8 @@ def _module(char: str) -> Any:
 
 @cache
 def _kernel(name: str, char: str) -> Kernel:
-    computed = char if char in WHOLE else "f"
-    formats = f"PPII{computed}I" if name == "sum" else "PPPIII"
+    computed = char if char in WHOLE else "f"  # of the number by which is divided
+    formats = f"PPII{computed}I" if name in _FOLDS else "PPPIII"
     return Kernel(formats, lambda device: _module(char).get_function(f"gradlib_{name}"))
 
 
@@ -90,29 +97,35 @@ def _plan(shape: tuple[int, ...], axis: Any, keepdim: bool) -> tuple[tuple[int, 
 
 def _planned(input: Array, axis: Any, keepdim: bool) -> tuple[Array, int, int, int] | None:
     """An array for the result, and the rest of `_plan`; None where there is no kernel for this input."""
-    if input.dtype.char not in CTYPES or not input._c_contiguous:
+    if input.dtype.char not in SERVED or not input._c_contiguous:
         return None
     plan = _plan(input.shape, axis, keepdim)
     return None if plan is None else (cupy().ndarray(plan[0], input.dtype), *plan[1:])
 
 
-def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
-    """The sum of a CuPy array on the current device, or the mean, in its dtype; None where there is no kernel for it.
+def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
+    """The sum ("sum", or the mean) or product ("prod") of a CuPy array of floats on the current device, in its dtype.
 
     Args:
         axis: dimensions counted from 0, a number or a tuple of them; None for all.
         keepdim: leave them with size 1.
+    Returns: None where there is no kernel for it.
     """
-    planned = _planned(input, axis, keepdim)
+    planned = _planned(input, axis, keepdim) if input.dtype.char in CTYPES else None
     if planned is None:
         return None
     (out, n, count, inner), data = planned, input.data
     values = (data.ptr, out.data.ptr, count, inner, count if mean else 1, n)
-    return out if _kernel("sum", input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
+    return out if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
+
+
+def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:
+    """``folded`` of sums."""
+    return folded("sum", input, axis, keepdim, mean)
 
 
 def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> tuple[Array, Array | None] | None:
-    """The largest ("max") or smallest ("min") elements as ``summed`` gives sums, and where ``placed``, the place of each along ``axis``."""
+    """The largest ("max") or smallest ("min") elements as ``folded`` gives sums, and where ``placed``, the place of each along ``axis``."""
     planned = _planned(input, axis, keepdim)
     if planned is None:
         return None
@@ -120,3 +133,12 @@ def extreme(name: str, input: Array, axis: Any, keepdim: bool, placed: bool) -> 
     places = cupy().ndarray(out.shape, "q") if placed else None
     values = (data.ptr, out.data.ptr, 0 if places is None else places.data.ptr, count, inner, n)
     return (out, places) if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
+
+
+def largest(array: Array, axis: int, keepdims: bool = True) -> Array:
+    """The largest elements along a dimension (from 0), NaN where there is one; at less cost than the array's method."""
+    if type(array) is np.ndarray:
+        reduce: Any = np.maximum.reduce  # of which the overloads ask for a literal
+        return reduce(array, axis=axis, keepdims=keepdims)
+    made = None if isinstance(array, np.ndarray) else extreme("max", array, axis, keepdims, False)
+    return array.max(axis, keepdims=keepdims) if made is None else made[0]

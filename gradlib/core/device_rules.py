@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from gradlib.backend.array import cupy
+from gradlib.backend.copying import converted
 from gradlib.backend.pointwise import into, of_one, of_two
 
 _BINARY: dict[type, tuple[str, Any]] = {
@@ -40,16 +40,12 @@ def operators() -> dict[str, Callable[..., Any]]:
     """By name, what stands for the operators."""
     made: dict[str, Callable[..., Any]] = {_MARK + name: of_two(name, theirs) for name, theirs in _BINARY.values()}
     made |= {f"{_MARK}{name}_in_place": _in_place(name, theirs) for name, theirs in _IN_PLACE.items()}
-    return made | {f"{_MARK}negative": of_one("negative", operator.neg)}
+    return made | {f"{_MARK}negative": of_one("negative", operator.neg), f"{_MARK}astype": converted}
 
 
 def _in_place(name: str, theirs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    kernel, array = into(name), cupy().ndarray
-
-    def run(x: Any, y: Any) -> Any:
-        return x if type(x) is array and kernel(x, y) else theirs(x, y)
-
-    return run
+    kernel = into(name)
+    return lambda x, y: x if kernel(x, y) else theirs(x, y)
 
 
 def added(a: Any, b: Any) -> Any:
@@ -75,6 +71,12 @@ class _Calls(ast.NodeTransformer):
         name = f"{owner.__name__.rpartition('.')[2]}_{node.attr}"
         self.space[_MARK + name] = function_on_device(getattr(owner, node.attr))
         return ast.copy_location(_named(name), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "astype" and len(node.args) == 1 and not node.keywords:
+            return ast.copy_location(ast.Call(_named("astype"), [node.func.value, *node.args], []), node)
+        return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)

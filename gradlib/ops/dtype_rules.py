@@ -10,6 +10,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import is_array
+from gradlib.backend.copying import converted
 from gradlib.backend.dtype import promote
 
 _NAMES = {"b": "bool", "i": "integer", "f": "float", "c": "complex"}
@@ -67,8 +68,8 @@ def in_single(value: Callable[..., Any]) -> Callable[..., Any]:
     def widened(xp: Any, input: Any, *rest: Any) -> Any:
         if input.dtype.itemsize != 2 or input.dtype.kind in "iu":
             return value(xp, input, *rest)
-        wide = (v.astype(dtypes.float32) if is_array(v) and dtypes.is_half(v.dtype) else v for v in rest)
-        return value(xp, input.astype(dtypes.float32), *wide).astype(input.dtype)
+        wide = [converted(v, dtypes.float32) if is_array(v) and dtypes.is_half(v.dtype) else v for v in rest]
+        return converted(value(xp, converted(input, dtypes.float32), *wide), input.dtype)
 
     widened.of_floats = value  # type: ignore[attr-defined]  # which the fast path calls, where dtypes have been asked for
     return widened

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import Array, Namespace, is_array, largest
+from gradlib.backend.array import Array, Namespace, is_array
 from gradlib.backend.flat_index import are_within, positions
+from gradlib.backend.reducing import largest
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
@@ -425,6 +426,8 @@ def cross_entropy_op(xp: Namespace, input: Any, target: Any, reduction: str) -> 
     away = input - largest(input, 1)
     grown = xp.exp(away)
     added = sum_of_lines(xp, grown, 1)
+    if added.dtype is not grown.dtype:  # of half types it is float32
+        added = added.astype(grown.dtype)
     losses = xp.log(added)[:, 0] - away[positions(len(target), 0) if xp is np else xp.arange(len(target)), target]
     if reduction != "none":
         losses = xp.add.reduce(losses)

@@ -16,7 +16,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_major
 from gradlib.backend.mask import masked
 from gradlib.backend.pointwise import CTYPES, WHOLE
-from gradlib.backend.reducing import summed
+from gradlib.backend.reducing import extreme, folded, summed
 from gradlib.backend.sums import LEAST, LEAST_ALONE, line_products, row_sums, square_sum, sums
 from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
@@ -330,6 +330,8 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
         axis = None
     if axis is None and not keepdim and input.size >= _LONG and type(input) is np.ndarray and input.dtype.char in "fd":
         input = _side_by_side(input)
+    if xp is not np and (made := folded("prod", input, axis, keepdim)) is not None:
+        return made
     return back(row_major(xp.multiply.reduce(input, axis=axis, dtype=wide(input.dtype), keepdims=keepdim)), input.dtype, dtype)
 
 
@@ -338,10 +340,12 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
 
 def _asked(xp: Namespace, name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     """``all`` and ``any`` of nonzero elements; torch answers with uint8 for uint8 and reduces nothing for ``dim=()``."""
-    truth = input != 0
+    truth = input if input.dtype.kind == "b" and xp is not np else input != 0
     if dim is None or dim not in ((), []):
         axis = axes(input.ndim, dim)
-        if xp is np:
+        if xp is not np and (made := extreme("max" if name == "any" else "min", truth, axis, keepdim, False)) is not None:
+            truth = made[0]
+        elif xp is np:
             reduce: Any = (np.logical_and if name == "all" else np.logical_or).reduce  # of which the overloads ask for a literal
             truth = row_major(reduce(truth, axis=axis, keepdims=keepdim))
         else:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import SMALL, Namespace, largest, row_major
+from gradlib.backend.array import SMALL, Namespace, row_major
+from gradlib.backend.reducing import largest
 from gradlib.backend.sums import SHORT, row_sums
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
