@@ -7,7 +7,7 @@ import pytest
 
 import gradlib
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.reducing import LONGEST, extreme, summed
+from gradlib.backend.reducing import LONGEST, extreme, folded, summed
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -34,9 +34,32 @@ def test_sums_and_extremes_are_those_of_numpy(dtype):
                     assert np.array_equal(places.get(), getattr(host, f"arg{name}")(axis=axis, keepdims=keepdim))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64"])
+def test_extremes_of_integers_and_masks_are_those_of_numpy(dtype):
+    host = (np.random.default_rng(3).integers(-4, 5, (3, 40, 5)) * (1 if dtype == "bool" else 1 << 28)).astype(dtype)
+    for axis in AXES:
+        for name in ("max", "min"):
+            made, places = extreme(name, cupy.asarray(host), axis, False, placed=isinstance(axis, int))
+            assert made.dtype == host.dtype
+            assert np.array_equal(made.get(), getattr(host, name)(axis=axis))
+            if isinstance(axis, int):
+                assert np.array_equal(places.get(), getattr(host, f"arg{name}")(axis=axis))
+    assert summed(cupy.asarray(host), 0, False) is None
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_products_are_those_of_numpy(dtype):
+    host = np.random.default_rng(3).choice([1.0, -1.0, 2.0, 0.5], (3, 40, 5))  # of which products are exact
+    array = cupy.asarray(host.astype(as_dtype(dtype)))
+    for axis in AXES:
+        made = folded("prod", array, axis, True)
+        assert made.dtype == array.dtype
+        assert np.array_equal(made.astype("d").get(), host.prod(axis=axis, keepdims=True).astype(as_dtype(dtype)).astype("d"))
+
+
 def test_what_the_kernels_do_not_serve_is_left_to_cupy():
     x = cupy.ones((2, 3, 4), cupy.float32)
-    for array, axis in ((x, (0, 2)), (x[:, :, ::2], 0), (x[:0], 0), (x.astype("int64"), 0), (cupy.ones(LONGEST + 1, cupy.float32), 0)):
+    for array, axis in ((x, (0, 2)), (x[:, :, ::2], 0), (x[:0], 0), (x.astype("int16"), 0), (cupy.ones(LONGEST + 1, cupy.float32), 0)):
         assert summed(array, axis, False) is None
         assert extreme("max", array, axis, False, placed=False) is None
     assert summed(cupy.ones((), cupy.float32), None, False) == 1
