@@ -204,7 +204,7 @@ def _recompiled(function: types.FunctionType, decorated: bool) -> Any:
     if declared is None or declared.name != function.__name__ or (declared.decorator_list and not decorated):
         return function
     declared.decorator_list = []
-    space, names = _space(function), {}
+    space, names = _space(function), dict[str, Any]()
     module = ast.Module([_Calls(space).visit(declared)], [])
     exec(compile(ast.fix_missing_locations(module), _file(function), "exec"), space, names)
     made = names[declared.name]

@@ -272,7 +272,7 @@ def _place(xp: Namespace, name: str, input: Any, dim: int | None, keepdim: bool)
     if not input.ndim:
         return xp.zeros((), "int64")
     made = None if xp is np else smallest_or_largest(name[3:], input.reshape(-1) if dim is None else input, dim or 0, False, True)
-    found = getattr(input, name)(axis=dim) if made is None else made[1]
+    found: Any = getattr(input, name)(axis=dim) if made is None else made[1]
     return found.reshape(kept(input.shape, dim)) if keepdim else found
 
 

@@ -49,7 +49,8 @@ def test_extremes_of_integers_and_masks_are_those_of_numpy(dtype):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_products_are_those_of_numpy(dtype):
-    host = np.random.default_rng(3).choice([1.0, -1.0, 2.0, 0.5], (3, 40, 5))  # of which products are exact
+    host = np.random.default_rng(3).choice([1.0, -1.0], (3, 40, 5))  # of which products are exact
+    host[0, 5], host[1, 5] = 2.0, 0.5
     array = cupy.asarray(host.astype(as_dtype(dtype)))
     for axis in AXES:
         made = folded("prod", array, axis, True)
