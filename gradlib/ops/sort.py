@@ -397,7 +397,8 @@ def isin_op(xp: Namespace, elements: Any, test_elements: Any, invert: bool = Fal
     like = elements if is_array(elements) else test_elements
     if like.dtype.kind in "bc":
         raise RuntimeError(f"Unsupported input type encountered for isin(): {like.dtype}")
-    return xp.isin(xp.asarray(elements, like.dtype), xp.asarray(test_elements, like.dtype), invert=invert)
+    each, tested = (_comparable(xp.asarray(x, like.dtype)) for x in (elements, test_elements))
+    return xp.isin(each, tested, invert=invert)
 
 
 # ---- sorted numbers -------------------------------------------------------------------------------------------------------------------
@@ -406,7 +407,7 @@ def isin_op(xp: Namespace, elements: Any, test_elements: Any, invert: bool = Fal
 @op("none", also=("sorted_sequence", "input", "sorter"))
 def searchsorted_op(xp: Any, sorted_sequence: Any, input: Any, right: bool, sorter: Any) -> Any:
     """The index at which each value would go into its sorted line."""
-    values = xp.asarray(input)
+    sorted_sequence, values = _comparable(sorted_sequence), _comparable(xp.asarray(input))
     if sorted_sequence.ndim == 1 and xp is np:
         return sorted_sequence.searchsorted(values, "right" if right else "left", sorter)
     if sorted_sequence.ndim == 1:

@@ -36,6 +36,8 @@ def test_nan_is_larger_than_every_number(dtype: str) -> None:
     assert math.isnan(x.median().item())
     values, counts = x.unique(return_counts=True)
     assert (values[:4].tolist(), counts.tolist()) == ([-INF, 1, 3, INF], [1, 1, 2, 1, 1, 1])
+    assert gradlib.searchsorted(up.values[:5], x).tolist() == [2, 5, 1, 2, 4, 0, 5]
+    assert gradlib.isin(x.repeat(3), x.repeat(3)).tolist() == [True, False, True, True, True, True, False] * 3
 
 
 def test_results_are_named() -> None:
