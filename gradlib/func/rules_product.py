@@ -124,5 +124,5 @@ def kron(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """The factors broadcast, example by example, as their shapes are apart."""
     wide, fine, whole = interleaved(*(tuple(x.shape) for x in args))
     shaped = zip(args, (wide, fine), strict=True)
-    a, b = (x.value.reshape((level.size, *shape)) if level.holds(x) else x.reshape(shape) for x, shape in shaped)
+    a, b = (x.value.reshape((level.size, *shape)) if level.holds(x) else x.reshape((1, *shape)) for x, shape in shaped)
     return (a * b).reshape((level.size, *whole))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Namespace, is_array
+from gradlib.backend.dtype import promote_types
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.arithmetic import mul
@@ -339,8 +340,17 @@ def _paired(wide: Shape, fine: Shape) -> Shape:
     return tuple(map(operator.mul, wide, fine))
 
 
+def _factors(values: list[Any]) -> list[Any]:
+    """A promotion rule: a factor without dimensions counts as the other does, as in torch, which gives it dimensions first."""
+    for value in values:
+        if not is_array(value):
+            raise TypeError(f"kron: expected Tensors, got {type(value).__name__}")
+    common = promote_types(*(value.dtype for value in values))
+    return [value if value.dtype == common else value.astype(common) for value in values]
+
+
 @op(
-    "bilinear", promote="same",
+    "bilinear", promote=_factors,
     input=lambda g, other, input_shape: _left(g, other, input_shape),
     other=lambda g, input, other_shape: _right(g, input, other_shape),
 )  # fmt: skip

@@ -71,6 +71,15 @@ def test_the_dtype_stays(dtype: str) -> None:
     assert (a @ b).tolist() == (A @ B).tolist()
 
 
+def test_a_factor_of_kron_without_dimensions_counts_as_the_other() -> None:
+    """As in torch, which gives it dimensions before the two meet."""
+    number, v = gradlib.tensor(2.0, dtype="float64"), gradlib.ones(3)
+    assert gradlib.kron(number, v).dtype == gradlib.kron(v, number).dtype == gradlib.float64
+    assert gradlib.func.vmap(gradlib.kron, (None, 0))(number, v).dtype == gradlib.float64
+    with pytest.raises(TypeError, match="kron: expected Tensors, got float"):
+        gradlib.kron(2.0, v)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32"])
 def test_einsum_adds_integers_up_as_sum_does(dtype: str) -> None:
     """In int64: bools are counted, and nothing wraps."""
