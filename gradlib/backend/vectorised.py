@@ -798,10 +798,52 @@ def arctan2(y: Array, x: Any, out: Array) -> None:
     _sign_like(y, out)
 
 
-@_vectorised(-1e4, 1e4, chars="f")
+@_vectorised(-1e4, 1e4)
 def tan(x: Array, out: Array) -> None:
     """The tangent."""
-    np.divide(np.sin(x, out), np.cos(x), out)
+    if x.dtype.char == "f":
+        np.divide(np.sin(x, out), np.cos(x), out)
+    else:
+        _wide_tan(x, out)
+
+
+_PER_QUARTER, _WHOLE, *_QUARTER = _numbers(
+    2 / math.pi, 1.5 * 2**52, 1.57079632673412561417, 6.07710050630396597660e-11, 2.02226624879595063154e-21, char="d"
+)
+"""2 / pi; a number whose last bits, once a small one is added, are that one rounded; pi / 2 in three parts, of which the first two have few
+enough digits for exact products."""
+_TAN = _numbers(
+    -27.488306800914113, -294.13716452221274, -60.55697418139151, -250.73875920615822, -7.878960837364524, -0.9497190117920106,
+    6.989492395820594e-05, char="d"
+)  # fmt: skip
+"""(tan(x) / x - 1) / s with s = x * x as a continued fraction, for |x| up to pi / 4."""
+
+
+def _wide_tan(x: Array, out: Array) -> None:
+    """The tangent of float64: with x = k pi / 2 + r that of r, or where k is odd -1 divided by it."""
+    shifted = np.multiply(x, _PER_QUARTER)
+    shifted += _WHOLE
+    k = np.subtract(shifted, _WHOLE)
+    np.subtract(x, np.multiply(k, _QUARTER[0], out), out)
+    part = np.multiply(k, _QUARTER[1])
+    out -= part
+    out -= np.multiply(k, _QUARTER[2], k)
+    square = np.multiply(out, out, part)
+    more = _fraction(_TAN, square)
+    more *= square
+    more *= out
+    out += more
+    with np.errstate(divide="ignore"):
+        np.divide(_MINUS_ONE, out, more)
+    odd, bits, turned = shifted.view(np.int64), out.view(np.int64), more.view(np.int64)
+    odd &= 1
+    np.negative(odd, odd)
+    turned ^= bits
+    turned &= odd
+    bits ^= turned
+
+
+(_MINUS_ONE,) = _numbers(-1, char="d")
 
 
 # ---- the normal distribution --------------------------------------------------------------------------------------------------------

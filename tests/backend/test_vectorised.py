@@ -52,6 +52,9 @@ def test_functions_of_float64_are_numpys_within_four_units_in_the_last_place(siz
     sigmoid = 1 / (1 + np.exp(-x))
     cases += [(vectorised.sigmoid(np, x), sigmoid), (vectorised.silu(np, x), x * sigmoid)]
     cases += [(vectorised.log_sigmoid(np, x), -np.logaddexp(-x, 0)), (vectorised.softplus(x, 99.0), np.logaddexp(x, 0))]
+    for high in (0.1, 3, 1e4):
+        angles = np.append(drawn(-high, high).astype(np.float64), [math.pi / 2, 9999 * math.pi / 2, 22, 355])
+        cases.append((vectorised.tan(np, angles), np.tan(angles)))
     for made, wanted in (*cases, (vectorised.across(x, x, y), x * x / (x * x + y * y))):
         assert made.dtype == np.float64
         np.testing.assert_array_max_ulp(made, wanted, 6)  # NumPy's own are off by one or two
