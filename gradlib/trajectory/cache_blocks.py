@@ -122,14 +122,44 @@ class Steps:
         """
         table, records, steps = self._ordered
         np.copyto(records, top.reshape(self.rows, -1).view(records.dtype).T)
-        t = self.t if self.dt.size == 1 else np.repeat(self.dt.T, self.m, axis=1) if len(self.dt) > 1 else self.dt.T
-        first, add = table[0].reshape(self.rows, -1), np.add
+        t, first, add = self._ordered_t, table[0].reshape(self.rows, -1), np.add
         for start, state in zip(starts, states, strict=True):
             np.multiply(table, t, table)
             first[...] = 0 if start is None else start
             for before, now in steps:
                 add(now, before, now)
             np.copyto(state.reshape(self.rows, -1).view(records.dtype), records.T)
+
+    def integrate_back(self, grads: Sequence[Array | None], by_starts: Sequence[Array]) -> Array:
+        """The transpose of `integrate`: the gradient by ``top``, flat, zero at step 0.
+
+        Args:
+            grads: by the states, the lowest first; flat, or one number repeated, or None for zero. by_starts: (rows, m), to be filled.
+        """
+        table, _, steps = self._ordered
+        t, shape = self._ordered_t, (self.rows, self.horizon, self.m)
+        table[...] = 0
+        for i, (grad, by_start) in enumerate(zip(grads, by_starts, strict=True)):
+            if grad is not None and any(grad.strides):
+                moved = np.empty_like(table) if i else table
+                to_time_order(grad.reshape(shape), moved.reshape(-1))
+                if i:
+                    np.add(table, moved, table)
+            elif grad is not None:
+                np.add(table, grad[0], table)
+            for before, now in reversed(steps):
+                np.add(before, now, before)
+            by_start[...] = table[0].reshape(by_start.shape)
+            table[0] = 0
+            np.multiply(table, t, table)
+        by_top = np.empty(shape, table.dtype)
+        from_time_order(table.reshape(-1), by_top)
+        return by_top.reshape(-1)
+
+    @property
+    def _ordered_t(self) -> Any:
+        """The step times for a table in time order."""
+        return self.t if self.dt.size == 1 else np.repeat(self.dt.T, self.m, axis=1) if len(self.dt) > 1 else self.dt.T
 
     @property
     def suits_time_order(self) -> bool:

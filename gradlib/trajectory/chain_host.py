@@ -142,25 +142,20 @@ def adjoint(
 def adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, by_u: Array, by_start: Any, by_sources: Any) -> None:
     """`adjoint` of one block, into the gradients by the control, the three start parts and, where given, the sources."""
     flat = [None if g is None else g.reshape(-1) for g in grads]
-    bars: list[Array] = []  # total gradients of the accumulated states, lowest first; step 0 is zero once the start is taken
-    for i in range(order):
-        bar = _total(flat[i], bars, steps, exact, shifted=exact, dtype=by_u.dtype)
-        steps.accumulate(bar, backward=True)
-        first = steps.first(bar)
-        by_start[i][...] = first
-        first[...] = 0
-        bars.append(bar)
-        if by_sources is not None:
-            by_sources[i][...] = bar.reshape(by_u.shape)
+    below = None  # what the states below the control give to its gradient
+    if order > 1 and not exact and by_sources is None and steps.suits_time_order and _written_out(flat[:order]) < 2:
+        below = steps.integrate_back(flat[:order], by_start[:order])
+    elif order:
+        below = _sum_back(flat[:order], steps, exact, by_start, by_sources, by_u)
     upper = None  # the total gradient of the state above over its t, zero at step 0
     if order < 3 and flat[3] is not None:
         upper = flat[3] * steps.rate
         steps.first(upper)[...] = 0
     for i in range(2, order - 1, -1):
-        if upper is not None and flat[i] is not None and not (bars and i == order):
+        if upper is not None and flat[i] is not None and not 0 < order == i:
             bar = flat[i] + upper
         else:
-            bar = _total(flat[i], bars if i == order else [], steps, exact, shifted=False, dtype=by_u.dtype)
+            bar = _plus(flat[i], below if i == order else None, steps, by_u.dtype)
             if upper is not None:
                 np.add(bar, upper, out=bar)
         if upper is not None:
@@ -172,27 +167,47 @@ def adjoint_block(grads: Parts, steps: Steps, order: int, exact: bool, by_u: Arr
             upper = bar * steps.rate if upper is None else np.multiply(bar, steps.rate, out=upper)
             steps.first(upper)[...] = 0
     if order == 3:
-        bar = _total(flat[3], bars, steps, exact, shifted=False, dtype=by_u.dtype)
+        bar = _plus(flat[3], below, steps, by_u.dtype)
     move(bar[steps.m :], by_u.reshape(-1)[: -steps.m])  # undoes the delay
     by_u[:, -1] = 0  # a control that is never used
 
 
-def _total(grad: Array | None, bars: list[Array], steps: Steps, exact: bool, shifted: bool, dtype: np.dtype) -> Array:
-    """A state's own gradient plus what comes from the states it drives: t times the one below, or by `exact` the Taylor sum.
+def _written_out(grads: Parts) -> int:
+    """How many gradients are not one number repeated: each has to be moved to time order."""
+    return sum(g is not None and any(g.strides) for g in grads)
 
-    ``bars`` are the totals below, lowest first, zero at step 0. ``shifted``: the state drives them one step later.
-    """
-    if not bars:
-        return np.zeros(steps.size, dtype) if grad is None else grad.copy()
+
+def _sum_back(grads: Parts, steps: Steps, exact: bool, by_start: Any, by_sources: Any, by_u: Array) -> Array:
+    """`Steps.integrate_back` in place, or by ``exact``, where each state drives the ones below one step later, and by the sources too."""
+    bars: list[Array] = []  # total gradients of the accumulated states, lowest first; step 0 is zero once the start is taken
+    for i, grad in enumerate(grads):
+        term = _driven(bars, steps, exact) if bars else None
+        bar = _plus(grad, None if exact else term, steps, by_u.dtype)
+        if exact and term is not None:
+            steps.add_next(bar, term)
+        steps.accumulate(bar, backward=True)
+        first = steps.first(bar)
+        by_start[i][...] = first
+        first[...] = 0
+        bars.append(bar)
+        if by_sources is not None:
+            by_sources[i][...] = bar.reshape(by_u.shape)
+    return _driven(bars, steps, exact)
+
+
+def _driven(bars: list[Array], steps: Steps, exact: bool) -> Array:
+    """What comes to a state from those it drives, of totals ``bars``, lowest first, zero at step 0: t times the last, or the Taylor sum."""
     if not exact:
-        term = bars[-1] * steps.t
-    else:
-        term = bars[0] * (steps.t / len(bars))
-        for k in range(1, len(bars)):
-            np.add(term, bars[k], out=term)
-            np.multiply(term, steps.t / (len(bars) - k), out=term)
-    if shifted:
-        bar = np.zeros(steps.size, dtype) if grad is None else grad.copy()
-        steps.add_next(bar, term)
-        return bar
-    return term if grad is None else np.add(term, grad, out=term)
+        return bars[-1] * steps.t
+    term = bars[0] * (steps.t / len(bars))
+    for k in range(1, len(bars)):
+        np.add(term, bars[k], out=term)
+        np.multiply(term, steps.t / (len(bars) - k), out=term)
+    return term
+
+
+def _plus(grad: Array | None, term: Array | None, steps: Steps, dtype: np.dtype) -> Array:
+    """The sum of a state's own gradient and what comes from others, in memory of its own or the latter's."""
+    if term is not None:
+        return term if grad is None else np.add(term, grad, out=term)
+    return np.zeros(steps.size, dtype) if grad is None else grad.copy()

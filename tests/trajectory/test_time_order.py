@@ -1,4 +1,4 @@
-"""Integration in time order: what the sums in place give, for every form of dt, and of each trajectory alone."""
+"""Integration in time order and its transpose: what the sums in place give, for every form of dt, and of each trajectory alone."""
 
 from __future__ import annotations
 
@@ -27,6 +27,25 @@ def test_gives_what_the_sums_in_place_give(rng, monkeypatch, order, times):
     monkeypatch.setattr(blocks.Steps, "suits_time_order", False)
     for found, expected in zip(states, chain.forward(u, start, dt, order), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("times", [(1, 1), (1, 9), (70, 1), (70, 9)])
+@pytest.mark.parametrize("written_out", [None, 0, 1])
+@pytest.mark.parametrize("order", [2, 3])
+def test_its_transpose_gives_what_the_sums_in_place_give(rng, monkeypatch, order, written_out, times):
+    """Of gradients that are one number repeated, as a sum's are, none, or the lowest or the next state's written out."""
+    dt, calls = rng.uniform(0.01, 0.1, times), []
+    grads = [np.broadcast_to(1.0 + k, SHAPE) for k in range(3)] + [None]
+    if written_out is not None:
+        grads[written_out] = rng.standard_normal(SHAPE)
+    inner = blocks.Steps.integrate_back
+    monkeypatch.setattr(blocks.Steps, "integrate_back", lambda *args: calls.append(args) or inner(*args))
+    made = chain.adjoint(grads, dt, SHAPE, order)
+    assert len(calls) == 1
+    monkeypatch.setattr(blocks.Steps, "suits_time_order", False)
+    for found, expected in zip(made, chain.adjoint(grads, dt, SHAPE, order), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert len(calls) == 1
 
 
 def test_a_number_reaches_later_steps_of_its_own_trajectory_only(rng):
