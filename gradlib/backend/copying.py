@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Array, cupy, device_array
+from gradlib.backend.array import Array, assign, cupy, device_array
 from gradlib.backend.launching import Kernel
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS
 
@@ -76,16 +76,14 @@ _HOLDS = {"f": 3e38, "d": 1e308, "e": 65504.0, "E": 3e38}
 """By dtype, the finite numbers below which none is rounded to infinity."""
 
 
-def filled(array: Array, number: Any) -> bool:
-    """Write a number everywhere into a CuPy array; whether that was done, which it is not where no kernel serves it."""
+def fill(array: Array, number: Any) -> None:
+    """Write a number, or what broadcasts, everywhere into an array of the current device."""
     dtype = array.dtype
-    if dtype.itemsize not in _WORDS or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
-        return False
-    word = _word(number, dtype)
-    if word is None:
-        return False
-    data, itemsize = array.data, dtype.itemsize
-    return _kernel("fill", itemsize, _FILL[itemsize]).run(data.device_id, n, THREADS, word, data.ptr, n)
+    if not isinstance(array, np.ndarray) and dtype.itemsize in _WORDS and array._c_contiguous and 0 < (n := array.size) <= MOST:
+        word, itemsize = _word(number, dtype), dtype.itemsize
+        if word is not None and _kernel("fill", itemsize, _FILL[itemsize]).run(array.data.device_id, n, THREADS, word, array.data.ptr, n):
+            return
+    assign(array, ..., number)
 
 
 def _word(number: Any, dtype: np.dtype) -> int | None:

@@ -137,7 +137,7 @@ def form(name: str, char: str, format: str) -> Form:
 
 
 @lru_cache(4096)
-def _met(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:
+def spans_of(*shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[int, ...]] | None:
     """How contiguous arrays of these shapes broadcast.
 
     Returns: the shape of the result, its size, and ``inner, count`` of each array as `_written` has them; None for shapes that do not meet,
@@ -228,7 +228,7 @@ def of_two(name: str, theirs: Callable[..., Array], in_single: bool = False) -> 
     compares = name in _COMPARE
 
     def broadcast(x: Array, y: Array) -> Array:
-        dtype, data, met = x.dtype, x.data, _met(x.shape, y.shape)
+        dtype, data, met = x.dtype, x.data, spans_of(x.shape, y.shape)
         if met is None:
             return theirs(x, y)
         shape, n, (x_inner, x_count, y_inner, y_count) = met
@@ -328,7 +328,7 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
             return None
         if y.shape == x.shape:
             return both[char], (data.ptr, other.ptr)
-        met = None if other.ptr == data.ptr else _met(x.shape, y.shape)
+        met = None if other.ptr == data.ptr else spans_of(x.shape, y.shape)
         if met is None or met[0] != x.shape:
             return None
         spans = met[2]
@@ -442,7 +442,7 @@ def _where() -> Callable[..., Array]:
         given.insert(0, data.ptr)
         for each in shapes:
             if each != shape:
-                met = _met(shape, *shapes)
+                met = spans_of(shape, *shapes)
                 if met is None:
                     return theirs(mask, x, y)
                 shape, n, spans = met

@@ -14,6 +14,7 @@ import numpy as np
 from gradlib.backend.array import Array, apart, cupy, namespace
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
 from gradlib.backend.flat_index import FEW, flat_index
+from gradlib.backend.placing import put
 
 _ADDED_AT_ONCE = (int32, float16, float32, float64)
 """The dtypes of gradlib's that CuPy adds with one atomic instruction; it has unsigned 32 and 64 bits besides."""
@@ -24,6 +25,8 @@ def scatter_add(target: Array, index: Any, values: Any) -> None:
     if type(target) is np.ndarray and target.size < _LONG:  # too few for more than the call
         return np.add.at(target, index, values)
     if not isinstance(target, np.ndarray):
+        if put(target, index if isinstance(index, tuple) else (index,), values, add=True):
+            return None
         index = tuple(apart(part, target) for part in index) if isinstance(index, tuple) else apart(index, target)
         return _add_on_device(target, index, apart(cupy().asarray(values, target.dtype), target))
     index = index if isinstance(index, tuple) else (index,)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from gradlib.backend.array import cupy
 from gradlib.backend.copying import converted
 from gradlib.backend.pointwise import into, of_one, of_two
 
@@ -40,7 +41,7 @@ def operators() -> dict[str, Callable[..., Any]]:
     """By name, what stands for the operators."""
     made: dict[str, Callable[..., Any]] = {_MARK + name: of_two(name, theirs) for name, theirs in _BINARY.values()}
     made |= {f"{_MARK}{name}_in_place": _in_place(name, theirs) for name, theirs in _IN_PLACE.items()}
-    return made | {f"{_MARK}negative": of_one("negative", operator.neg), f"{_MARK}astype": converted}
+    return made | {f"{_MARK}negative": of_one("negative", operator.neg), f"{_MARK}astype": converted, f"{_MARK}array": cupy().ndarray}
 
 
 def _in_place(name: str, theirs: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -104,7 +105,12 @@ class _Calls(ast.NodeTransformer):
 def _call(kind: type, node: ast.AST, left: ast.AST, right: ast.AST) -> Any:
     if kind not in _BINARY or (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)) or _is_plain(left) or _is_plain(right):
         return node
-    return ast.copy_location(ast.Call(_named(_BINARY[kind][0]), [left, right], []), node)  # type: ignore[list-item]
+    made = ast.Call(_named(_BINARY[kind][0]), [left, right], [])  # type: ignore[list-item]
+    names = [each for each in (left, right) if isinstance(each, ast.Name)]
+    if len(names) + isinstance(left, ast.Constant) + isinstance(right, ast.Constant) < 2:
+        return ast.copy_location(made, node)
+    tests = [ast.Compare(ast.Attribute(each, "__class__", ast.Load()), [ast.Is()], [_named("array")]) for each in names]  # none is numbers'
+    return ast.copy_location(ast.IfExp(tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests), made, node), node)  # type: ignore[arg-type]
 
 
 def _is_plain(node: ast.AST) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import Namespace, assign, broadcast_to, copy as array_copy, device_index, is_array, move, pinned_copy
-from gradlib.backend.copying import cast, filled
+from gradlib.backend.array import Namespace, broadcast_to, copy as array_copy, device_index, is_array, move, pinned_copy
+from gradlib.backend.copying import cast, fill as fill_with
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -255,10 +255,8 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:
     of_array = is_array(value)
     if of_array and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    element = value if of_array else create.as_element(value, input.dtype)
     made = xp.empty_like(input) if xp is np else xp.ndarray(input.shape, input.dtype)
-    if xp is np or not filled(made, element):
-        assign(made, ..., element)
+    fill_with(made, value if of_array else create.as_element(value, made.dtype))
     return made
 
 

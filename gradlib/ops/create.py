@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import copying, dtype as dtypes, pointwise
-from gradlib.backend.array import Array, Namespace, assign, cupy, is_array, is_cupy, namespace, on_device_of, pinned
+from gradlib.backend.array import Array, Namespace, cupy, is_array, is_cupy, namespace, on_device_of, pinned
 from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -80,9 +80,11 @@ def _new(name: str, size: tuple[Any, ...], dtype: Any, device: Any, requires_gra
 
 
 def _filled(xp: Namespace, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-    if xp is not np and name == "ones" and copying.filled(made := xp.empty(shape, dtype), 1):
-        return made
-    return getattr(xp, name)(shape, dtype)
+    if xp is np or name != "ones":
+        return getattr(xp, name)(shape, dtype)
+    made = xp.empty(shape, dtype)
+    copying.fill(made, 1)
+    return made
 
 
 def size_given(name: str, positional: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
@@ -174,10 +176,8 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     natural = fill_value.dtype if isinstance(fill_value, Tensor) else dtypes.scalar_dtype(fill_value)
     made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), dtype or natural, device, False, {})
     array = made._array
-    element = as_element(fill_value, array.dtype)
     with on_device_of(array):
-        if type(array) is np.ndarray or not copying.filled(array, element):
-            assign(array, ..., element)
+        copying.fill(array, as_element(fill_value, array.dtype))
     return made.want_grad() if requires_grad else made
 
 
@@ -213,6 +213,8 @@ def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -
     with place:
         if xp is np and name == "zeros" and type(array) is np.ndarray and array.flags.c_contiguous:
             made = np.zeros(array.shape, chosen or array.dtype)  # asks for memory of zeros, where `zeros_like` writes them
+        elif xp is not np and array.flags.c_contiguous:
+            made = _filled(xp, name, array.shape, chosen or array.dtype)
         elif xp is namespace(array):
             made = getattr(xp, f"{name}_like")(array, dtype=chosen or array.dtype, order="C" if 0 in array.strides else "K")
         else:
@@ -283,7 +285,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     made = _like("empty", input, dtype, device, False)
     array = made._array if isinstance(made, Tensor) else made
     with on_device_of(array):
-        assign(array, ..., as_element(fill_value, array.dtype))
+        copying.fill(array, as_element(fill_value, array.dtype))
     return finished(array, requires_grad) if isinstance(input, Tensor) else made
 
 

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import device_array, is_array, namespace, on_device_of
+from gradlib.backend.dtype import int64
 from gradlib.backend.flat_index import are_within, positions
+from gradlib.backend.pointwise import arange
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
 from gradlib.core.modes import global_state
@@ -103,12 +105,17 @@ def _with_positions(places: Any, array: Any, dim: int) -> list[Any]:
             behind -= 1
             found.append(places if d == dim else positions(n, behind))
         return found
-    library = namespace(array)
     with on_device_of(array):
         for d, n in enumerate(array.shape):
             behind -= 1
-            found.append(places if d == dim else library.arange(n)[(..., *(None,) * behind)])
+            found.append(places if d == dim else _counted(array, n).reshape(n, *(1,) * behind))
     return found
+
+
+def _counted(like: Any, n: int) -> Any:
+    """The numbers from 0 to n - 1 on the current device."""
+    made = arange(0, 1, n, int64)
+    return namespace(like).arange(n) if made is None else made
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------------------------

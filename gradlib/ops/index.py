@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, placing
 from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, row_major
-from gradlib.backend.copying import filled, taken
+from gradlib.backend.copying import fill, taken
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
 from gradlib.backend.mask import irregular_places
@@ -96,6 +96,10 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
     key, count, last = _read(indices)
     if count == 1 and last.dtype.kind != "b" and input.flags.c_contiguous:
         return taken(input, last, len(indices) - 1)  # the same, twice as fast
+    if xp is not np and count == len(key) and input.flags.c_contiguous:
+        at = placing.places(input.shape, key, input.data.device_id)
+        if at is not None:
+            return taken(input.reshape(-1, *input.shape[count:]), at, 0)
     try:
         places = None
         if xp is np and input.size >= FEW:
@@ -396,7 +400,7 @@ def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool =
 
 def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False) -> None:
     """``target[key] = values`` on raw arrays; ``fresh``: nothing else has the target's memory."""
-    if not key and type(target) is not np.ndarray and filled(target, values):
+    if type(target) is not np.ndarray and placing.put(target, key, values):
         return
     places = None
     if len(key) > 1 and target.size >= FEW and type(target) is np.ndarray and sum(type(part) is np.ndarray for part in key) > 1:
@@ -408,8 +412,10 @@ def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False
     try:
         if fresh and type(target) is np.ndarray:
             target[key] = values
-        else:
+        elif key or type(target) is np.ndarray:
             assign(target, key, values)
+        else:
+            fill(target, values)
     except (TypeError, ValueError) as error:
         given, into = getattr(values, "shape", ()), target[key].shape
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(into)}") from error

@@ -81,7 +81,7 @@ _power_kinds = takes("pow", "ifc")
 
 def _pow_on_device(input: Any, exponent: Any) -> Any:
     """``pow`` of CuPy arrays."""
-    if (type(exponent) is float or type(exponent) is int) and input.dtype.kind == "f":
+    if isinstance(exponent, (float, int, np.generic)) and type(exponent) is not bool and input.dtype.char in pointwise.CTYPES:
         if exponent in _ROOTS:
             return pointwise.function(_ROOTS[exponent])(input)
         if exponent == 3:
@@ -90,7 +90,7 @@ def _pow_on_device(input: Any, exponent: Any) -> Any:
         if exponent == -1:
             return pointwise.function("divide")(1, input)
         return pointwise.function("power")(input, exponent)
-    if is_array(input) and is_array(exponent) and input.dtype.kind == exponent.dtype.kind == "f":
+    if is_array(input) and is_array(exponent) and {input.dtype.char, exponent.dtype.char}.issubset(pointwise.CTYPES):
         return pointwise.function("power")(input, exponent)
     return pow.op.value(cupy(), input, exponent)  # type: ignore[attr-defined]
 
