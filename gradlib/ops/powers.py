@@ -95,7 +95,7 @@ def _pow_on_device(input: Any, exponent: Any) -> Any:
     return pow.op.value(cupy(), input, exponent)  # type: ignore[attr-defined]
 
 
-_ROOTS = {2: "square", 0.5: "sqrt"}
+_ROOTS: dict[Any, str] = {2: "square", 0.5: "sqrt"}
 
 
 @op(
