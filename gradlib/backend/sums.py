@@ -25,7 +25,8 @@ _WIDTH, _BLOCK = 32, 128  # columns: fewer NumPy adds up in less time; and how m
 
 
 @functools.lru_cache(maxsize=256)
-def _ones(size: int, dtype: np.dtype) -> np.ndarray:
+def kept_ones(size: int, dtype: np.dtype) -> np.ndarray:
+    """So many ones, read-only: a line times these is its sum."""
     made = np.ones(size, dtype)
     made.flags.writeable = False
     return made
@@ -34,7 +35,7 @@ def _ones(size: int, dtype: np.dtype) -> np.ndarray:
 def row_sums(array: np.ndarray) -> np.ndarray:
     """Sums over the last dimension of an array of few elements, or whose rows are `SHORT`."""
     shape = array.shape
-    ones = _ones(shape[-1], array.dtype)
+    ones = kept_ones(shape[-1], array.dtype)
     if len(shape) < 3:
         return array.dot(ones)
     return array.reshape(math.prod(shape[:-1]), shape[-1]).dot(ones).reshape(shape[:-1])  # NumPy hands BLAS matrices alone as a whole
@@ -76,18 +77,18 @@ def _of_lines(lines: np.ndarray) -> np.ndarray:
     if size <= SHORT:
         return row_sums(lines)
     if size <= _LONG:
-        return np.vecdot(lines, _ones(size, lines.dtype))
+        return np.vecdot(lines, kept_ones(size, lines.dtype))
     rest = size % _PIECE
     pieces = lines[:, : size - rest].reshape(count, -1, _PIECE)
-    made: np.ndarray = np.add.reduce(np.vecdot(pieces, _ones(_PIECE, lines.dtype)), axis=1)
+    made: np.ndarray = np.add.reduce(np.vecdot(pieces, kept_ones(_PIECE, lines.dtype)), axis=1)
     if rest:
-        made += np.vecdot(lines[:, size - rest :], _ones(rest, lines.dtype))
+        made += np.vecdot(lines[:, size - rest :], kept_ones(rest, lines.dtype))
     return made
 
 
 def _of_columns(lines: np.ndarray) -> np.ndarray:
     """Sums of blocks of rows, and then of these sums: so long columns keep their digits."""
-    size, ones = len(lines), _ones(_BLOCK, lines.dtype)
+    size, ones = len(lines), kept_ones(_BLOCK, lines.dtype)
     if size <= _BLOCK:
         return ones[:size].dot(lines)
     rest = size % _BLOCK

@@ -17,7 +17,7 @@ from gradlib.backend.array import SMALL, Namespace, broadcast_to, has_nan, row_m
 from gradlib.backend.mask import masked
 from gradlib.backend.pointwise import CTYPES, WHOLE
 from gradlib.backend.reducing import extreme, folded, summed
-from gradlib.backend.sums import LEAST, LEAST_ALONE, line_products, row_sums, square_sum, sums
+from gradlib.backend.sums import LEAST, LEAST_ALONE, kept_ones, line_products, square_sum, sums
 from gradlib.core.op import REGISTRY, composite, op
 from gradlib.ops.dims import wrap_dim, wrap_dims
 from gradlib.ops.join import cat
@@ -417,4 +417,5 @@ def trace(xp: Namespace, input: Any) -> Any:
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim} (shape {list(input.shape)})")
     line = input.diagonal()
-    return row_sums(line) if xp is np and line.size <= SMALL and line.dtype.char in "fd" else sum(line)
+    few = xp is np and line.size <= SMALL and line.dtype.char in "fd"
+    return line.dot(kept_ones(line.size, line.dtype)) if few else sum(line)
