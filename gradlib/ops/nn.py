@@ -235,12 +235,19 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 # ---- normalisation ------------------------------------------------------------------------------------------------------------
 
 
+def _has_short_rows(x: Any, dims: tuple[int, ...]) -> bool:
+    """Whether the means over ``dims``, the last ones of an array, are those of rows that BLAS adds up best."""
+    if type(x) is not np.ndarray or len(dims) > 1 or not x.flags.c_contiguous:
+        return False
+    return 0 < x.size <= SMALL or 0 < x.shape[-1] <= SHORT
+
+
 def _normal_slope(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
     """``_normal_rule`` of the first gradient alone, on raw arrays of one dtype, in place."""
     made = input - centre
     along = sum_of_products(g, made, dims[0]) / input.shape[dims[0]] if len(dims) == 1 else mean(g * made, dims, True)
     made *= along * (rstd * rstd)
-    made += mean(g, dims, True)
+    made += (row_sums(g) / zero_d(float(g.shape[-1]), g.dtype))[..., None] if _has_short_rows(g, dims) else mean(g, dims, True)
     np.subtract(g, made, made)
     made *= rstd
     return made
@@ -265,13 +272,13 @@ def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ..
 def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: float) -> Any:
     """Each row (over ``dims``) less its mean and divided by its deviation; that mean, and one over that deviation, in single at least."""
     x = input.astype(dtypes.float32) if input.dtype.itemsize == 2 else input
-    number = max(math.prod(map(x.shape.__getitem__, dims)), 1)
-    if xp is np and (number <= SHORT or x.size <= SMALL) and len(dims) == 1 and x.flags.c_contiguous:
-        count = zero_d(float(number), x.dtype)
+    if _has_short_rows(x, dims):
+        count = zero_d(float(x.shape[-1]), x.dtype)
         centre = (row_sums(x) / count)[..., None]
         away = x - centre
         rstd = (1 / np.sqrt(row_sums(away * away) / count + eps))[..., None]
     else:
+        number = max(math.prod(map(x.shape.__getitem__, dims)), 1)
         dim = dims[0] if len(dims) == 1 else dims
         centre = total(xp, x, dim, True) / number
         away = x - centre

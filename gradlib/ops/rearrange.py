@@ -15,7 +15,7 @@ from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import at, finished
-from gradlib.ops.dims import sized_method, wrap_dim, wrap_dims
+from gradlib.ops.dims import WHOLE, sized_method, wrap_dim, wrap_dims
 from gradlib.ops.index import index
 from gradlib.ops.reduce import sum as summed
 from gradlib.ops.shape import ravel, reshape
@@ -155,8 +155,13 @@ def flip(xp: Namespace, input: Any, dims: Any) -> Any:
     chosen = wrap_dims(dims, input.ndim)
     if not input.ndim:
         return copy(input)
-    backwards = slice(None, None, -1)
-    return copy(input[tuple([backwards if d in chosen else slice(None) for d in range(input.ndim)])])
+    order = [WHOLE] * input.ndim
+    for dim in chosen:
+        order[dim] = _BACKWARDS
+    return copy(input[tuple(order)])
+
+
+_BACKWARDS = slice(None, None, -1)
 
 
 publish(sized_method(flip, "dims"), "flip")
