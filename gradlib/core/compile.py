@@ -35,7 +35,7 @@ from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
 from gradlib.core.saved import OpNode, output_tensor, pack_results
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
-from gradlib.core.views import View, mark_view, new_view, views_of
+from gradlib.core.views import View, mark_view, views_of
 from gradlib.core.writes import has_begun
 
 _COMMON = {
@@ -59,7 +59,6 @@ _COMMON = {
     "mark_view": mark_view,
     "views_of": views_of,
     "View": View,
-    "new_view": new_view,
     "Version": Version,
     "ref": ref,
     "as_array": as_array,
@@ -633,14 +632,14 @@ def _marked(op: Op, variant: Variant) -> list[str]:
         return marked
     shared = [
         "    _owner = out.base",
-        f"    if global_state.born is None and _owner is not None and (_owner is {array} or _owner is {array}.base):",
+        f"    if (_owner is {array} or (_owner is not None and _owner is {array}.base)) and global_state.born is None:",
     ]
     counted = f"        _result._version_slot = {source}._version_slot or {source}.version"
     if not op.rules:
         return [*shared, "        _result._meta = None", counted, "    else:", *(f"    {line}" for line in marked)]
     return [
         *shared,
-        "        _view = new_view()",
+        "        _view = View()",
         "        _view.op = op",
         f"        _view.rest = ({rest})",
         "        if global_state.no_grad and not thread_state.grad_enabled:",

@@ -86,7 +86,6 @@ class Part(View):
     several = True
 
 
-new_view, new_part = partial(object.__new__, View), partial(object.__new__, Part)
 _new_tensor, _new_inference_tensor = partial(object.__new__, Tensor), partial(object.__new__, InferenceTensor)
 _new_output = partial(object.__new__, Output)
 
@@ -118,7 +117,7 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
         result._version_slot = source.version
         result._meta = None if global_state.born is None else Born(born(source))
         return
-    view = new_view()
+    view = View()
     view.op, view.rest = op, rest
     if global_state.no_grad and not thread_state.grad_enabled:
         view.recorded = False
@@ -155,7 +154,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         result = blank()
         result._array = each
         result._float = result._node = None
-        result._meta = view = new_part()
+        result._meta = view = Part()
         view.op = op
         view.rest = rest
         view.index = index
