@@ -46,7 +46,7 @@ def _extreme(xp: Namespace, name: str, input: Any, axis: Any, keepdim: bool) -> 
     if xp is np and axis is None and not keepdim and input.size <= _PLACED and input.dtype.kind in "fiub":
         place = input.argmax() if name == "max" else input.argmin()
         return np.array(input.item(place), input.dtype)  # half the time of a reduction; both take NaN for the extreme
-    if xp is np and axis == input.ndim - 1 and _SOME <= input.size <= _PLACED and input.shape[-1] <= _SHORT and input.flags.c_contiguous:
+    if xp is np and axis == input.ndim - 1 and _LINES * input.shape[-1] <= input.size <= _PLACED and input.flags.c_contiguous:
         places = input.argmax(axis, keepdims=keepdim) if name == "max" else input.argmin(axis, keepdims=keepdim)
         places += _begins(input.shape, places.shape)
         return input.reshape(-1)[places]
@@ -63,7 +63,7 @@ def _begins(shape: tuple[int, ...], left: tuple[int, ...]) -> Any:
 
 
 _PLACED = 1 << 15  # elements up to which it takes less time to find the place
-_SOME, _SHORT = 1024, 128  # elements of short lines for which the same is true
+_LINES = 100  # of which, and of more, the same is true; fewer, and so longer, ones take no longer either way
 
 
 def _on_device(name: str, form: str) -> Any:

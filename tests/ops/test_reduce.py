@@ -466,6 +466,16 @@ def test_the_extremes_of_many_numbers_are_in_their_dtype_and_nan_if_one_is(numbe
     assert math.isnan(gradlib.tensor(x).amin().item())
 
 
+@pytest.mark.parametrize("shape", [(200, 2), (5, 40, 3), (99, 4), (300, 200)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_the_extremes_of_many_lines_are_those_of_each(shape: tuple[int, ...], keepdim: bool) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).round(1).astype(np.float32)
+    x[3, 1] = np.nan
+    for name, reduce in (("amax", np.maximum.reduce), ("amin", np.minimum.reduce)):
+        made = host(getattr(gradlib.tensor(x), name)(-1, keepdim))
+        np.testing.assert_array_equal(made, reduce(x, axis=-1, keepdims=keepdim))
+
+
 @pytest.mark.parametrize("shape", [(50, 401), (300, 301)])
 def test_the_product_of_many_numbers_is_numpys(shape: tuple[int, int]) -> None:
     x = np.random.default_rng(0).uniform(0.999, 1.001, shape)
