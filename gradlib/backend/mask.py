@@ -36,7 +36,8 @@ def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
     """
     if xp is not np:
         return where(mask, input, other) if type(mask) is device_array() else xp.where(mask, input, other)
-    if type(mask) is bool or mask.size < LEAST or mask.dtype.char != "?" or not mask.flags.c_contiguous:
+    least = _BLOCK if type(input) is type(other) else LEAST
+    if type(mask) is bool or mask.size < least or mask.dtype.char != "?" or not mask.flags.c_contiguous:
         return xp.where(mask, input, other)
     array, number = (input, other) if type(input) is np.ndarray else (other, input)
     if type(number) in (int, float) and number == 0 and math.copysign(1, number) > 0 and _fits(array, mask):
@@ -44,8 +45,6 @@ def chosen(xp: Namespace, mask: Array, input: Any, other: Any) -> Array:
     if not _fits(array, mask) or not all(type(x) in (int, float) or (_fits(x, mask) and x.dtype is array.dtype) for x in (input, other)):
         return xp.where(mask, input, other)
     bits = _BITS[array.dtype.char]
-    if array.size < _BLOCK and type(input) is type(other):
-        return xp.where(mask, input, other)
     a, b = (x.view(bits) if type(x) is np.ndarray else np.array(x, array.dtype).view(bits)[()] for x in (input, other))
     made = np.empty(array.shape, array.dtype)  # which owns its memory, as a view of integers would not
     out = made.view(bits)
