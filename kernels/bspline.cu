@@ -168,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+extern "C" __global__ void __launch_bounds__(256, 2)
     bspline_adjoint(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* weights,
                     const real* dt, real seconds, STORAGE* grad_knots, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
                     STORAGE* grad_start_j, STORAGE* grad_goal_p, STORAGE* grad_goal_v, STORAGE* grad_goal_a, STORAGE* grad_goal_j,

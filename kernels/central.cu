@@ -8,10 +8,11 @@
 //           there to X_H the last of these, or the goal. Output h, with x_o = X_{h-1+o}:
 //               p = x_0                                   v = (x_-2 - 8 x_-1 + 8 x_1 - x_2) / 12t
 //               a = (-x_-2 + 16 x_-1 - 30 x_0 + 16 x_1 - x_2) / 12t^2      j = (-x_-2 + 2 x_-1 - 2 x_1 + x_2) / 2t^3
-// Threads   forward has one for each element, or for four (element.cuh). Adjoint as chain.cu: one thread a series, chunks of `steps` steps, more
-//           than 4, staged through shared memory (tile.cuh), so that each element is read once. Where a chunk holds the whole horizon the
-//           threads that a block has to spare share the walk of a series, each beginning four steps before its own.
-// Bytes     forward reads u and writes four arrays, adjoint reads four and writes one: 5 B H D elements; what forward reads again the L1 has.
+// Threads   forward has one for each element, or for four (element.cuh), adjoint of small batches one for each too. Of larger ones as chain.cu:
+//           one thread a series, chunks of `steps` steps, more than 4, staged through shared memory (tile.cuh), so that each element is read
+//           once. Where a chunk holds the whole horizon the threads that a block has to spare share the walk of a series, each beginning four
+//           steps before its own.
+// Bytes     forward reads u and writes four arrays, adjoint reads four and writes one: 5 B H D elements; what elements read again the L1 has.
 // Shared    adjoint 4 * tile_batch * row elements.
 // Every result depends on its own series only and is summed in a fixed order: runs are bitwise repeatable.
 #include "common.cuh"
@@ -96,13 +97,32 @@ extern "C" __global__ void __launch_bounds__(256, ELEMENT_BLOCKS<STORAGE, INDEX,
 }
 
 // Adds the gradients of one output to those of the five points under its stencil.
-__device__ __forceinline__ void spread(real p, real v, real a, real j, real (&x)[5]) {
+__device__ __forceinline__ void spread(real p, real v, real a, real j, real* x) {
     x[0] += v - a - j;
     x[1] += -8 * v + 16 * a + 2 * j;
     x[2] += p - 30 * a;
     x[3] += 8 * v + 16 * a - 2 * j;
     x[4] += -v - a + j;
 }
+
+// The gradients by the start parts of a series.
+struct ByStart {
+    real position, velocity, acceleration;
+
+    // From that by X_{h-3}, h at most 3.
+    __device__ __forceinline__ void add(int h, real t, real by_point) {
+        const real ago = (real)(h - 3) * t;
+        position += by_point;
+        velocity += ago * by_point;
+        acceleration += ago * ago / 2 * by_point;
+    }
+
+    __device__ __forceinline__ void write(INDEX series, STORAGE* p, STORAGE* v, STORAGE* a) const {
+        if (p) store(p[series], position);
+        if (v) store(v[series], velocity);
+        if (a) store(a[series], acceleration);
+    }
+};
 
 // Output h completes the gradient by X_{h-3}, an action's from h = 4 on: that by u_{h-4} leaves while step h enters and takes its place in
 // shared memory. What X_{H-4} .. X_H get goes to the last action used, or to the goal.
@@ -123,7 +143,8 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
     const real rate = times.per_second;
     const real by_v = rate * (real(1) / 12), by_a = rate * by_v, by_j = rate * rate * rate / 2;
     real x[5] = {0, 0, 0, 0, 0};  // the gradients by X_{h-3} .. X_{h+1}
-    real position = 0, velocity = 0, acceleration = 0, held = 0;
+    ByStart start = {};
+    real held = 0;
     bool ends = false;  // whether the last step of the horizon was this thread's
     const INDEX end = horizon + 4;  // four more steps bring out the zeros of the actions that are not used
     for (INDEX h0 = 0; h0 < end; h0 += steps) {
@@ -160,10 +181,7 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
                     ends = h == horizon - 1;
                     done = x[0];
                     if (h < 4) {
-                        const real ago = (real)(int)(h - 3) * times.t;
-                        position += done;
-                        velocity += ago * done;
-                        acceleration += ago * ago / 2 * done;
+                        start.add((int)h, times.t, done);
                     } else if (h == horizon - 1) {
                         held = x[0] + x[1] + x[2] + x[3] + x[4];
                         done = has_goal ? real(0) : held;
@@ -178,10 +196,44 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
         tile_write<1>(tile, outputs, h0 + skip - 4, skip, n - skip, shared, area);
         __syncthreads();
     }
-    if (tile.active && tile.segment == 0) {
-        if (grad_start_p) store(grad_start_p[tile.series], position);
-        if (grad_start_v) store(grad_start_v[tile.series], velocity);
-        if (grad_start_a) store(grad_start_a[tile.series], acceleration);
-    }
+    if (tile.active && tile.segment == 0) start.write(tile.series, grad_start_p, grad_start_v, grad_start_a);
     if (tile.active && ends && grad_goal) store(grad_goal[tile.series], has_goal ? held : real(0));
+}
+
+// A thread for each element: u_h gets from outputs h .. h + 4, added up as above. The first five outputs also have all that the start gets, the
+// last five what X_{H-4} .. X_H get.
+extern "C" __global__ void __launch_bounds__(128, ADJOINT_BLOCKS<STORAGE>)
+    central_adjoint_elements(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
+                             real seconds, STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
+                             STORAGE* grad_goal, INDEX batch, INDEX horizon, int joints, INDEX group, INDEX dt_b, int has_goal) {
+    const Element<INDEX> element = element_of_thread(batch, horizon, joints);
+    if (!element.exists) return;
+    const Elements<INDEX, 1> elements(element, element.trajectory);
+    const INDEX h = element.step, series = element.trajectory * joints + element.joint;
+    real done = 0;
+    if (h <= horizon - 5) {
+        const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
+        real t[1], grad[4][1][5] = {};
+        elements.step_times(dt, seconds, group, dt_b, t);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (inputs[i]) elements.read(inputs[i], h, horizon, grad[i]);
+        const real rate = 1 / t[0], by_v = rate * (real(1) / 12), by_a = rate * by_v, by_j = rate * rate * rate / 2;
+        real x[9] = {};  // the gradients by X_{h-3} .. X_{h+5}
+#pragma unroll
+        for (int o = 0; o < 5; ++o) spread(grad[0][0][o], by_v * grad[1][0][o], by_a * grad[2][0][o], by_j * grad[3][0][o], x + o);
+        done = x[4];
+        if (h == 0) {
+            ByStart start = {};
+#pragma unroll
+            for (int o = 0; o < 4; ++o) start.add(o, t[0], x[o]);
+            start.write(series, grad_start_p, grad_start_v, grad_start_a);
+        }
+        if (h == horizon - 5) {
+            const real held = x[4] + x[5] + x[6] + x[7] + x[8];
+            done = has_goal ? real(0) : held;
+            if (grad_goal) store(grad_goal[series], has_goal ? held : real(0));
+        }
+    }
+    store(grad_u[elements.place(0, h, horizon)], done);
 }

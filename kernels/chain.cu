@@ -13,7 +13,8 @@
 // Formulas  for h >= 1, t = dt_h, control c_h = u_{h-1}, sources r, s, q:
 //               p_h = p_{h-1} + t v_h + r_h     v_h = v_{h-1} + t a_h + s_h     a_h = a_{h-1} + t j_h + q_h
 //           EXACT: the Taylor sums with the states of step h-1 and the control of step h. Step 0 is the start, j_0 = 0.
-//           Forward with ORDER 0 sums nothing: it has a thread for each element, or for four (element.cuh), and takes no tile.
+//           Forward with ORDER 0 sums nothing: it has a thread for each element, or for four (element.cuh), and takes no tile; nor does its
+//           adjoint of small batches, with a thread for each.
 //           Where a chunk holds the whole horizon the threads that a block has to spare share the walk of a series, `part` steps each: each
 //           begins up to one step before its own (four in the adjoint), after which all that the differences carry is known. States that
 //           are summed (none for position control) need a walk more: each thread's own part from zero, then the parts before it, in order.
@@ -280,10 +281,10 @@ __device__ __forceinline__ real driven(const real (&bar)[4], int upto, real t) {
 }
 
 // Total gradients at one step from its own and from what the step after it handed over. `first` says that it is step 0.
-__device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const Carried& after, bool first, const Times& times,
+__device__ __forceinline__ void chain_step_adjoint(const real (&grad)[4], const Carried& after, bool first, real seconds, real rate,
                                                    Carried& now) {
-    const real t = now.t = first ? real(0) : times.t;
-    const real per_second = first ? real(0) : times.per_second;
+    const real t = now.t = first ? real(0) : seconds;
+    const real per_second = first ? real(0) : rate;
 #pragma unroll
     for (int i = 0; i < ORDER; ++i) {
         now.bar[i] = grad[i] + after.bar[i];
@@ -340,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
             for (int i = 0; i < 4; ++i) grad[i] = load(at[i * area]);
             Carried now = {{0, 0, 0, 0}, {0, 0, 0, 0}, 0};
             times.go_to(k);
-            chain_step_adjoint(grad, after, first, times, now);
+            chain_step_adjoint(grad, after, first, times.t, times.per_second, now);
             return now;
         };
         int begin = 0, stop = n;
@@ -404,4 +405,51 @@ extern "C" __global__ void __launch_bounds__(128, BLOCKS<STORAGE, INDEX>)
         if (grad_start_v) store(grad_start_v[tile.series], after.bar[1]);
         if (grad_start_a) store(grad_start_a[tile.series], after.bar[2]);
     }
+}
+
+// Position control, a thread for each element: the totals at a step need its gradients and those of the three steps after it. u_h gets those
+// at step h + 1, sources and start those at h. The orders that sum have no such threads.
+extern "C" __global__ void __launch_bounds__(128, ADJOINT_BLOCKS<STORAGE>)
+    chain_adjoint_elements(const STORAGE* grad_p, const STORAGE* grad_v, const STORAGE* grad_a, const STORAGE* grad_j, const real* dt,
+                           real seconds, STORAGE* grad_u, STORAGE* grad_start_p, STORAGE* grad_start_v, STORAGE* grad_start_a,
+                           STORAGE* grad_source_p, STORAGE* grad_source_v, STORAGE* grad_source_a, INDEX batch, INDEX horizon, int joints,
+                           INDEX group, INDEX dt_b, INDEX dt_h) {
+    const Element<INDEX> element = element_of_thread(batch, horizon, joints);
+    if (ORDER > 0 || !element.exists) return;
+    const Elements<INDEX, 1> elements(element, element.trajectory);
+    const INDEX h = element.step, place = elements.place(0, h, horizon);
+    const STORAGE* const inputs[4] = {grad_p, grad_v, grad_a, grad_j};
+    real grad[4][1][5] = {}, rate[5];  // of steps h .. h + 4
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        if (inputs[i]) elements.read_to_the_end(inputs[i], h, horizon, grad[i]);
+    const real one_rate = 1 / seconds;
+#pragma unroll
+    for (int o = 0; o < 5; ++o) rate[o] = one_rate;
+    if (dt) {
+        const real* const times = dt + element.trajectory / group * dt_b + h * dt_h;
+#pragma unroll
+        for (int o = 0; o < 5; ++o) rate[o] = times[h + o < horizon ? o * dt_h : 0];
+#pragma unroll
+        for (int o = 0; o < 5; ++o) rate[o] = 1 / rate[o];
+    }
+    Carried after = {{0, 0, 0, 0}, {0, 0, 0, 0}, 0}, now = after;
+#pragma unroll
+    for (int o = 4; o >= 0; --o) {
+        const real by_step[4] = {grad[0][0][o], grad[1][0][o], grad[2][0][o], grad[3][0][o]};
+        after = now;
+        chain_step_adjoint(by_step, after, o == 0 && h == 0, 0, rate[o], now);
+    }
+    store(grad_u[place], after.bar[0]);
+    if (SOURCES) {
+        STORAGE* const by_source[3] = {grad_source_p, grad_source_v, grad_source_a};
+#pragma unroll
+        for (int i = 0; i < 3; ++i)
+            if (by_source[i]) store(by_source[i][place], h == 0 ? real(0) : -now.rate[i + 1]);
+    }
+    if (h > 0) return;
+    STORAGE* const by_start[3] = {grad_start_p, grad_start_v, grad_start_a};
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+        if (by_start[i]) store(by_start[i][element.trajectory * joints + element.joint], now.bar[i]);
 }

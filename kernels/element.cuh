@@ -11,6 +11,10 @@
 template <typename S, typename I, int N, int MOST, int WIDE = 4, int MANY = 4>
 constexpr int ELEMENT_BLOCKS = N > 1 ? (sizeof(I) == 8 ? MANY - 1 : MANY) : sizeof(S) == 8 || sizeof(I) == 8 ? WIDE : MOST;
 
+// The same of an adjoint's blocks, of 128 threads with an element each.
+template <typename S>
+constexpr int ADJOINT_BLOCKS = sizeof(S) == 8 ? 6 : 8;
+
 template <typename I>
 struct Element {
     bool exists;
@@ -72,6 +76,17 @@ struct Elements {
             const S* at = from + place(n, step, horizon);
 #pragma unroll
             for (int w = 0; w < W; ++w, at += of.joints) x[n][w] = load(*at);
+        }
+    }
+
+    // As `read`, with zeros for steps after the last.
+    template <typename S, int W>
+    __device__ __forceinline__ void read_to_the_end(const S* from, I step, I horizon, typename Arithmetic<S>::type (&x)[N][W]) const {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            const S* at = from + place(n, step, horizon);
+#pragma unroll
+            for (int w = 0; w < W; ++w, at += of.joints) x[n][w] = step + w < horizon ? load(*at) : typename Arithmetic<S>::type(0);
         }
     }
 

@@ -10,7 +10,9 @@ import numpy as np
 from gradlib.backend.array import Array, constant, device_index
 from gradlib.cuda.launch import Call, launch
 from gradlib.trajectory.bspline_host import kernel_weights
-from gradlib.trajectory.tiles import THREADS, Plan, elements, one_row, options, plan, ready, real_dtype, start_rows, times
+from gradlib.trajectory.tiles import THREADS, Plan, elements, machine_for, one_row, options, plan, ready, real_dtype, start_rows, times
+
+_WIDE_HELD = 2  # how many blocks of the adjoint with twice the threads a multiprocessor's registers hold: kernels/bspline.cu
 
 
 def _weights(like: Array, degree: int, samples: int) -> Array:
@@ -54,6 +56,13 @@ def _a_thread_a_point(tiles: Plan, horizon: int, number: int, degree: int) -> bo
     return steps >= horizon and 5 * turns <= 4 * (number - degree)
 
 
+def _threads(tiles: Plan, number: int, like: Array) -> int:
+    """Threads of a block in which each takes a point: more where there are points for them, and registers for all blocks at once."""
+    tile_batch, tile_joints, *_ = tiles.sizes
+    wide = tile_batch * tile_joints * number > THREADS and machine_for(like).holds(tiles.grid, _WIDE_HELD)
+    return 2 * THREADS if wide else THREADS
+
+
 def adjoint_call(
     xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Any], has_goal: bool, degree: int, samples: int, group: int
 ) -> Call:
@@ -69,7 +78,8 @@ def adjoint_call(
     sizes = (int(has_goal), series, number, samples, horizon, joints, group, dt_b, *tiles.sizes, int(per_point))
     args = (*given, _weights(like, degree, samples), table, seconds, *made, *sizes)
     chosen = options(like, max(out.size, like.size), DEGREE=degree, OUTPUTS=1)
-    return Call("bspline.cu", "bspline_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared + per_point * fixed)
+    threads = _threads(tiles, number, like) if per_point else THREADS
+    return Call("bspline.cu", "bspline_adjoint", chosen, tiles.grid, threads, args, tiles.shared + per_point * fixed)
 
 
 def adjoint(

@@ -7,7 +7,7 @@ from typing import Any
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, elements, one_row, options, plan, ready, start_rows, times
+from gradlib.trajectory.tiles import THREADS, adjoint_elements, elements, one_row, options, plan, ready, start_rows, times
 
 
 def forward_call(
@@ -32,13 +32,17 @@ def forward(
 
 
 def adjoint_call(xp: Any, grads: Sequence[Array | None], dt: Array, made: Sequence[Array], has_goal: bool, group: int) -> Call:
-    """The launch of ``central_adjoint``; ``made`` are the gradients to fill, by u, start and goal."""
+    """The launch of ``central_adjoint``, of small batches of ``central_adjoint_elements``; ``made`` are the gradients to fill, by u, start,
+    goal."""
     given = ready(xp, grads)
     by_u = made[0]
     table, seconds, dt_b, _ = times(xp, dt, by_u)
+    chosen, args = options(by_u, by_u.size, OUTPUTS=1), (*given, table, seconds, *made, *by_u.shape, group, dt_b, int(has_goal))
+    split = adjoint_elements(by_u.shape, by_u)
+    if split is not None:
+        return Call("central.cu", "central_adjoint_elements", chosen, split.grid, split.block, args)
     tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, [*given, by_u], shift=4, summed=0)
-    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, int(has_goal), *tiles.sizes, tiles.part)
-    return Call("central.cu", "central_adjoint", options(by_u, by_u.size, OUTPUTS=1), tiles.grid, THREADS, args, tiles.shared)
+    return Call("central.cu", "central_adjoint", chosen, tiles.grid, THREADS, (*args, *tiles.sizes, tiles.part), tiles.shared)
 
 
 def adjoint(xp: Any, grads: Sequence[Array | None], dt: Array, has_goal: bool, group: int,

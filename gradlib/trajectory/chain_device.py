@@ -9,7 +9,19 @@ import numpy as np
 
 from gradlib.backend.array import Array
 from gradlib.cuda.launch import Call, launch
-from gradlib.trajectory.tiles import THREADS, bytes_of_times, elements, one_row, options, plan, ready, real_dtype, start_rows, times
+from gradlib.trajectory.tiles import (
+    THREADS,
+    adjoint_elements,
+    bytes_of_times,
+    elements,
+    one_row,
+    options,
+    plan,
+    ready,
+    real_dtype,
+    start_rows,
+    times,
+)
 
 _NO_SOURCES = (None, None, None)
 _NO_TILES = (0, 0, 0, 0, 0, 0)  # position control has a thread for each element
@@ -65,15 +77,21 @@ def forward(
 def adjoint_call(
     xp: Any, grads: Sequence[Array | None], dt: Array, order: int, exact: bool, made: Sequence[Array | None], group: int
 ) -> Call:
-    """The launch of ``chain_adjoint``; ``made`` are the seven arrays to fill, the last three None without sources."""
+    """The launch of ``chain_adjoint``, of position control over small batches of ``chain_adjoint_elements``.
+
+    ``made`` are the seven arrays to fill, the last three None without sources.
+    """
     given = ready(xp, grads)
     by_u: Array = made[0]
     table, seconds, dt_b, dt_h = times(xp, dt, by_u)
+    chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None, OUTPUTS=1)
+    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, dt_h)
+    split = adjoint_elements(by_u.shape, by_u) if order == 0 else None
+    if split is not None:
+        return Call("chain.cu", "chain_adjoint_elements", chosen, split.grid, split.block, args)
     staged, timed, summed = [*given, by_u, *made[4:]], bytes_of_times(dt_h, by_u), _summed(order, by_u)
     tiles = plan(by_u.shape, by_u.itemsize, 4 * by_u.itemsize, staged, timed=timed, summed=summed)
-    chosen = options(by_u, by_u.size, ORDER=order, EXACT=exact, SOURCES=made[4] is not None, OUTPUTS=1)
-    args = (*given, table, seconds, *made, *by_u.shape, group, dt_b, dt_h, *tiles.sizes, tiles.part)
-    return Call("chain.cu", "chain_adjoint", chosen, tiles.grid, THREADS, args, tiles.shared)
+    return Call("chain.cu", "chain_adjoint", chosen, tiles.grid, THREADS, (*args, *tiles.sizes, tiles.part), tiles.shared)
 
 
 def adjoint(

@@ -5,6 +5,7 @@ Large arrays are (series, H, joints). Arrays with time last are B * D series of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -15,10 +16,11 @@ from gradlib.backend.array import Array, address, cupy, device_index
 from gradlib.cuda.signature import C_TYPES, Options
 
 THREADS = 128
-_ELEMENTS = 256  # threads of a block where each has an element
+_ELEMENTS = 256  # threads of a block where each has an element, forward
 _OUTPUTS = 4  # elements that a thread has at a time in large batches
 _THREADS_HELD = 768  # how many of them a multiprocessor's registers then hold, and more: kernels/element.cuh
 _GRID = 65535  # blocks along y at most
+_BLOCKS_HELD = (8, 6)  # how many blocks of an adjoint with a thread for each element they hold, and of doubles
 _RESIDENT = 4  # how many blocks of every kernel a multiprocessor's registers hold, and more: kernels/tile.cuh
 _SHARED = (
     16 * 1024
@@ -34,6 +36,10 @@ class Machine(NamedTuple):
     multiprocessors: int
     shared: int
     most: int
+
+    def holds(self, grid: Sequence[int], blocks: int) -> bool:
+        """Whether all blocks of a grid run at once, on each multiprocessor so many at most."""
+        return math.prod(grid) <= blocks * self.multiprocessors
 
 
 H100 = Machine(132, 233472, 232448)
@@ -131,22 +137,38 @@ class Elements(NamedTuple):
 def elements(shape: tuple[int, int, int], like: Array) -> Elements:
     """A thread for each element, or for those of four trajectories where even so every multiprocessor is full.
 
-    Doubles take twice the time in memory and more registers: one is enough. Blocks have at most 256 threads, neighbours in memory, and are
-    as even as can be along the horizon.
+    Doubles take twice the time in memory and more registers: one is enough.
     """
-    return _elements(shape, like.itemsize, machine_of(device_index(like)))
+    return _elements(shape, like.itemsize, machine_for(like))
+
+
+def adjoint_elements(shape: tuple[int, int, int], like: Array) -> Elements | None:
+    """A thread for each element of an adjoint that sums nothing, or None where the multiprocessors do not hold all of them at once: tiles,
+    which read each element once, then take less time than threads in several turns.
+    """
+    return _adjoint_elements(shape, like.itemsize, machine_for(like))
+
+
+@lru_cache(maxsize=256)
+def _adjoint_elements(shape: tuple[int, int, int], itemsize: int, machine: Machine) -> Elements | None:
+    split = _split(shape, THREADS, 1)
+    return split if machine.holds(split.grid, _BLOCKS_HELD[itemsize == 8]) else None
 
 
 @lru_cache(maxsize=256)
 def _elements(shape: tuple[int, int, int], itemsize: int, machine: Machine) -> Elements:
+    full = math.prod(shape) >= _OUTPUTS * _THREADS_HELD * machine.multiprocessors
+    return _split(shape, _ELEMENTS, _OUTPUTS if full and shape[0] >= _OUTPUTS and itemsize < 8 else 1)
+
+
+def _split(shape: tuple[int, int, int], threads: int, outputs: int) -> Elements:
+    """Blocks of at most so many threads, neighbours in memory, as even along the horizon as can be."""
     batch, horizon, joints = shape
-    full = batch * horizon * joints >= _OUTPUTS * _THREADS_HELD * machine.multiprocessors
-    outputs = _OUTPUTS if full and batch >= _OUTPUTS and itemsize < 8 else 1
-    wide = min(joints, _ELEMENTS)
-    high = min(horizon, _ELEMENTS // wide)
+    wide = min(joints, threads)
+    high = min(horizon, threads // wide)
     rows = -(-horizon // high)
-    high = -(-horizon // rows)  # as even as can be
-    deep = min(max(1, -(-batch // outputs)), 64, _ELEMENTS // (wide * high)) if wide == joints and rows == 1 else 1
+    high = -(-horizon // rows)
+    deep = min(max(1, -(-batch // outputs)), 64, threads // (wide * high)) if wide == joints and rows == 1 else 1
     return Elements((wide, high, deep), (rows, min(-(-batch // (outputs * deep)), _GRID), -(-joints // wide)), outputs)
 
 
@@ -197,6 +219,11 @@ def machine_of(device: int | None) -> Machine:
         return _HOST
     number, shared, most = (int(cupy().cuda.runtime.deviceGetAttribute(asked, device)) for asked in _ATTRIBUTES)
     return Machine(number, max(shared, _HOST.shared), max(most, _HOST.most))
+
+
+def machine_for(like: Array) -> Machine:
+    """The facts of an array's device."""
+    return machine_of(device_index(like))
 
 
 def bytes_of_times(dt_h: int, array: Array) -> int:

@@ -105,6 +105,12 @@ def one_multiprocessor(monkeypatch, request):
     tiles._plan.cache_clear()
 
 
+@pytest.fixture
+def in_tiles(monkeypatch):
+    """No adjoint with a thread for each element, also of small batches."""
+    monkeypatch.setattr(tiles, "_adjoint_elements", lambda *facts: None)
+
+
 def storage_type(name: str) -> Any:
     return pytest.importorskip("ml_dtypes").bfloat16 if name == "bfloat16" else np.dtype(name)
 
@@ -165,7 +171,9 @@ def run_chain(executor, rng, storage, order, exact, sources, shape, kind, index=
 @pytest.mark.parametrize("storage", STORAGE)
 @pytest.mark.parametrize(("order", "exact"), oracle.CHAINS)
 def test_chain_in_every_variant(executor, rng, storage, order, exact, sources):
-    run_chain(executor, rng, storage, order, exact, sources, (5, 9, 7), "both")
+    """Of position control the adjoint of few elements has a thread for each, of more a tile."""
+    for batch in (5, 20) if order == 0 else (5,):
+        run_chain(executor, rng, storage, order, exact, sources, (batch, 9, 7), "both")
 
 
 @pytest.mark.parametrize("kind", oracle.DT_SHAPES)
@@ -282,7 +290,18 @@ def test_central(executor, rng, storage, shape, with_goal, time_last):
 
 @pytest.mark.parametrize("storage", STORAGE)
 def test_central_with_long_indices(executor, rng, storage):
-    run_central(executor, rng, storage, LONG, (3, 20, 7), True, False)
+    for batch in (3, 20):  # a thread for each element of the adjoint, and tiles
+        run_central(executor, rng, storage, LONG, (batch, 20, 7), True, False)
+
+
+@pytest.mark.parametrize("missing", range(4))
+def test_central_adjoint_with_absent_gradients(executor, rng, missing):
+    shape, dt, put = (3, 9, 7), np.full((1, 1), 0.7), executor.put
+    grads = [None if i == missing else draw(rng, shape, np.float32) for i in range(4)]
+    made = [put(poisoned(shape, np.float32)), *(put(poisoned((3, 7), np.float32)) for _ in range(4))]
+    executor.run(central_device.adjoint_call(executor.xp, [put(g) for g in grads], put(dt), made, False, 1))
+    for found, expected in zip(made, central.adjoint(grads, dt, shape, False), strict=True):
+        close(executor.host(found), expected, "float32")
 
 
 def run_central(executor, rng, storage, index, shape, with_goal, time_last, numbers=False):
@@ -510,7 +529,7 @@ def test_smoothness_with_time_last(executor, rng, timed):
 
 @pytest.mark.skipif(shim.COMPILER is None, reason="no g++")
 @pytest.mark.parametrize("case", ["chain", "central", "bspline", "smoothness", "cost", "rows", "shared walks"])
-def test_no_barrier_is_missing(rng, case):
+def test_no_barrier_is_missing(rng, in_tiles, case):
     """Under the thread sanitizer, with several blocks and chunks; the last chunk is short, so that its elements change threads.
     And where threads share a walk, which must not overwrite what others begin with."""
     executor = Shim()
@@ -540,27 +559,39 @@ DIVIDED = (2, 61, 3)  # 42 threads a series on an H100, of which 8 have steps
 
 
 @pytest.mark.parametrize("case", ["position", "position with sources", "central", "central with a goal", "bspline", "smoothness"])
-def test_threads_that_share_a_walk_give_the_bits_of_one(executor, rng, as_on_an_h100, case):
+def test_threads_that_share_a_walk_give_the_bits_of_one(executor, rng, as_on_an_h100, in_tiles, case):
     """But where states are summed, which `test_shared_sums_are_as_accurate` looks at."""
-    results: list[Any] = []
-    state = rng.bit_generator.state
-    for _ in range(2):
-        rng.bit_generator.state = state
-        kept = KeepsResults(executor, alone=bool(results))
-        if case.startswith("position"):
-            run_chain(kept, rng, "float32", 0, False, "sources" in case, DIVIDED, "both")
-        elif case.startswith("central"):
-            run_central(kept, rng, "float32", "int", DIVIDED, "goal" in case, False)
-        elif case == "bspline":
-            run_bspline(kept, rng, "float32", "int", (2, 7, 3), 5, False)
-        else:
-            run_smoothness(kept, rng, "float32", "int", DIVIDED, True, True)
-        results.append(kept.results)
+    results = [run_divided(executor, rng, case, alone) for alone in (False, True)]
     assert len(results[0]) == len(results[1]) > 4
     if case == "smoothness":  # the cost is added up in another order
         np.testing.assert_allclose(*(found.pop(0) for found in results), rtol=1e-6)
     for shared, alone in zip(*results, strict=True):
         np.testing.assert_array_equal(shared, alone)
+
+
+@pytest.mark.parametrize("case", ["position", "position with sources", "central", "central with a goal"])
+def test_a_thread_for_each_element_of_an_adjoint_gives_the_bits_of_a_walk(executor, rng, as_on_an_h100, request, case):
+    """Also in the last steps, and for the start and the goal."""
+    elements = run_divided(executor, rng, case)
+    request.getfixturevalue("in_tiles")
+    for element, walked in zip(elements, run_divided(executor, rng, case), strict=True):
+        np.testing.assert_array_equal(element, walked)
+
+
+def run_divided(executor, rng, case: str, alone: bool = False) -> list[Any]:
+    """Results of a small batch, of the same numbers at each call; ``alone``: a thread for each series."""
+    state = rng.bit_generator.state
+    kept = KeepsResults(executor, alone)
+    if case.startswith("position"):
+        run_chain(kept, rng, "float32", 0, False, "sources" in case, DIVIDED, "both")
+    elif case.startswith("central"):
+        run_central(kept, rng, "float32", "int", DIVIDED, "goal" in case, False)
+    elif case == "bspline":
+        run_bspline(kept, rng, "float32", "int", (2, 7, 3), 5, False)
+    else:
+        run_smoothness(kept, rng, "float32", "int", DIVIDED, True, True)
+    rng.bit_generator.state = state
+    return kept.results
 
 
 class KeepsResults:
@@ -632,7 +663,7 @@ def test_small_batches_give_each_trajectory_a_block(executor, rng, as_on_an_h100
     elif case == "central":
         run_central(executor, rng, storage, "int", SMALL, True, False)
     elif case == "bspline":
-        run_bspline(executor, rng, storage, "int", (20, 4, 7), 4, False)
+        run_bspline(executor, rng, storage, "int", (20, 4, 10), 4, False)  # 140 points, so a block of 256 threads
     else:
         run_smoothness(executor, rng, storage, "int", SMALL, True, True)
 
@@ -659,6 +690,27 @@ def test_multiprocessors_hold_some_blocks_at_once_and_those_have_all_of_the_memo
         (1024, 128): (512, 1, 15), (1024, 1000): (512, 5, 0), (4096, 32): (512, 1, 0), (4096, 128): (512, 3, 0),
         (4096, 1000): (512, 18, 0), (16384, 32): (911, 4, 0), (16384, 128): (911, 16, 0), (16384, 1000): (911, 125, 0),
     }  # fmt: skip
+
+
+def test_an_adjoint_has_a_thread_for_each_element_where_an_h100_holds_them_all():
+    """Numbers of blocks, of seven joints, float32 and float64: what kernels/README.md says."""
+    found = {}
+    for batch in (1, 64, 128, 256, 1024):
+        for horizon in (32, 128):
+            splits = [tiles._adjoint_elements((batch, horizon, 7), itemsize, tiles.H100) for itemsize in (4, 8)]
+            found[batch, horizon] = [None if split is None else math.prod(split.grid) for split in splits]
+    assert found == {
+        (1, 32): [2, 2], (1, 128): [8, 8], (64, 32): [128, 128], (64, 128): [512, 512], (128, 32): [256, 256], (128, 128): [1024, None],
+        (256, 32): [512, 512], (256, 128): [None, None], (1024, 32): [None, None], (1024, 128): [None, None],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("batch", [1, 256, 1024])
+def test_blocks_of_a_spline_have_a_thread_for_each_point_where_registers_hold_them(as_on_an_h100, batch):
+    """36 points of seven joints are 252; of 512 blocks a multiprocessor has four."""
+    grads, made = [np.zeros((batch, 125, 7), np.float32)] * 4, [np.zeros((batch, 31, 7), np.float32), *[None] * 8]
+    call = bspline_device.adjoint_call(np, grads, 0.1, made, False, 5, 4, 1)
+    assert (call.grid, call.block) == (((batch, 1), 256) if batch <= 256 else ((512, 1), 128))
 
 
 @pytest.mark.parametrize("machine", [tiles._HOST, tiles.H100], ids=["small", "H100"])
