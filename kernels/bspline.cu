@@ -14,7 +14,8 @@
 //           derivative k = sum over m of weights[phase][m][k] * point[s + m] / t^k; a fixed point is the sum over k of weight_k t^k part_k
 // Threads   forward has one for each sample of a joint, or for four (element.cuh). Adjoint as chain.cu: one thread a series, chunks of `steps`
 //           samples staged through shared memory (tile.cuh), with the gradients by the DEGREE + 1 points of its segment in registers; where
-//           a chunk holds all samples, with `per_point`, each thread takes one point after the other and sums over its samples.
+//           a chunk holds all samples, with `per_point`, each thread takes one point after the other and sums over its samples, and a block has
+//           256 threads where few blocks have points for them.
 // Bytes     forward reads K and writes 4 H, adjoint reads 4 H and writes K, times B D elements. Only the adjoint's samples are staged, 16 bytes
 //           at a time: a knot moves once in 4 * samples elements, in runs of D.
 // Shared    adjoint 4 * tile_batch * row elements; with `per_point` after them a real for each fixed point of each series.
