@@ -72,36 +72,44 @@ def _kernel(name: str, itemsize: int, formats: str) -> Kernel:
     return Kernel(formats, lambda device: _module(itemsize).get_function(f"gradlib_{name}"))
 
 
-_HOLDS = {"f": 3e38, "d": 1e308, "e": 65504.0, "E": 3e38}
+_FILL = {**{char: f"{char}PI" for char in "?bBhHiIfde"}, "l": "qPI", "L": "QPI", "E": "HPI"}
+"""By dtype, the parameters of ``fill``: a number is packed as its bytes are as an element."""
+_HOLDS = {"f": 3e38, "d": math.inf, "e": 65504.0, "E": 3e38}
 """By dtype, the finite numbers below which none is rounded to infinity."""
 
 
 def fill(array: Array, number: Any) -> None:
     """Write a number, or what broadcasts, everywhere into an array of the current device."""
     dtype = array.dtype
-    if not isinstance(array, np.ndarray) and dtype.itemsize in _WORDS and array._c_contiguous and 0 < (n := array.size) <= MOST:
-        word, itemsize = _word(number, dtype), dtype.itemsize
-        if word is not None and _kernel("fill", itemsize, _FILL[itemsize]).run(array.data.device_id, n, THREADS, word, array.data.ptr, n):
+    char = dtype.char
+    if not isinstance(array, np.ndarray) and char in _FILL and array._c_contiguous and 0 < (n := array.size) <= MOST:
+        packed, data = _packed(number, dtype), array.data
+        if packed is not None and _fill(char).run(data.device_id, n, THREADS, packed, data.ptr, n):
             return
     assign(array, ..., number)
 
 
-def _word(number: Any, dtype: np.dtype) -> int | None:
-    """The bytes of a number as an element of a dtype, read as an integer; None where it is CuPy's to convert."""
-    kind = type(number)
-    if kind is not dtype.type:
-        if kind is not float and kind is not int and kind is not bool:
-            return None
-        if dtype.kind in "biu":
-            if kind is float or (dtype.kind != "b" and not np.iinfo(dtype).min <= number <= np.iinfo(dtype).max):
-                return None
-        elif not abs(number) < _HOLDS.get(dtype.char, 0.0) and number - number == 0:
-            return None
-        number = dtype.type(number)
-    return int.from_bytes(number.tobytes(), "little")
+@cache
+def _fill(char: str) -> Kernel:
+    return _kernel("fill", np.dtype(char).itemsize if char != "E" else 2, _FILL[char])
 
 
-_FILL = {1: "BPI", 2: "HPI", 4: "IPI", 8: "QPI"}
+def _packed(number: Any, dtype: np.dtype) -> Any:
+    """A number as ``struct`` packs it for an element of a dtype; None where it is CuPy's to convert."""
+    kind, char = type(number), dtype.char
+    if kind is dtype.type:
+        number = number.item()
+    elif kind is not float and kind is not int and kind is not bool:
+        return None
+    holds = _HOLDS.get(char)
+    if holds is None:
+        bounds = None if char == "?" else np.iinfo(dtype)
+        return None if kind is float or (bounds is not None and not bounds.min <= number <= bounds.max) else number
+    if not -holds < number < holds and number - number == 0:
+        return None
+    return int.from_bytes(dtype.type(number).tobytes(), "little") if char == "E" else number
+
+
 _JOIN, _PICK = f"{'P' * PARTS}{'I' * PARTS}PII", "PPPqIII"
 
 

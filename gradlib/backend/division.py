@@ -8,10 +8,12 @@ Source: the divmod of Python's floats; c10::div_floor_floating.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import are_integers
+from gradlib.backend.pointwise import of_two
 
 
 def floor_divide(input: Any, other: Any) -> Array:
@@ -28,9 +30,17 @@ def floor_divide(input: Any, other: Any) -> Array:
 
 def remainder(input: Any, other: Any) -> Array:
     """The remainder of floor division, with the sign of other."""
+    return cupy().remainder(input, other) if are_integers(input, other) else _small_remainder()(input, other)
+
+
+@cache
+def _small_remainder() -> Any:
+    return of_two("remainder", float_remainder)
+
+
+def float_remainder(input: Any, other: Any) -> Array:
+    """``remainder`` of floats, by CuPy's functions."""
     xp = cupy()
-    if are_integers(input, other):
-        return xp.remainder(input, other)
     rest = xp.fmod(input, other)
     return xp.where(_opposed(rest, other), rest + other, rest)
 

@@ -45,6 +45,7 @@ TWO = {
     "fmod": "fmod(x, y)", "greater": "x > y", "greater_equal": "x >= y", "hypot": "hypot(x, y)", "less": "x < y",
     "less_equal": "x <= y", "maximum": "isnan(x) || isnan(y) ? x + y : max(x, y)", "minimum": "isnan(x) || isnan(y) ? x + y : min(x, y)",
     "multiply": "x * y", "not_equal": "x != y", "power": "pow(x, y)", "subtract": "x - y",
+    "remainder": "[&] { const auto r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r; }()",
 }  # fmt: skip
 """The same for two arrays, or an array and a number, which half types meet in float32."""
 

@@ -85,9 +85,12 @@ def _sign(xp: Any, input: Any) -> Any:
         made = np.sign(input)
         if (largest := made.item(made.argmax())) == largest:  # NaN would be the largest
             return made
-    zero = zero_d(0.0, input.dtype) if xp is np else 0
-    made = xp.greater(input, zero).view(dtypes.int8)
-    made -= xp.less(input, zero).view(dtypes.int8)
+    if xp is not np:
+        made = xp.sign(input)
+        return xp.where(made == made, made, input.dtype.type(0))
+    zero = zero_d(0.0, input.dtype)
+    made = np.greater(input, zero).view(dtypes.int8)
+    made -= np.less(input, zero).view(dtypes.int8)
     return made.astype(input.dtype)  # neither holds for NaN
 
 

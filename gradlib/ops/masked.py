@@ -41,8 +41,8 @@ def _filling(values: list[Any]) -> list[Any]:
     if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
         raise RuntimeError(f"masked_fill: a complex number cannot be written to elements of dtype {input.dtype}")
     value = value if is_array(value) else as_element(value, input.dtype)
-    if type(input) is np.ndarray and type(value) in (int, float):
-        return [input, mask, np.array(value, input.dtype)]
+    if type(value) in (bool, int, float):
+        return [input, mask, np.array(value, input.dtype) if type(input) is np.ndarray else input.dtype.type(value)]
     return [input, mask, namespace(input).asarray(value).astype(input.dtype)]
 
 

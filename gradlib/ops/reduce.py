@@ -399,7 +399,7 @@ def count_nonzero(xp: Namespace, input: Any, dim: Any = None) -> Any:
     """
     if xp is np and dim is None:
         return np.array(np.count_nonzero(input), dtypes.int64)
-    return total(xp, input != 0, dim, False)
+    return total(xp, input if input.dtype.kind == "b" else input != 0, dim, False)
 
 
 @op("linear", complex="explicit", input=lambda g, input_shape: diagonal_backward(spread(g, (min(input_shape),)), input_shape, 0, 0, 1))
