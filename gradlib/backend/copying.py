@@ -96,7 +96,8 @@ def _fill(char: str) -> Kernel:
 
 def _packed(number: Any, dtype: np.dtype) -> Any:
     """A number as ``struct`` packs it for an element of a dtype; None where it is CuPy's to convert."""
-    kind, char = type(number), dtype.char
+    kind: type = type(number)
+    char: str = dtype.char
     if kind is dtype.type:
         number = number.item()
     elif kind is not float and kind is not int and kind is not bool:
