@@ -833,7 +833,7 @@ def _wide_tan(x: Array, out: Array) -> None:
     more *= square
     more *= out
     out += more
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         np.divide(_MINUS_ONE, out, more)
     odd, bits, turned = shifted.view(np.int64), out.view(np.int64), more.view(np.int64)
     odd &= 1
