@@ -142,7 +142,7 @@ def views_of(op: Op, source: Tensor, arrays: Sequence[Array], rest: tuple[Any, .
         op, rest: the operation, and its other arguments.
         node: gets them as its outputs, each of which is written out here: calls would take a tenth of the whole. None outside any graph.
     """
-    counter, dtype, edges = source._version_slot or source.version, source._array.dtype, (node,)
+    counter, dtype, edges = source._version_slot or source.version, None if node is None else source._array.dtype, (node,)
     blank = _new_inference_tensor if isinstance(source, InferenceTensor) else _new_tensor
     since = born(source) if global_state.born is not None else 0
     parent = None if source._meta is None else source._meta.view

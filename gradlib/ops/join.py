@@ -281,22 +281,31 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
         >>> gradlib.split_with_sizes(gradlib.arange(3), (1, 2))
         (tensor([0]), tensor([1, 2]))
     """
-    if not input.ndim:
+    shape = input.shape
+    if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    at = wrap_dim(dim, input.ndim)
-    if sum(split_sizes) != input.shape[at] or (split_sizes and min(split_sizes) < 0):
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {input.shape[at]} (input tensor's size at "
-            f"dimension {at}), but got split_sizes={list(split_sizes)}"
-        )
+    at = wrap_dim(dim, len(shape))
     if xp is not np and split_sizes:
+        if sum(split_sizes) != shape[at] or min(split_sizes) < 0:
+            raise _missized(split_sizes, shape[at], at)
         return tuple(xp.array_split(input, [*itertools.accumulate(split_sizes[:-1])], at))  # a third quicker than slices
     before, end, parts = (WHOLE,) * at, 0, []
     for size in split_sizes:
         begin = end
         end += size
+        if end < begin:
+            raise _missized(split_sizes, shape[at], at)
         parts.append(input[(*before, slice(begin, end))])
+    if end != shape[at]:
+        raise _missized(split_sizes, shape[at], at)
     return tuple(parts)
+
+
+def _missized(split_sizes: Sequence[int], size: int, dim: int) -> RuntimeError:
+    return RuntimeError(
+        f"split_with_sizes expects split_sizes to be non-negative and to sum exactly to {size} (input tensor's size at dimension {dim}), "
+        f"but got split_sizes={list(split_sizes)}"
+    )
 
 
 @composite(method=False)
@@ -331,8 +340,9 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
 
 def _cut(size: int, each: int) -> tuple[int, ...]:
     """As many parts of ``each`` as go into a size, then what is left."""
-    full, rest = divmod(size, each)
-    return (each,) * full + (rest,) * (rest > 0)
+    full = size // each
+    rest = size - full * each
+    return (*(each,) * full, rest) if rest else (each,) * full
 
 
 def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> Any:
@@ -359,7 +369,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
         (tensor([0, 1, 2]), tensor([3, 4]))
     """
     chunks = operator.index(chunks)
-    shape = raw(input).shape
+    shape = input._array.shape if type(input) is Tensor else raw(input).shape
     if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
