@@ -578,7 +578,7 @@ def softplus_slope(g: Array, input: Array, threshold: float) -> Array | None:
 
 def _cross_entropy(x: Array, target: Array, out: Array) -> None:
     small = _log_sum(x, out)
-    out += np.maximum(np.negative(x, small), _row(0, x.dtype.char)[: x.size], out=small)
+    out -= np.minimum(x, _row(0, x.dtype.char)[: x.size], out=small)
     np.subtract(_CONSTANTS[x.dtype.char].one, target, small)
     small *= x
     out += small
