@@ -490,7 +490,8 @@ def run_cost(executor, rng, storage, index, shape, time_last, timed):
     dt[:, 0] = np.nan
     wide, aims = [None if x is None else x.astype(real) for x in motion], [x.astype(real) for x in targets]
     right = [None if x is None else np.empty(shape, real) for x in motion]
-    expected, by_dt = cost_host.cost_and_gradient(wide, aims, dt, laid, right, timed)
+    rows = cost_host.row_terms(laid, horizon, joints)
+    expected, by_dt = cost_host.cost_and_gradient(wide, aims, dt, rows, right, timed)
 
     def large(x):
         return None if x is None else np.ascontiguousarray(x.swapaxes(1, 2)) if time_last else x
