@@ -67,6 +67,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     import gradlib
     from gradlib.core.op import REGISTRY
     from gradlib.cuda.launch import launch
+    from gradlib.nn import functional
     from gradlib.trajectory import step_acceleration
     from gradlib.trajectory.chain_device import forward_call
 
@@ -77,6 +78,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     x, y, m, i, p, v = (gradlib.as_tensor(each) for each in (a, b, mask, index, place, row))
     x, w = x.clone().requires_grad_(), y.clone().requires_grad_()
     turned, halves, large = y.T, y.half(), gradlib.ones(64, 64, device="cuda")
+    own, own16, brain, two = y.clone(), y.half(), y.bfloat16(), y[:2].clone()
     parts = bare_parts(REGISTRY["split_with_sizes"])
     products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
     control = cp.ones((4, 32, 7), cp.float32)
@@ -86,6 +88,12 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     call = forward_call(cp, whole[0], starts, 0.5, 3, False, whole[1:4], whole[4:], 1)
     doubled = gradlib.cuda.elementwise("T x", "T z", "z = 2 * x", "doubled", derivative={"x": "2"})
     kernel = cp.ElementwiseKernel("T x", "T z", "z = 2 * x", "benchmarks_double")
+
+    def shares(array: Any) -> Any:
+        """Softmax in CuPy's functions."""
+        grown = cp.exp(array - array.max(-1, keepdims=True))
+        return grown / grown.sum(-1, keepdims=True)
+
     made: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]] = {
         "x + y": (lambda: x + y, lambda: a + b),
         "x + y, no gradient": (lambda: y + y, lambda: b + b),
@@ -126,6 +134,32 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "backward of x / y": (lambda: grad(ratios, [x, w], [y], retain_graph=True), lambda: (b / b, -(b * (a / b / b)))),
         "x16 + y16": (lambda: halves + halves, lambda: halves._array + halves._array),
         "x16 * 2.5": (lambda: halves * 2.5, lambda: halves._array * 2.5),
+        "y16 *= 2.5": (lambda: own16.mul_(2.5), lambda: cp.multiply(own16._array, 2.5, own16._array)),
+        "xb + yb, bfloat16": (lambda: brain + brain, lambda: brain._array + brain._array),
+        "yb *= 2.5": (lambda: brain.mul_(2.5), lambda: cp.multiply(brain._array, 2.5, brain._array)),
+        "y.sub_(row)": (lambda: own.sub_(v), lambda: cp.subtract(own._array, row, own._array)),
+        "y.clamp_": (lambda: own.clamp_(0.0, 1.0), lambda: cp.clip(own._array, 0.0, 1.0, own._array)),
+        "y.fill_": (lambda: own.fill_(2.0), lambda: own._array.fill(2.0)),
+        "y.copy_": (lambda: own.copy_(y), lambda: cp.copyto(own._array, b)),
+        "y[index] = rows": (lambda: own.__setitem__(i, two), lambda: own._array.__setitem__(index, two._array)),
+        "i + i, integers": (lambda: p + p, lambda: place + place),
+        "~mask": (lambda: ~m, lambda: ~mask),
+        "floor": (lambda: x.floor(), lambda: cp.floor(a)),
+        "remainder": (lambda: x % y, lambda: a % b),
+        "where, row": (lambda: gradlib.where(m, x, v), lambda: cp.where(mask, a, row)),
+        "masked_fill": (lambda: x.masked_fill(m, 0.0), lambda: cp.where(mask, 0.0, a)),
+        "any": (lambda: m.any(), lambda: mask.any()),
+        "argmax(-1)": (lambda: x.argmax(-1), lambda: a.argmax(-1)),
+        "prod": (lambda: x.prod(), lambda: a.prod()),
+        "var(-1)": (lambda: x.var(-1), lambda: a.var(-1)),
+        "norm": (lambda: x.norm(), lambda: cp.sqrt((a * a).sum())),
+        "sigmoid": (lambda: x.sigmoid(), lambda: 1 / (1 + cp.exp(-a))),
+        "softmax": (lambda: x.softmax(-1), lambda: shares(a)),
+        "layer_norm": (lambda: functional.layer_norm(x, (8,)), None),
+        "scatter": (lambda: x.scatter(0, p, two), None),
+        "scatter_add": (lambda: x.scatter_add(0, p, two), None),
+        "index_add": (lambda: x.index_add(0, i, two), None),
+        "topk": (lambda: x.topk(2), None),
         "x ** 2.5": (lambda: x**2.5, lambda: a**2.5),
         "clamp": (lambda: gradlib.clamp(x, 0.0, 1.0), lambda: cp.clip(a, 0.0, 1.0)),
         "to another dtype": (lambda: x.to(gradlib.float64), lambda: a.astype(cp.float64)),

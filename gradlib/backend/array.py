@@ -268,7 +268,8 @@ def copy(array: Array) -> Array:
         if isinstance(array, (np.ndarray, np.generic)) or not array._c_contiguous:
             return namespace(array).array(array, order=order, copy=True)
         made = type(array)(array.shape, array.dtype)
-        moved(made, array)
+        if array.size:
+            made.data.copy_from_device_async(array.data, array.nbytes)
         return made
 
 
@@ -450,7 +451,7 @@ def rows(array: Array, axis: int) -> tuple[Array, ...]:
     """Views of a CuPy array at each place along a dimension, which goes; in three quarters of the time of as many indices."""
     made, shape, steps, start = type(array), array.shape, array.strides, array.data
     kind, step = array.dtype.type, steps[axis]  # CuPy finds a dtype by its type in less time than by itself
-    if axis == 0 and array._c_contiguous:  # and a view in C's order without steps
+    if axis == 0 and array._c_contiguous and array.size:  # and a view in C's order without steps
         return tuple([made(shape[1:], kind, start + k * step) for k in range(shape[0])])
     size, steps = shape[:axis] + shape[axis + 1 :], steps[:axis] + steps[axis + 1 :]
     return tuple([made(size, kind, start + k * step, steps) for k in range(shape[axis])])

@@ -441,14 +441,16 @@ def _where() -> Callable[..., Array]:
             else:
                 return theirs(mask, x, y)
         given.insert(0, data.ptr)
-        for each in shapes:
-            if each != shape:
-                met = spans_of(shape, *shapes)
-                if met is None:
-                    return theirs(mask, x, y)
-                shape, n, spans = met
-                kind, given = kind.replace("v", "b"), _spread(kind, given, spans)
-                break
+        if shapes and (shapes[0] != shape or shapes[-1] != shape):
+            met = spans_of(shape, *shapes)
+            if met is None:
+                return theirs(mask, x, y)
+            shape, n, spans = met
+            for place in [2, 1] if len(shapes) == 2 else [1 + kind.index("v")]:
+                given[place + 1 : place + 1] = spans[-2:]
+                spans = spans[:-2]
+            given[1:1] = spans
+            kind = kind.replace("v", "b")
         if not 0 < n <= MOST:
             return theirs(mask, x, y)
         functions, pack, free, made = forms[kind, dtype.char]
@@ -463,14 +465,6 @@ def _where() -> Callable[..., Array]:
         return out
 
     return run
-
-
-def _spread(kind: str, given: list[Any], spans: tuple[int, ...]) -> list[Any]:
-    """What ``where`` is given, with how its mask and each array broadcast."""
-    made, rest = [], iter(spans)
-    for each, value in zip("v" + kind, given, strict=True):
-        made += [value] if each == "n" else [value, next(rest), next(rest)]
-    return made
 
 
 def where(mask: Array, x: Any, y: Any) -> Array:

@@ -68,7 +68,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
                 return input
         compute = seen() if global_state.active and thread_state.observer is not None else op.call
         more = () if further is None else further(input)
-        kept = copies_input and (global_state.active != 0 or _wants_gradient(input, *args, *kwargs.values()))
+        kept = copies_input and may_be_recorded(input, *args, *kwargs.values())
         return write(input, lambda shadow: compute(shadow, *args, *more, **kwargs), f"{op.name}_", kept, shown=False)
 
     call.__name__ = call.__qualname__ = f"{op.name}_"
@@ -76,13 +76,13 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
     return call
 
 
-def _wants_gradient(*values: Any) -> bool:
-    """Whether an operation of these may be recorded: one has a place in the graph, or is no plain number or Tensor."""
+def may_be_recorded(*values: Any) -> bool:
+    """Whether an operation of these may keep one: it has a place in the graph, or is no plain number or Tensor, or something is active."""
     for x in values:
         kind = type(x)
         if kind is not float and kind is not int and x is not None and (kind is not Tensor or x._node is not None):
             return True
-    return False
+    return global_state.active != 0
 
 
 def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:

@@ -37,7 +37,7 @@ from gradlib.core.compile import (
     named,
 )
 from gradlib.core.declaration import Op
-from gradlib.core.inplace import inplace_form, write
+from gradlib.core.inplace import inplace_form, may_be_recorded, write
 from gradlib.core.out import FUNCTIONS as TAKE_OUT
 from gradlib.core.tensor import Tensor, publish as publish
 
@@ -192,7 +192,8 @@ def composite(
     if inplace:
 
         def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
-            return write(input, lambda shadow: value(shadow, *args, **kwargs), f"{name}_")
+            kept = may_be_recorded(input, *args, *kwargs.values())
+            return write(input, lambda shadow: value(shadow, *args, **kwargs), f"{name}_", kept)
 
         call.__name__ = call.__qualname__ = f"{name}_"
         call.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."
