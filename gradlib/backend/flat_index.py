@@ -11,8 +11,8 @@ import numpy as np
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.copying import taken_along
 
-FEW = 500
-"""The least number of elements for which a flat index saves more than it costs."""
+FEW = 4096
+"""The least number of places for which a flat index saves more than it costs."""
 
 
 def positions(size: int, behind: int) -> Array:
@@ -30,34 +30,40 @@ def _kept_positions(size: int, behind: int) -> Array:
 _SHORT = 512
 
 
-def flat_index(target: Array, index: tuple[Any, ...]) -> Array | None:
+def flat_index(target: Array, index: tuple[Any, ...], each: bool = False) -> Array | None:
     """The index into ``target.reshape(-1)`` that selects the elements of ``target[index]``, of that shape.
 
     Args:
         target: a NumPy array.
         index: whole dimensions, then integer arrays, which broadcast together; dimensions after these are whole.
-    Returns: int64; None for few elements, for a target that is not contiguous, for an index of another form, and for indices out of range,
-        which are left to NumPy to refuse.
+        each: whether NumPy takes its time for each element, as ``ufunc.at`` does; it reads and writes whole dimensions at once.
+    Returns: int64; None for few places, for a target that is not contiguous, for an index of another form, and for indices out
+        of range or of shapes that do not broadcast, which are left to NumPy to refuse.
     """
-    if target.size < FEW or not target.flags.c_contiguous:
+    if not target.flags.c_contiguous:
         return None
     shape, lead = target.shape, 0
-    while lead < len(index) and isinstance(index[lead], slice):
+    while lead < len(index) and type(index[lead]) is slice:
         lead += 1
     arrays = index[lead:]
+    for part in arrays:
+        if type(part) is not np.ndarray or part.dtype.kind not in "iu":
+            return None
     after = lead + len(arrays)
     step = width = math.prod(shape[after:])
+    try:
+        count = np.broadcast(*arrays).size if arrays else 0
+    except ValueError:
+        return None
+    if count * (width * math.prod(shape[:lead]) if each else 1) < FEW:
+        return None
     terms = []
     for size, part in zip(shape[after - 1 : lead - 1 if lead else None : -1], arrays[::-1], strict=True):
-        if type(part) is not np.ndarray or part.dtype.kind not in "iu" or not part.size:
-            return None
         part = _from_front(part, size)
         if part is None:
             return None
         terms.append(part if step == 1 else part * step)
         step *= size
-    if not terms:
-        return None
     terms.sort(key=_size)  # small arrays first: each sum is a pass over memory
     places = sum(terms[1:], terms[0])
     if after < len(shape):
@@ -65,7 +71,7 @@ def flat_index(target: Array, index: tuple[Any, ...]) -> Array | None:
     if lead:
         first = np.arange(0, target.size, step).reshape(*shape[:lead], *(1,) * places.ndim)
         places = first + places
-    return places if places.size >= FEW else None
+    return places
 
 
 def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Array:

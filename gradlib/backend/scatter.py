@@ -13,7 +13,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, apart, cupy, namespace
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
-from gradlib.backend.flat_index import FEW, flat_index
+from gradlib.backend.flat_index import flat_index
 from gradlib.backend.placing import put
 
 _ADDED_AT_ONCE = (int32, float16, float32, float64)
@@ -72,8 +72,7 @@ def rows_into_zeros(shape: tuple[int, ...], index: Any, values: Array) -> Array 
 
 def _at(ufunc: Any, target: Array, index: Any, values: Any) -> None:
     """``ufunc.at``, which has a short path for one index into one dimension, several times faster."""
-    few = target.ndim < 2 or target.size < FEW
-    places = None if few else flat_index(target, index if isinstance(index, tuple) else (index,))
+    places = None if target.ndim < 2 else flat_index(target, index if isinstance(index, tuple) else (index,), each=True)
     if places is not None:
         target, index = target.reshape(-1), (places.reshape(-1),)
         values = np.broadcast_to(values, places.shape).reshape(-1) if np.ndim(values) else values

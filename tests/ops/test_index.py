@@ -545,3 +545,13 @@ def test_a_large_mask_picks_what_numpy_picks_and_is_written_alike(share: float) 
         with pytest.raises(RuntimeError, match="shape mismatch"):
             x[m] = gradlib.ones(7, dtype="float64")
         np.testing.assert_array_equal(host(x), want)
+
+
+@pytest.mark.parametrize("count", [2, 5000])
+def test_indices_that_do_not_broadcast_are_refused_in_large_arrays_too(count: int) -> None:
+    x, i, j = gradlib.zeros(300, 300), gradlib.zeros(count, dtype="int64"), gradlib.zeros(count + 1, dtype="int64")
+    with pytest.raises(IndexError, match="shape mismatch"):
+        x[i, j]
+    with pytest.raises(IndexError, match="shape mismatch"):
+        x[i, j] = 1.0
+    assert x._version == 0
