@@ -109,8 +109,13 @@ def index(xp: Any, input: Any, indices: Sequence[Any]) -> Any:
         made = input[key]
         return row_major(made) if indices and indices[0] is None else made  # NumPy puts what arrays picked first in memory
     except ValueError as error:  # CuPy's; NumPy raises an IndexError
-        shapes = " ".join(str(list(i.shape)) for i in indices if i is not None)
-        raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from error
+        raise _apart(key) from error
+
+
+def _apart(key: tuple[Any, ...]) -> IndexError:
+    """The error for index arrays of shapes that do not broadcast."""
+    shapes = " ".join(str(list(part.shape)) for part in key if is_array(part))
+    return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
 
 
 @op("linear", sequence="indices", method=False, complex="explicit", input=lambda g, indices: index(g, indices))
@@ -417,7 +422,11 @@ def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False
         else:
             fill(target, values)
     except (TypeError, ValueError) as error:
-        given, into = getattr(values, "shape", ()), target[key].shape
+        try:
+            into = target[key].shape
+        except ValueError:
+            raise _apart(key) from error
+        given = getattr(values, "shape", ())
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(into)}") from error
 
 
