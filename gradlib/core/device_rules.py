@@ -183,11 +183,16 @@ def function_on_device(function: Any, decorated: bool = False) -> Any:
 _made: dict[Any, Any] = {}
 """By each function, what it is on a device."""
 _spaces: dict[str, dict[str, Any]] = {}
-"""By the name of a module, the names that its functions see there."""
+"""By the name of a module of gradlib's, the names that its functions see on a device."""
 
 
 def _space(function: types.FunctionType) -> dict[str, Any]:
-    return _spaces.setdefault(function.__module__, {**function.__globals__, **operators()})
+    """The names that a function sees: one set for each module of gradlib's own, which is whole by now; for another module as it is now."""
+    if not function.__module__.startswith(_PACKAGES):
+        return {**function.__globals__, **operators()}
+    if function.__module__ not in _spaces:
+        _spaces[function.__module__] = {**function.__globals__, **operators()}
+    return _spaces[function.__module__]
 
 
 def _file(function: types.FunctionType) -> str:

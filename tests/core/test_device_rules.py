@@ -10,7 +10,7 @@ import pytest
 
 import gradlib
 from gradlib.core import device_rules
-from gradlib.core.device_rules import on_device
+from gradlib.core.device_rules import function_on_device, on_device
 from gradlib.core.op import REGISTRY
 from tests.device import cupy, skip_module_without_cuda
 
@@ -57,6 +57,34 @@ def test_rules_that_cannot_be_read_stay_as_they_are(monkeypatch):
     assert on_device(rules, value)["input"].__code__ is not rules["input"].__code__
     monkeypatch.setattr(inspect, "getsource", lambda function: (_ for _ in ()).throw(OSError("no source")))
     assert on_device(rules, value) == rules
+
+
+def test_values_and_helpers_launch_own_kernels(monkeypatch):
+    """Also what an operation calls in other modules, and what it writes in place."""
+    x = gradlib.tensor(np.linspace(-2, 2, 12).reshape(3, 4), device="cuda", dtype=gradlib.float32)
+    cases = [gradlib.sigmoid, lambda x: x.softmax(-1), lambda x: x.var(-1), lambda x: gradlib.nn.functional.gelu(x)]
+    before = [case(x).tolist() for case in cases]
+    for name in ("exp", "subtract", "multiply", "divide", "true_divide", "add", "negative", "reciprocal", "square"):
+        monkeypatch.setattr(cupy, name, None)
+    assert [case(x).tolist() for case in cases] == before
+
+
+def test_a_function_of_another_module_sees_the_names_that_are_there_when_it_first_runs(monkeypatch):
+    assert function_on_device(_plus_two)(cupy.ones(2)).tolist() == [3, 3]
+    monkeypatch.setitem(globals(), "_ADDED", 5)
+    assert function_on_device(_plus_added)(cupy.ones(2)).tolist() == [6, 6]
+
+
+_ADDED = 2
+
+
+def _plus_two(x: Any) -> Any:
+    return x + 2
+
+
+def _plus_added(x: Any) -> Any:
+    x += _ADDED
+    return x
 
 
 def test_every_lambda_in_a_declaration_is_found():
