@@ -520,10 +520,10 @@ def silu_slope(g: Array, input: Array) -> Array | None:
         return blocks(_logistic_slope, g, input)
 
 
-def _log_sum(x: Array, out: Array) -> Array:
-    """log(1 + exp(-|x|)). Returns: memory for as many elements, which was needed on the way."""
+def _log_sum(x: Array, small: Array, out: Array) -> Array:
+    """log(1 + exp(-|x|)). Returns: ``small``, which it overwrites on the way, and which may be x."""
     c = _CONSTANTS[x.dtype.char]
-    small = np.bitwise_or(x.view(c.bits), c.sign).view(x.dtype)
+    np.bitwise_or(x.view(c.bits), c.sign, small.view(c.bits))
     np.exp(small, small)
     square = np.add(small, c.two)
     np.divide(small, square, small)  # 1 + e is (1 + x) / (1 - x) with x = e / (2 + e)
@@ -536,7 +536,7 @@ def _log_sum(x: Array, out: Array) -> Array:
 
 
 def _log_of_sigmoid(x: Array, out: Array) -> None:
-    small = _log_sum(x, out)
+    small = _log_sum(x, np.empty_like(x), out)
     np.subtract(np.minimum(x, _row(0, x.dtype.char)[: x.size], out=small), out, out)
 
 
@@ -555,7 +555,7 @@ def softplus(input: Array, threshold: float) -> Array:
     """log(1 + exp(x)) of an array that `fits`, and x above the threshold."""
 
     def form(x: Array, out: Array) -> None:
-        small = _log_sum(x, out)
+        small = _log_sum(x, np.empty_like(x), out)
         out += np.maximum(x, _row(0, x.dtype.char)[: x.size], out=small)
         _put_above(threshold, x, x, out)
 
@@ -563,7 +563,9 @@ def softplus(input: Array, threshold: float) -> Array:
 
 
 def _put_above(threshold: float, x: Array, value: Array, out: Array) -> None:
-    """Write a value where x is above a threshold."""
+    """Write a value where x is above a threshold; from 17 on ``softplus`` of float32 is x, and its slope 1, without that."""
+    if x.dtype.char == "f" and threshold >= 17:
+        return
     if not x.item(x.argmax()) <= threshold:  # NaN counts as the largest
         np.copyto(out, value, where=np.greater(x, threshold))
 
@@ -577,7 +579,7 @@ def softplus_slope(g: Array, input: Array, threshold: float) -> Array | None:
 
 
 def _cross_entropy(x: Array, target: Array, out: Array) -> None:
-    small = _log_sum(x, out)
+    small = _log_sum(x, np.empty_like(x), out)
     out -= np.minimum(x, _row(0, x.dtype.char)[: x.size], out=small)
     np.subtract(_CONSTANTS[x.dtype.char].one, target, small)
     small *= x
@@ -676,7 +678,8 @@ _LINE = 4096  # elements whose products are summed in float32 without losing dig
 def logaddexp(a: Array, b: Any, out: Array) -> None:
     """log(exp(a) + exp(b)); NumPy's where two infinities leave NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
-        away = _log_sum(np.subtract(a, b), out)
+        away = np.subtract(a, b)
+        _log_sum(away, away, out)
     out += np.maximum(a, b, out=away)
     if math.isnan(out.item(out.argmax())):
         np.logaddexp(a, b, out)
