@@ -32,7 +32,7 @@ from gradlib.core.device_rules import function_on_device, on_device
 from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
 from gradlib.core.node import Node, Version, check_outputs, freed, stale
 from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
-from gradlib.core.saved import OpNode, output_tensor, pack_results
+from gradlib.core.saved import OpNode, output_tensor, pack_results, saved_attributes
 from gradlib.core.streams import default_stream, keep_stream
 from gradlib.core.tensor import Tensor, as_array
 from gradlib.core.views import View, mark_view, views_of
@@ -757,6 +757,7 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
         "op": op,
         "__module__": op.value.__module__,
         "__doc__": f"One run of ``{op.name}``.",
+        **saved_attributes(op.saved_names),
     }
     made: Any = type(name, (OpNode,), body)
     if op.rules:

@@ -7,6 +7,7 @@ is iterating: the fast path knows nothing of it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -235,26 +236,12 @@ class OpNode(Node):
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
-        """``_saved_NAME`` is what the derivative keeps of that name; torch's ``_saved_self`` and ``_saved_result`` work too.
-
-        ``_raw_saved_NAME`` is the same as a ``SavedTensor``, to which hooks can be given.
-        """
-        kind, found, wanted = name.partition("_saved_")
-        if not found or kind not in ("", "_raw"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        wanted = {"self": "input", "result": "out"}.get(wanted, wanted)
-        if wanted not in self.saved_names:
-            raise AttributeError(f"{self.name()} saves {', '.join(self.saved_names) or 'nothing'}; there is no {name}")
-        if not kind:
-            value = self.unpack(wanted)
-            if wanted in self.output_names and isinstance(value, Tensor):  # one version for all that look at this memory
-                value._version_slot = self.meta.output_versions.setdefault(self.output_names.index(wanted), Version())
-            return value
-        return saved_tensor(self, wanted)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *(f"_saved_{name}" for name in self.saved_names), *(f"_raw_saved_{name}" for name in self.saved_names)]
+    def shown(self, name: str) -> Any:
+        """What ``_saved_NAME`` is."""
+        value = self.unpack(name)
+        if name in self.output_names and isinstance(value, Tensor):  # one version for all that look at this memory
+            value._version_slot = self.meta.output_versions.setdefault(self.output_names.index(name), Version())
+        return value
 
     def unpack(self, name: str) -> Any:
         """The saved value of that name, checked, as a Tensor where it is one."""
@@ -269,6 +256,25 @@ class OpNode(Node):
         if version is not None and version.changed >= self.seq:
             raise stale(self, value._array.shape, version)
         return value
+
+
+def saved_attributes(names: tuple[str, ...]) -> dict[str, property]:
+    """What the class of a node that saves these names shows of them.
+
+    ``_saved_NAME`` is what the derivative keeps of that name; torch's ``_saved_self`` and ``_saved_result`` work too. ``_raw_saved_NAME``
+    is the same as a ``SavedTensor``, to which hooks can be given. Properties and no ``__getattr__``: a class that has one looks up every
+    attribute more slowly, and backward reads some of each node.
+    """
+    places = {**{name: name for name in names}, **{theirs: ours for theirs, ours in _NAMES_IN_TORCH.items() if ours in names}}
+    return {f"{kind}_saved_{name}": _attribute(kind, place) for name, place in places.items() for kind in ("", "_raw")}
+
+
+_NAMES_IN_TORCH = {"self": "input", "result": "out"}
+
+
+@functools.cache
+def _attribute(kind: str, name: str) -> property:
+    return property((lambda node: saved_tensor(node, name)) if kind else (lambda node: node.shown(name)))
 
 
 def output_tensor(node: Node, array: Array, index: int) -> Any:

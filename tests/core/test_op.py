@@ -46,7 +46,7 @@ def test_a_node_keeps_what_its_rule_names_and_nothing_else() -> None:
     assert y.grad_fn._saved_input is x
     assert y.grad_fn._saved_self is x
     assert y.grad_fn._saved_scale == 2.0
-    with pytest.raises(AttributeError, match="saves input, scale"):
+    with pytest.raises(AttributeError, match="no attribute '_saved_other'"):
         _ = y.grad_fn._saved_other
     assert gradcheck(lambda x: op.call(x, 2.0), [x])
 
