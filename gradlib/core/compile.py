@@ -761,9 +761,8 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
     }
     made: Any = type(name, (OpNode,), body)
     if op.rules:
-        made.run = _written_when_run(op, made, "run", conjugate)
-        made.run_recorded = _written_when_run(op, made, "run_recorded", conjugate)
-        made.run_on_device = _written_when_run(op, made, "run_on_device", conjugate)
+        for method in ("run", "run_and_free", "run_recorded", "run_on_device"):
+            setattr(made, method, _written_when_run(op, made, method, conjugate))
     return made
 
 
@@ -773,7 +772,7 @@ def _written_when_run(op: Op, node: type[Node], method: str, conjugate: bool) ->
     def first_run(self: Node, g: Any) -> Any:
         declared = on_device(op.rules, op.value) if method == "run_on_device" else op.rules
         rules = {f"rule_{tensor}": rule for tensor, rule in declared.items()}
-        run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method, method == "run_recorded"), rules)
+        run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method), rules)
         run = _conjugated(run) if conjugate else run
         setattr(node, method, run)
         return run(self, g)
@@ -785,7 +784,7 @@ def lasting(node: type[Node]) -> type[Node]:
     """The same node where, an argument being a number, it holds no tensor."""
     if not node.frees:
         return node
-    return _subclass(node, node.__name__, frees=False)
+    return _subclass(node, node.__name__, frees=False, run_and_free=Node.run_and_free)
 
 
 def _subclass(node: type[Node], name: str, **changed: Any) -> type[Node]:
@@ -803,8 +802,9 @@ def _conjugated(run: Any) -> Any:
     return run_conjugated
 
 
-def source_of_run(op: Op, method: str, recorded: bool) -> str:
+def source_of_run(op: Op, method: str) -> str:
     """The Python text that unpacks what a node saved, checks versions and applies the rules."""
+    recorded = method == "run_recorded"
     lines = [f"def {method}(self, g):"]
     shared = [name for name in op.saved_names if op.joint or len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
     unpacked = [line for name in shared for line in _unpacked(op, name, "    ", recorded)]
@@ -817,7 +817,7 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
     lines += unpacked
     if len(op.tensors) == 1 and op.sequence is None:
         (tensor,) = op.tensors
-        return "\n".join([*lines, f"    return rule_{tensor}({', '.join(op.rule_params[tensor])})"])
+        return "\n".join([*lines, *_given_back(op, method, f"rule_{tensor}({', '.join(op.rule_params[tensor])})")])
     lines.append("    edges = self.edges")
     results = []
     for position, tensor in enumerate(op.tensors):
@@ -836,7 +836,13 @@ def source_of_run(op: Op, method: str, recorded: bool) -> str:
                 lines += _unpacked(op, name, "        ", recorded)
         lines.append(f"        d_{tensor} = {call}")
         results.append(f"d_{tensor}")
-    return "\n".join([*lines, f"    return ({', '.join(results)},)"])
+    return "\n".join([*lines, *_given_back(op, method, f"({', '.join(results)},)")])
+
+
+def _given_back(op: Op, method: str, grads: str) -> list[str]:
+    if method != "run_and_free" or not op.saves_tensors:
+        return [f"    return {grads}"]
+    return [f"    grads = {grads}", "    self.saved = None", "    return grads"]
 
 
 def _unpacked(op: Op, name: str, indent: str, recorded: bool) -> list[str]:

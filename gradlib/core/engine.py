@@ -81,82 +81,82 @@ def _walk_arrays(
     hooks = all_node_hooks() if global_state.active else ()
     elsewhere = device_array()
     try:
-        while True:
-            # The next node, and the gradient that reached it.
-            if following is not None:
+        while heap:
+            node = heappop(heap)[1]
+            g = pending.pop(node)
+            if g is None:
+                return node
+            while True:
+                meta = node._meta
+                # What is not an operation: hooks and captures, nodes that need not run, one of several outputs, a leaf.
+                if meta is not None or needed is not None:
+                    runs = needed is None or needed[node]
+                    g = _before(node, g, captures, runs, recorded=False)
+                    if not runs:
+                        break
+                    if type(node) is Output:
+                        _to_parent(node, g, pending, heap, owned)
+                        break
+                edges = node.edges
+                if not edges and type(node) is AccumulateGrad:
+                    grads = d = None  # drop other references, so that only this frame holds g
+                    unshared = sys.getrefcount(g) <= _UNSHARED  # asked before a call, whose arguments would count
+                    if global_state.active or meta is not None:
+                        _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
+                    else:
+                        node.accumulate(g, unshared)
+                    break
+                # Run its rules.
+                if hooks or (elsewhere is not None and type(g) not in _ON_HOST):
+                    grads = run_there(node, g) if type(g) is elsewhere and not hooks else run_hooked(hooks, node, g, node.run)
+                    if not keep and node.frees:
+                        node.saved = None
+                else:
+                    grads = node.run(g) if keep else node.run_and_free(g)
+                if type(grads) is not tuple:  # quicker than asking the node
+                    (target,) = edges
+                    if target is not None and grads is not None and needed is None and meta is None and not heap:  # a chain
+                        fits = grads.shape == target.shape and grads.dtype is target.dtype
+                        node, g = target, grads if fits else fit(grads, target, node)
+                        continue
+                    grads = (grads,)
+                if meta is not None and meta.post_hooks:
+                    grads = _after(node, grads, g)
+                # Hand each gradient on to the node that made the input.
+                for target, d in zip(edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
+                    if target is None or d is None or (needed is not None and target not in needed):
+                        if node.takes_none and target is not None and (needed is None or target in needed):
+                            if following is not None:
+                                _send(following, waiting, pending, heap)
+                                following = waiting = None
+                            _send(target, None, pending, heap)
+                        continue
+                    if d.shape != target.shape or d.dtype is not target.dtype:
+                        d = fit(d, target, node)
+                    if following is None and not heap:
+                        following, waiting = target, d
+                        continue
+                    if following is not None:
+                        pending[following] = waiting
+                        heappush(heap, (-following.seq, following))
+                        following = waiting = None
+                    if type(target) is Output and target._meta is PLAIN_OUTPUT and needed is None:  # it would only tell its parent
+                        _to_parent(target, d, pending, heap, owned)
+                    elif target in pending:
+                        _add(target, d, pending, owned)
+                    else:
+                        pending[target] = d
+                        heappush(heap, (-target.seq, target))
+                if following is None:
+                    break
                 node, g = following, waiting
                 following = waiting = None
-            elif heap:
-                node = heappop(heap)[1]
-                g = pending.pop(node)
-                if g is None:
-                    return node
-            else:
-                return None
-            # What is not an operation: hooks and captures, nodes that need not run, one of several outputs, a leaf.
-            if node._meta is not None or needed is not None:
-                runs = needed is None or needed[node]
-                g = _before(node, g, captures, runs, recorded=False)
-                if not runs:
-                    continue
-                if type(node) is Output:
-                    _to_parent(node, g, pending, heap, owned)
-                    continue
-            if type(node) is AccumulateGrad:
-                grads = d = None  # drop other references, so that only this frame holds g
-                unshared = sys.getrefcount(g) <= _UNSHARED  # asked before a call, whose arguments would count
-                if global_state.active or node._meta is not None:
-                    _at_leaf(node, g, functools.partial(node.accumulate, unshared=unshared))
-                else:
-                    node.accumulate(g, unshared)
-                continue
-            # Run its rules.
-            if hooks or (elsewhere is not None and type(g) not in _ON_HOST):
-                grads = run_there(node, g) if type(g) is elsewhere and not hooks else run_hooked(hooks, node, g, node.run)
-            else:
-                grads = node.run(g)
-            if not keep and node.frees:
-                node.saved = None
-            if type(grads) is not tuple:  # quicker than asking the node
-                (target,) = node.edges
-                if target is not None and grads is not None and needed is None and node._meta is None and not heap:  # a chain
-                    fits = grads.shape == target.shape and grads.dtype is target.dtype
-                    waiting = grads if fits else fit(grads, target, node)
-                    following = target
-                    continue
-                grads = (grads,)
-            if node._meta is not None and node._meta.post_hooks:
-                grads = _after(node, grads, g)
-            # Hand each gradient on to the node that made the input.
-            for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
-                if target is None or d is None or (needed is not None and target not in needed):
-                    if node.takes_none and target is not None and (needed is None or target in needed):
-                        if following is not None:
-                            _send(following, waiting, pending, heap)
-                            following = waiting = None
-                        _send(target, None, pending, heap)
-                    continue
-                if d.shape != target.shape or d.dtype is not target.dtype:
-                    d = fit(d, target, node)
-                if following is None and not heap:
-                    following, waiting = target, d
-                    continue
-                if following is not None:
-                    pending[following] = waiting
-                    heappush(heap, (-following.seq, following))
-                    following = waiting = None
-                if type(target) is Output and target._meta is PLAIN_OUTPUT and needed is None:  # it would only tell its parent
-                    _to_parent(target, d, pending, heap, owned)
-                elif target in pending:
-                    _add(target, d, pending, owned)
-                else:
-                    pending[target] = d
-                    heappush(heap, (-target.seq, target))
     except Exception:
         if following is not None:
             pending[following] = waiting
         _finish_leaves(node, pending, needed, captures, replaces=False)
         raise
+    return None
 
 
 class early_leaves:

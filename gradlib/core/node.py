@@ -218,6 +218,13 @@ class Node:
     run: Callable[[Any], Any]
     run_recorded: Callable[[Any], Any]
 
+    def run_and_free(self, g: Any) -> Any:
+        """``run``, after which the node lets go of what it saved. Of an operation it is one text, for backward runs it for every node."""
+        grads = self.run(g)
+        if self.frees:
+            self.saved = None
+        return grads
+
     def run_on_device(self, g: Any) -> Any:
         """``run`` on CuPy arrays of the current device."""
         return self.run(g)
