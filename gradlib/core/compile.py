@@ -409,31 +409,28 @@ def _fast_path(op: Op, variant: Variant) -> list[str]:
     if loose:
         body += ["if not _some:", f"    {variant.leave(op)}"]
     body += [*_promoted(op, variant), *_run(op, variant, made), *_returned(op, variant)]
-    indent = " " * (8 if loose else 12)
-    return [*lines, *(indent + line for line in body)]
+    return [*lines, *(f"        {line}" for line in body)]
 
 
 def _entered(op: Op, variant: Variant) -> list[str]:
     """The first operand, a Tensor: its array is of the right class, and of a dtype that the rest can go by."""
     first = op.tensors[0]
-    served = variant.serves(f"a_{first}")
     dtype = f"a_{first}.dtype"
     real = "" if op.promote or _may_be_complex(op) else f' and {dtype}.kind != "c"'
-    lines = [f"    if type({first}) is Tensor and {variant.usual}:", f"        a_{first} = {first}._array"]
+    elsewhere = [f"if not ({variant.serves(f'a_{first}')}{real}):", f"    {variant.leave(op)}"]
     if variant is ON_DEVICE:
-        lines += [f"        if {served}{real}:", f"            _dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
+        known = [*elsewhere, f"_dtype = {dtype} if {dtype} is F32 or {dtype} is F64 else None"]
     else:
-        lines += [
-            f"        _dtype = {first}._float",
-            f"        if _dtype is not None or {served}{real}:",
-            "            if _dtype is None:",
-            f"                _dtype = {dtype}",
-            "                if _dtype is F32 or _dtype is F64:",
-            f"                    {first}._float = _dtype",
-            "                else:",
-            "                    _dtype = None",
+        known = [
+            f"_dtype = {first}._float",
+            "if _dtype is None:",
+            *(f"    {line}" for line in elsewhere),
+            f"    if {dtype} is F32 or {dtype} is F64:",
+            f"        _dtype = {first}._float = {dtype}",
         ]
-    return [*lines, *([f"            n_{first} = {first}._node"] if op.rules else [])]
+    node = [f"n_{first} = {first}._node"] if op.rules else []
+    lines = [f"    if type({first}) is Tensor and {variant.usual}:", f"        a_{first} = {first}._array"]
+    return [*lines, *(f"        {line}" for line in (*known, *node))]
 
 
 def _read(op: Op, place: int, variant: Variant) -> list[str]:
