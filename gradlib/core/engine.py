@@ -124,8 +124,10 @@ def _walk_arrays(
                     grads = _after(node, grads, g)
                 # Hand each gradient on to the node that made the input.
                 for target, d in zip(edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
-                    if target is None or d is None or (needed is not None and target not in needed):
-                        if node.takes_none and target is not None and (needed is None or target in needed):
+                    if target is None:
+                        continue
+                    if d is None or (needed is not None and target not in needed):
+                        if node.takes_none and (needed is None or target in needed):
                             if following is not None:
                                 _send(following, waiting, pending, heap)
                                 following = waiting = None
