@@ -98,6 +98,14 @@ def smooth_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return run("mean" if mean else "sum", _flat(each), 1, False, None)
 
 
+@rule("squared_distance")
+def squared_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The sum or mean over each example."""
+    input, target, mean = args
+    each = run("square", physical(level, input) - physical(level, target))
+    return run("mean" if mean else "sum", _flat(each), 1, False, None)
+
+
 @rule("max_all", "min_all")
 def extreme_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     """The maximum or minimum of each example; equal elements share the gradient."""

@@ -20,7 +20,7 @@ from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sigmoid, sign, square
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index as pick
-from gradlib.ops.reduce import back, count, mean, sum, total
+from gradlib.ops.reduce import back, count, mean, sum, total, total_of_squares
 from gradlib.ops.select import where_op
 from gradlib.ops.softmax import log_softmax, sum_of_lines
 
@@ -72,7 +72,32 @@ def _weighted(loss: Any, weight: Any, input: Any, reduction: str, by_weight: boo
     return _reduced(loss * weight, reduction)
 
 
+def _are_many(input: Any, target: Any) -> bool:
+    """Whether these are Tensors of which one pass makes the loss."""
+    return type(input) is type(target) is Tensor and vectorised.are_alike(input._array, target._array)
+
+
 # ---- of numbers ---------------------------------------------------------------------------------------------------------------
+
+
+def _squared_slope(g: Any, input: Any, target: Any, mean: bool) -> Any:
+    away, g = input - target, g * (2 / count(input.shape, None) if mean else 2)
+    if type(away) is not np.ndarray:
+        return away * g
+    away *= g
+    return away
+
+
+@op(
+    "other", promote="same", method=False, complex="none",
+    input=lambda g, input, target, mean: _squared_slope(g, input, target, mean),
+    target=lambda g, input, target, mean: -_squared_slope(g, input, target, mean),
+)  # fmt: skip
+def squared_distance(xp: Namespace, input: Any, target: Any, mean: bool = True) -> Any:
+    """The sum or mean of the squared differences of two arrays of one shape, which are not kept."""
+    away = input - target
+    summed = total_of_squares(xp, away, None, False)
+    return back(summed / away.size if mean else summed, away.dtype)
 
 
 @composite(method=False)
@@ -92,7 +117,10 @@ def mse_loss(
         >>> gradlib.nn.functional.mse_loss(gradlib.tensor([1.0, 2.0]), gradlib.tensor([0.0, 0.0]))
         tensor(2.5000)
     """
-    return _weighted(square(_difference("mse_loss", input, target)), weight, input, _reduction(size_average, reduce, reduction))
+    reduction = _reduction(size_average, reduce, reduction)
+    if weight is None and reduction != "none" and _are_many(input, target):
+        return squared_distance(input, target, reduction == "mean")
+    return _weighted(square(_difference("mse_loss", input, target)), weight, input, reduction)
 
 
 @composite(method=False)
@@ -154,11 +182,6 @@ def smooth_distance(xp: Namespace, pair: Any, beta: float, divided: bool = True,
 
 
 _smooth_l1, _huber = (named(smooth_distance, name) for name in ("smooth_l1_loss", "huber_loss"))
-
-
-def _are_many(input: Any, target: Any) -> bool:
-    """Whether these are Tensors of which one pass makes the loss."""
-    return type(input) is type(target) is Tensor and vectorised.are_alike(input._array, target._array)
 
 
 @composite(method=False)

@@ -234,13 +234,13 @@ def test_an_unknown_difference_has_an_unknown_gradient(loss: Any) -> None:
     assert str(x.grad.tolist()) == "[0.5, nan, 1.0, -1.0]"
 
 
-@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss])
+@pytest.mark.parametrize("loss", [F.mse_loss, F.huber_loss, F.smooth_l1_loss])
 @pytest.mark.parametrize("number", [1024, 5000, 70_001])
 def test_the_loss_of_many_differences_and_its_slopes_are_those_of_each_in_double_precision(loss: Any, number: int) -> None:
     rng = np.random.default_rng(0)
     values = [(rng.standard_normal(number) * 2).astype(np.float32) for _ in range(2)]
     for reduction, bound in (("mean", 0.7), ("sum", 1.0)):
-        join, made = {"delta" if loss is F.huber_loss else "beta": bound}, []
+        join, made = {F.huber_loss: {"delta": bound}, F.smooth_l1_loss: {"beta": bound}}.get(loss, {}), []
         for dtype, reduced in (("float32", reduction), ("float64", reduction), ("float64", "none")):
             x, y = (gradlib.tensor(each, dtype=dtype, requires_grad=True) for each in values)
             value = loss(x, y, reduction=reduced, **join)
