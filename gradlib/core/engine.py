@@ -76,7 +76,7 @@ def _walk_arrays(
     Returns: the node with the undefined gradient; None at the end.
     """
     owned: set[Node] = set()
-    following: Node | None = None  # the one pending node while there is only one: a chain needs no heap
+    following: Node | None = None  # what is next, being later than all in the heap: a chain needs none
     waiting: Any = None  # the gradient for it
     hooks = all_node_hooks() if global_state.active else ()
     elsewhere = device_array()
@@ -91,7 +91,8 @@ def _walk_arrays(
                 # What is not an operation: hooks and captures, nodes that need not run, one of several outputs, a leaf.
                 if meta is not None or needed is not None:
                     runs = needed is None or needed[node]
-                    g = _before(node, g, captures, runs, recorded=False)
+                    if meta is not PLAIN_OUTPUT or needed is not None:  # else it only tells its parent
+                        g = _before(node, g, captures, runs, recorded=False)
                     if not runs:
                         break
                     if type(node) is Output:
@@ -115,7 +116,10 @@ def _walk_arrays(
                     grads = node.run(g) if keep else node.run_and_free(g)
                 if type(grads) is not tuple:  # quicker than asking the node
                     (target,) = edges
-                    if target is not None and grads is not None and needed is None and meta is None and not heap:  # a chain
+                    if (
+                        target is not None and grads is not None and needed is None and meta is None
+                        and (not heap or target.seq > -heap[0][0])
+                    ):  # fmt: skip
                         fits = grads.shape == target.shape and grads.dtype is target.dtype
                         node, g = target, grads if fits else fit(grads, target, node)
                         continue
@@ -135,13 +139,18 @@ def _walk_arrays(
                         continue
                     if d.shape != target.shape or d.dtype is not target.dtype:
                         d = fit(d, target, node)
-                    if following is None and not heap:
-                        following, waiting = target, d
+                    if following is None:
+                        if not heap or target.seq > -heap[0][0]:
+                            following, waiting = target, d
+                            continue
+                    elif target is following:
+                        waiting = waiting + d if type(d) in _ON_HOST else _sum(waiting, d)
                         continue
-                    if following is not None:
+                    elif target.seq > following.seq:
                         pending[following] = waiting
                         heappush(heap, (-following.seq, following))
-                        following = waiting = None
+                        following, waiting = target, d
+                        continue
                     if type(target) is Output and target._meta is PLAIN_OUTPUT and needed is None:  # it would only tell its parent
                         _to_parent(target, d, pending, heap, owned)
                     elif target in pending:
@@ -175,11 +184,11 @@ class early_leaves:
     def __enter__(self) -> None:
         alive = [leaf() for leaf in tuple(global_state.hooked)]
         hooked = {leaf for leaf in alive if leaf is not None and leaf.leaf_meta.accumulated_hooks}
-        last: dict[AccumulateGrad, int] = {}
+        last: dict[AccumulateGrad, Any] = {}
         for node in below(self.starts) if hooked else ():
             for edge in node.edges:
                 if type(edge) is AccumulateGrad and edge in hooked:
-                    last[edge] = min(node.seq, last.get(edge, node.seq))
+                    last[edge] = min(node.seq - 0.5, last.get(edge, node.seq))  # behind that node, and before every other
         for leaf, seq in last.items():
             self.before[leaf], leaf.seq = leaf.seq, seq
 

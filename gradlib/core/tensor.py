@@ -101,11 +101,8 @@ class AccumulateGrad(Node):
         return ()
 
     def __lt__(self, other: Node) -> bool:
-        """Order for a heap of nodes: of two with one number the leaf comes last, for the other is the last to use it."""
+        """Order for a heap of nodes, in which two leaves with one last user have one number: either may come first."""
         return False
-
-    def __gt__(self, other: Node) -> bool:
-        return True
 
     def accumulate(self, g: Array, unshared: bool) -> None:
         """Add a raw gradient in place; the first one is taken over when nothing else holds it and its layout fits."""
