@@ -80,10 +80,8 @@ _HOLDS = {"f": 3e38, "d": math.inf, "e": 65504.0, "E": 3e38}
 
 def fill(array: Array, number: Any) -> None:
     """Write a number, or what broadcasts, everywhere into an array of the current device."""
-    dtype = array.dtype
-    char = dtype.char
-    if not isinstance(array, np.ndarray) and char in _FILL and array._c_contiguous and 0 < (n := array.size) <= MOST:
-        packed, data = _packed(number, dtype), array.data
+    if not isinstance(array, np.ndarray) and (char := array.dtype.char) in _FILL and array._c_contiguous and 0 < (n := array.size) <= MOST:
+        packed, data = _packed(number, array.dtype), array.data
         if packed is not None and _fill(char).run(data.device_id, n, THREADS, packed, data.ptr, n):
             return
     assign(array, ..., number)

@@ -340,14 +340,14 @@ def prod(xp: Namespace, input: Any, dim: int | None = None, keepdim: bool = Fals
 
 def _asked(xp: Namespace, name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     """``all`` and ``any`` of nonzero elements; torch answers with uint8 for uint8 and reduces nothing for ``dim=()``."""
-    truth = input if input.dtype.kind == "b" and xp is not np else input != 0
+    truth = input if xp is not np and input.dtype.kind == "b" else input != 0
     if dim is None or dim not in ((), []):
         axis = axes(input.ndim, dim)
-        if xp is not np and (made := extreme("max" if name == "any" else "min", truth, axis, keepdim, False)) is not None:
-            truth = made[0]
-        elif xp is np:
+        if xp is np:
             reduce: Any = (np.logical_and if name == "all" else np.logical_or).reduce  # of which the overloads ask for a literal
             truth = row_major(reduce(truth, axis=axis, keepdims=keepdim))
+        elif (made := extreme("max" if name == "any" else "min", truth, axis, keepdim, False)) is not None:
+            truth = made[0]
         else:
             truth = row_major(getattr(truth, name)(axis=axis, keepdims=keepdim))
     return truth.astype(input.dtype) if input.dtype == "uint8" else truth
