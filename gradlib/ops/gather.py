@@ -100,7 +100,7 @@ def along(name: str, input: Any, dim: int, places: Any) -> list[Any]:
 def _with_positions(places: Any, array: Any, dim: int) -> list[Any]:
     """Places along ``dim``, and along every other dimension the position itself; ``array``: the array in places."""
     found, behind = [], array.ndim
-    if type(array) is np.ndarray:
+    if isinstance(array, np.ndarray):  # a logical tensor's is of a class of its own
         for d, n in enumerate(array.shape):
             behind -= 1
             found.append(places if d == dim else positions(n, behind))
