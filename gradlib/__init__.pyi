@@ -546,8 +546,8 @@ def as_strided(input: Tensor, size: _Shape, stride: _Shape, storage_offset: _int
     Args:
         size: the sizes.
         stride: the steps along each dimension, in elements.
-        storage_offset: where to begin, in elements from the beginning of the storage (that of the base, for a view); defaults to where
-            this tensor begins.
+        storage_offset: where to begin, in elements from the beginning of the storage (that of the base, for a view and what was detached
+            from one); defaults to where this tensor begins.
     Raises: RuntimeError for a view that reaches outside the storage, and where the storage is itself spaced (an array wrapped with
         gaps between its elements).
     Source: torch.as_strided.

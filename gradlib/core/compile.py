@@ -633,6 +633,7 @@ def _marked(op: Op, variant: Variant) -> list[str]:
     ]
     counted = f"        _result._version_slot = {source}._version_slot or {source}.version"
     if not op.rules:
+        shared[-1] = f"{shared[-1][:-1]} and {source}._meta is None:"
         return [*shared, "        _result._meta = None", counted, "    else:", *(f"    {line}" for line in marked)]
     return [
         *shared,

@@ -153,6 +153,7 @@ class TensorMeta:
 
     grad: Any = None
     view: Any = None
+    storage: Any = None  # of what was detached from a view: the array of that view's storage
     retains_grad = False
     tangents: dict[Any, Any] | None = None  # by level of forward mode; a Tensor, or a bare array outside any graph
     accumulated_hooks: dict[int, Callable[..., Any]] | None = None

@@ -192,11 +192,16 @@ class Tensor(Methods):
         return self
 
     def storage_offset(self) -> int:
-        """The number of elements of its base before a view begins."""
+        """The number of elements of its storage before it begins. Source: torch.Tensor.storage_offset."""
+        storage = self._storage()
+        return 0 if storage is self._array else int(arrays.address(self._array) - arrays.address(storage)) // self._array.itemsize
+
+    def _storage(self) -> Array:
+        """The array that holds its memory: its base's where it is a view, or was detached from one."""
         meta = self._meta
-        if meta is None or meta.view is None:
-            return 0
-        return (self.data_ptr() - meta.view.base.data_ptr()) // self._array.itemsize
+        if meta is not None and meta.view is not None:
+            return meta.view.base._storage()
+        return self._array if meta is None or meta.storage is None or not arrays.is_view_of(self._array, meta.storage) else meta.storage
 
     _inference = False
 
@@ -783,9 +788,16 @@ def wrap_all(several: Iterable[Array]) -> list[Tensor]:
 def alias(source: Tensor, array: Array) -> Tensor:
     """A Tensor around memory of another one, outside any graph; made in inference mode only if that was."""
     made = fill(_new(InferenceTensor if isinstance(source, InferenceTensor) else Tensor), array)
-    if global_state.born is not None:
-        made._meta = Born(born(source))
+    mark_alias(source, made)
     return made
+
+
+def mark_alias(source: Tensor, made: Tensor) -> None:
+    """Let a tensor around memory of another one, outside any graph, know when that was made and whose storage it is."""
+    made._meta = None if global_state.born is None else Born(born(source))
+    meta = source._meta
+    if meta is not None and (meta.view is not None or meta.storage is not None):
+        made.meta.storage = source._storage()
 
 
 def born(tensor: Tensor) -> int:

@@ -12,8 +12,8 @@ from numpy import ndarray
 from gradlib.backend.array import Array, is_view_of
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, next_seq, thread_state
-from gradlib.core.node import PLAIN_OUTPUT, Born, Node, Output, TensorMeta, Version
-from gradlib.core.tensor import InferenceTensor, Tensor, born
+from gradlib.core.node import PLAIN_OUTPUT, Node, Output, TensorMeta, Version
+from gradlib.core.tensor import InferenceTensor, Tensor, born, mark_alias
 
 Step = tuple[Op, tuple[Any, ...], int | None]
 """An operation that made a view, its other arguments, and which of its results it was, where there are several."""
@@ -115,7 +115,7 @@ def mark_view(op: Op, source: Any, result: Tensor, rest: tuple[Any, ...]) -> Non
         return
     if not op.rules:
         result._version_slot = source.version
-        result._meta = None if global_state.born is None else Born(born(source))
+        mark_alias(source, result)
         return
     view = View()
     view.op, view.rest = op, rest

@@ -275,8 +275,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     Args:
         size: the sizes.
         stride: the steps along each dimension, in elements.
-        storage_offset: where to begin, in elements from the beginning of the storage (that of the base, for a view); defaults to where
-            this tensor begins.
+        storage_offset: where to begin, in elements from the beginning of the storage (that of the base, for a view and what was detached
+            from one); defaults to where this tensor begins.
     Raises: RuntimeError for a view that reaches outside the storage, and where the storage is itself spaced (an array wrapped with
         gaps between its elements).
     Source: torch.as_strided.
@@ -295,8 +295,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     while type(whole) is Batched:
         whole = whole.value
     array = raw(whole)
-    owner = whole._base if isinstance(whole, Tensor) else None
-    base = array if owner is None else owner._array
+    base = whole._storage() if isinstance(whole, Tensor) else array
     if not is_dense(base):
         raise RuntimeError(
             f"as_strided: the storage has gaps (shape {list(base.shape)}, strides {list(base.strides)} in bytes); call contiguous() first"
@@ -308,7 +307,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     last = first + _reach(sizes, steps)
     if whole is not input:
         _refuse_neighbours(input.shape, layout, here, sizes, steps, first)
-    elif 0 not in sizes and not 0 <= first <= last < base.size:
+    elif 0 not in sizes and not 0 <= first <= last < base.nbytes // itemsize:
         raise _outside(sizes, steps, first, array.itemsize)
     if thread_state.interpreters and isinstance(input, Tensor) and 0 not in sizes:
         _refuse_unknown_tangents(input, layout, sizes, steps, first - here)

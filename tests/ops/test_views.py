@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -451,3 +453,32 @@ def test_broadcast_to_takes_its_sizes_one_by_one_as_a_method() -> None:
     assert x.grad.tolist() == [3, 3]
     with pytest.raises(TypeError):
         gradlib.broadcast_to(x, 3, 2)
+
+
+def test_what_was_detached_from_a_view_knows_its_place_in_the_storage() -> None:
+    x = gradlib.arange(12.0).reshape(3, 4).clone()
+    view = x[1:, 1:]
+    for apart in (view.detach(), view.data, view.detach().detach(), view.detach()[:]):
+        assert apart.storage_offset() == 5
+        assert apart[1:].storage_offset() == 9
+        assert apart.as_strided((3,), (1,), 0).tolist() == [0, 1, 2]
+        assert apart.as_strided((2,), (1,)).tolist() == [5, 6]
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            apart.as_strided((13,), (1,), 0)
+    assert x[1:].view(gradlib.int32).storage_offset() == 4
+    assert x[1:].view(gradlib.float64).storage_offset() == 2
+    assert x.detach().storage_offset() == 0
+    apart = view.detach()
+    apart.data = gradlib.ones(3)
+    assert apart.storage_offset() == 0
+
+
+def test_what_was_detached_from_a_view_does_not_keep_its_graph() -> None:
+    x = gradlib.ones(3, requires_grad=True)
+    base = x * 2
+    gone = weakref.ref(base)
+    apart = base[1:].detach()
+    del base
+    gc.collect()
+    assert gone() is None
+    assert apart.storage_offset() == 1
