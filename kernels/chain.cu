@@ -429,7 +429,7 @@ extern "C" __global__ void __launch_bounds__(128, ADJOINT_BLOCKS<STORAGE>)
     if (dt) {
         const real* const times = dt + element.trajectory / group * dt_b + h * dt_h;
 #pragma unroll
-        for (int o = 0; o < 5; ++o) rate[o] = times[h + o < horizon ? o * dt_h : 0];
+        for (int o = 0; o < 5; ++o) rate[o] = h + o < horizon ? times[o * dt_h] : real(1);  // of step 0 it may be NaN, so of no other
 #pragma unroll
         for (int o = 0; o < 5; ++o) rate[o] = 1 / rate[o];
     }
