@@ -14,8 +14,8 @@ NEAR = 0.75
 
 
 def above(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of `ops` in float32, or without a dtype, whose time is more than `LIMIT` times torch's; the largest ratio first."""
-    rows = [row for row in found["suites"].get("ops", []) if row["dtype"] in ("float32", "") and row["ratio"].get("torch", 0) > LIMIT]
+    """The rows of `ops` whose time is more than `LIMIT` times torch's; the largest ratio first."""
+    rows = [row for row in found["suites"].get("ops", []) if row["ratio"].get("torch", 0) > LIMIT]
     yield from sorted(rows, key=lambda row: -row["ratio"]["torch"])
 
 
@@ -37,23 +37,23 @@ def reason(row: dict[str, Any], forward: dict[str, Any] | None) -> str:
 
 def page(found: dict[str, Any]) -> str:
     """The page for one file of results."""
-    rows = {(row["name"], row["size"]): row for row in found["suites"].get("ops", []) if row["dtype"] in ("float32", "")}
+    rows = {(row["name"], row["size"], row["dtype"]): row for row in found["suites"].get("ops", [])}
     listed, machine = list(above(found)), found["machine"]
     lines = [
         "# Operations above 1.5 times torch's time",
         "",
-        f"Of {len(rows)} rows of `gradlib bench ops` in float32 {len(listed)}, on {machine['cpu']}, {machine['date']}. Times in",
+        f"Of {len(rows)} rows of `gradlib bench ops` {len(listed)}, on {machine['cpu']}, {machine['date']}. Times in",
         "microseconds; the best form in NumPy or SciPy beside. Written by `python -m benchmarks.floors`.",
         "",
-        "| operation | size | gradlib | torch | NumPy | ratio | what takes the time |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| operation | size | dtype | gradlib | torch | NumPy | ratio | what takes the time |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in listed:
         took = {name: f"{1e6 * figures['median']:.3g}" for name, figures in row["seconds"].items()}
-        name = row["name"]
-        forward = rows.get((name.replace("with backward", "forward"), row["size"])) if name.endswith("with backward") else None
+        name, *kind = row["name"], row["size"], row["dtype"]
+        forward = rows.get((name.replace("with backward", "forward"), *kind)) if name.endswith("with backward") else None
         ratio = f"{row['ratio']['torch']:.2f}"
-        cells = (name, row["size"], took["gradlib"], took["torch"], took.get("numpy", ""), ratio, reason(row, forward))
+        cells = (name, *kind, took["gradlib"], took["torch"], took.get("numpy", ""), ratio, reason(row, forward))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
