@@ -422,7 +422,7 @@ extern "C" __global__ void __launch_bounds__(128, ADJOINT_BLOCKS<STORAGE>)
     real grad[4][1][5] = {}, rate[5];  // of steps h .. h + 4
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-        if (inputs[i]) elements.read_to_the_end(inputs[i], h, horizon, grad[i]);
+        if (inputs[i]) elements.read<true>(inputs[i], h, horizon, grad[i]);
     const real one_rate = 1 / seconds;
 #pragma unroll
     for (int o = 0; o < 5; ++o) rate[o] = one_rate;

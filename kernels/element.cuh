@@ -68,25 +68,16 @@ struct Elements {
         for (int n = 0; n < N; ++n) t[n] = dt[trajectory[n] / group * dt_b];
     }
 
-    // From each trajectory, out of an array of so many steps, W elements from a step on.
-    template <typename S, int W>
+    // From each trajectory, out of an array of so many steps, W elements from a step on; with TO_THE_END zeros for steps after the last.
+    template <bool TO_THE_END = false, typename S, int W>
     __device__ __forceinline__ void read(const S* from, I step, I horizon, typename Arithmetic<S>::type (&x)[N][W]) const {
 #pragma unroll
         for (int n = 0; n < N; ++n) {
             const S* at = from + place(n, step, horizon);
 #pragma unroll
-            for (int w = 0; w < W; ++w, at += of.joints) x[n][w] = load(*at);
-        }
-    }
-
-    // As `read`, with zeros for steps after the last.
-    template <typename S, int W>
-    __device__ __forceinline__ void read_to_the_end(const S* from, I step, I horizon, typename Arithmetic<S>::type (&x)[N][W]) const {
-#pragma unroll
-        for (int n = 0; n < N; ++n) {
-            const S* at = from + place(n, step, horizon);
-#pragma unroll
-            for (int w = 0; w < W; ++w, at += of.joints) x[n][w] = step + w < horizon ? load(*at) : typename Arithmetic<S>::type(0);
+            for (int w = 0; w < W; ++w, at += of.joints) {
+                x[n][w] = !TO_THE_END || step + w < horizon ? load(*at) : typename Arithmetic<S>::type(0);
+            }
         }
     }
 
