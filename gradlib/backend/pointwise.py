@@ -1,4 +1,4 @@
-"""Kernels of gradlib's own for small pointwise operations on CuPy arrays: contiguous, of one dtype, real floats.
+"""Kernels of gradlib's own for small pointwise operations on CuPy arrays: contiguous, of one dtype that `CTYPES` or `EXACT` has.
 
 CuPy's ufuncs work out broadcasting, strides and types at each call; of a small array that is most of the time. Here there is nothing to
 work out, and how two shapes meet is kept. Every other call is handed on to CuPy's function, which computes the same: the expressions are
