@@ -627,13 +627,11 @@ def _marked(op: Op, variant: Variant) -> list[str]:
     marked = [*_UNMARKED, f"    mark_view(op, {source}, _result, ({rest}))"]
     if variant.array != "ndarray" or source != op.tensors[0]:
         return marked
-    shared = [
-        "    _owner = out.base",
-        f"    if (_owner is {array} or (_owner is not None and _owner is {array}.base)) and global_state.born is None:",
-    ]
-    counted = f"        _result._version_slot = {source}._version_slot or {source}.version"
+    shares = f"_owner is {array} or (_owner is not None and _owner is {array}.base)"
+    usual = "global_state.born is None" if op.rules else f"global_state.born is None and {source}._meta is None"
+    shared = ["    _owner = out.base", f"    if ({shares}) and {usual}:"]
     if not op.rules:
-        shared[-1] = f"{shared[-1][:-1]} and {source}._meta is None:"
+        counted = f"        _result._version_slot = {source}._version_slot or {source}.version"
         return [*shared, "        _result._meta = None", counted, "    else:", *(f"    {line}" for line in marked)]
     return [
         *shared,
