@@ -2193,8 +2193,8 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         input: any shape; float or complex; bools and integers become the default float dtype.
     Source: torch.log10.
     Example:
-        >>> gradlib.log10(gradlib.tensor([1.0, 100.0]))
-        tensor([0., 2.])
+        >>> gradlib.log10(gradlib.tensor([2.0, 50.0]))
+        tensor([0.3010, 1.6990])
     """
 
 def log10_(input: Tensor) -> Tensor:

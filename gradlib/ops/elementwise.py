@@ -298,8 +298,8 @@ def log10(xp: Any, input: Any) -> Any:
         input: any shape; float or complex; bools and integers become the default float dtype.
     Source: torch.log10.
     Example:
-        >>> gradlib.log10(gradlib.tensor([1.0, 100.0]))
-        tensor([0., 2.])
+        >>> gradlib.log10(gradlib.tensor([2.0, 50.0]))
+        tensor([0.3010, 1.6990])
     """
     return vectorised.log10(xp, input)
 
