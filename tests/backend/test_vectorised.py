@@ -1,8 +1,9 @@
-"""Functions of large arrays against NumPy's, those of float32 in float64."""
+"""Functions of large arrays against NumPy's, those of float32 in float64: by forms, and as where NumPy has vector loops of all of them."""
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,20 @@ import pytest
 
 import gradlib
 from gradlib.backend import vectorised
+from gradlib.backend.vectorised import blocks, forms, loops
 from tests.values import host
 
 pytestmark = pytest.mark.host
 
 SIZE = 90_000  # two blocks, the second of another size
+EACH = frozenset((name, char) for name in loops.FUNCTIONS for char in "fd")
+
+
+@pytest.fixture(autouse=True, params=[frozenset(), EACH], ids=["forms", "loops"])
+def vector(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> frozenset[tuple[str, str]]:
+    """The functions whose loops are taken for NumPy's vector loops, whatever it has here."""
+    monkeypatch.setattr(loops, "VECTOR", request.param)
+    return request.param
 
 
 def drawn(low: float, high: float) -> np.ndarray:
@@ -214,7 +224,50 @@ def test_long_arrays_give_the_same_bits_block_by_block(dtype: str, monkeypatch: 
     ):  # fmt: skip
         whole = function(*operands)
         with monkeypatch.context() as m:
-            m.setattr(vectorised, "_CACHED", 0)
+            m.setattr(blocks, "_CACHED", 0)
             made = function(*operands)
         assert made.dtype == whole.dtype
         assert host(made).tobytes() == host(whole).tobytes()
+
+
+def test_a_form_is_used_only_where_numpy_has_no_vector_loop_and_of_enough_elements(vector: frozenset[tuple[str, str]]) -> None:
+    @forms.of_one(0, 1, chars="f", least=2000)
+    def expm1(x: np.ndarray, out: np.ndarray) -> None:
+        out[...] = 7
+
+    @forms.of_two(least=2000)
+    def hypot(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+        out[...] = 7
+
+    x = np.full(2000, 0.5, np.float32)
+    used = not vector
+    assert (expm1(np, x) == 7).all() == used
+    assert (hypot(np, x, x) == 7).all()  # of which NumPy has none anywhere
+    for other in (x[1:], x.astype(np.float64)):
+        assert np.array_equal(expm1(np, other), np.expm1(other))
+    assert np.array_equal(hypot(np, x[1:], x[1:]), np.hypot(x[1:], x[1:]))
+
+
+def dispatched(current: str) -> dict[str, Any]:
+    """What NumPy says of two functions, one of each number of operands."""
+    one = {"current": current, "available": f"{current} baseline(SSE2)"}
+    return {"expm1": {"ee": one, "dd": one}, "arctan2": {"fff": one}, "add": {"fff": one}}
+
+
+@pytest.mark.parametrize(
+    ("current", "platform", "has_them"),
+    [("AVX512_SKX", "linux", True), ("X86_V4", "linux", True), ("baseline(SSE2 AVX512F AVX512_SKX)", "linux", True),
+     ("baseline(SSE2)", "linux", False), ("X86_V3", "linux", False), ("AVX512F", "linux", False), ("ASIMD", "linux", False),
+     ("X86_V4", "win32", False), ("X86_V4", "darwin", False)],
+)  # fmt: skip
+def test_vector_loops_are_those_that_numpy_dispatches_to_where_it_is_built_with_svml(
+    current: str, platform: str, has_them: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(np.lib.introspect, "opt_func_info", lambda: dispatched(current))
+    assert loops.found() == (frozenset({("expm1", "d"), ("arctan2", "f")}) if has_them else frozenset())
+
+
+def test_vector_loops_are_found_where_the_processor_has_avx512() -> None:
+    features = pytest.importorskip("numpy._core._multiarray_umath").__cpu_features__
+    assert loops.found() == (EACH if features.get("AVX512_SKX") and sys.platform == "linux" else frozenset())
