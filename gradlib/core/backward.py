@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Array, device_index, is_array, namespace, on_device_of, zeros_like
+from gradlib.backend.array import Array, device_index, is_array, may_leave_host, namespace, on_device_of, zeros_like
 from gradlib.core.batched import Batched, levels_of
 from gradlib.core.edge import GradientEdge, below, stand_in
 from gradlib.core.engine import Captures, Needed, early_leaves, walk, walk_recorded
 from gradlib.core.grad_mode import no_grad
-from gradlib.core.modes import global_state, in_walk, recording, thread_state
+from gradlib.core.modes import global_state, in_walk, set_grad, thread_state
 from gradlib.core.node import Node, Output
 from gradlib.core.streams import around_walk
-from gradlib.core.tensor import Tensor, as_array, publish, wrap
+from gradlib.core.tensor import Tensor, publish, wrap
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """One Tensor, edge or array, or several in any iterable, as a tuple; None gives an empty one."""
+    if type(value) is list or type(value) is tuple:
+        return tuple(value)
     if value is None:
         return ()
     if isinstance(value, (Tensor, GradientEdge)) or is_array(value) or not isinstance(value, Iterable):
@@ -39,20 +41,21 @@ def _given_outputs(outputs: Any, name: str) -> tuple[Any, ...]:
 
 def _given_inputs(inputs: Any, name: str) -> tuple[Any, ...]:
     """The argument ``inputs`` of ``backward`` or ``grad``, checked, as a tuple: of a dict its values."""
-    if isinstance(inputs, Mapping) and type(inputs) is not dict:
-        raise TypeError(f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}; pass dict(...) of it")
-    if inputs is None:
-        raise TypeError(f"`inputs` argument to `{name}()` is a Tensor, several or a dict of them, got None")
-    wanted = as_tuple(inputs.values() if type(inputs) is dict else inputs)
+    if not isinstance(inputs, (list, tuple, Tensor)):  # what a mapping is takes NumPy's time for a small operation to find out
+        if isinstance(inputs, Mapping) and type(inputs) is not dict:
+            raise TypeError(f"`inputs` argument to `{name}()` must be a dict, not {type(inputs).__name__}; pass dict(...) of it")
+        if inputs is None:
+            raise TypeError(f"`inputs` argument to `{name}()` is a Tensor, several or a dict of them, got None")
+        inputs = inputs.values() if type(inputs) is dict else inputs
+    wanted = as_tuple(inputs)
     if not wanted:
         raise RuntimeError(f"`inputs` argument to `{name}()` cannot be empty.")
     for i, tensor in enumerate(wanted):
-        if type(tensor) is GradientEdge:
-            continue
-        if not isinstance(tensor, Tensor):
+        if isinstance(tensor, Tensor):
+            if tensor._node is None:
+                raise RuntimeError(f"One of the differentiated Tensors does not require grad (index {i} of inputs)")
+        elif type(tensor) is not GradientEdge:
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__} at index {i} of inputs")
-        if tensor._node is None:
-            raise RuntimeError(f"One of the differentiated Tensors does not require grad (index {i} of inputs)")
     return wanted
 
 
@@ -82,7 +85,7 @@ class Walk:
 def _cotangents(outputs: tuple[Tensor, ...], given: tuple[Any, ...], recorded: bool) -> list[tuple[Node, Any]]:
     """Each output's node with its cotangent: as given and checked, or ones for a scalar."""
     for g in given:
-        if g is not None and not isinstance(g, Tensor) and not is_array(g):
+        if not isinstance(g, Tensor) and g is not None and not is_array(g):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if given and len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
@@ -114,6 +117,8 @@ def _one(array: Array, recorded: bool) -> Any:
 def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
     array = output._array
     given = g._array if isinstance(g, Tensor) else g
+    if type(given) is type(array) is np.ndarray and given.dtype is array.dtype and given.shape == array.shape:
+        return _as_recorded(g, given, recorded)
     if given.shape != array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{i}] has a shape of {list(given.shape)} and output[{i}] has a shape of {list(array.shape)}."
@@ -123,11 +128,16 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
             f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch: grad_output[{i}] has "
             f"{given.dtype} and output[{i}] has {array.dtype}."
         )
-    if not type(given) is type(array) is np.ndarray and device_index(given) != device_index(array):
+    if device_index(given) != device_index(array):
         raise RuntimeError(f"grad_output[{i}] is on another device than output[{i}], which is on {output.device}")
     if given.dtype != array.dtype:
         g = g.to(array.dtype) if isinstance(g, Tensor) else g.astype(array.dtype)
         given = _array_of(g)
+    return _as_recorded(g, given, recorded)
+
+
+def _as_recorded(g: Any, given: Array, recorded: bool) -> Any:
+    """A cotangent, whose array is ``given``, as the walk takes it."""
     if recorded:
         return g if isinstance(g, Tensor) else wrap(given)
     if global_state.active and thread_state.interpreters:
@@ -136,13 +146,25 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
 
 
 def _run(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
-    with around_walk(_array_of(roots[0][1])), recording(create_graph):
+    if may_leave_host():
+        with around_walk(_array_of(roots[0][1])):
+            _run_here(roots, keep, create_graph, needed, captures)
+    else:
+        _run_here(roots, keep, create_graph, needed, captures)
+
+
+def _run_here(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
+    """``_run`` where the device of the first cotangent is current. It sets whether to record without a context, for small graphs' sake."""
+    before = set_grad(create_graph)
+    try:
         if create_graph:
             walk_recorded(roots, needed, captures, keep)
         elif global_state.active and thread_state.interpreters:  # forward mode or vmap over this backward must see its rules as operations
             walk_recorded([(node, g if isinstance(g, Tensor) else wrap(g)) for node, g in roots], needed, captures, keep)
         else:
             walk(roots, keep, needed, captures)
+    finally:
+        set_grad(before)
 
 
 def _run_known(roots: list[tuple[Node, Any]], keep: bool, create_graph: bool, needed: Needed | None, captures: Captures | None) -> None:
@@ -272,7 +294,7 @@ def _gradients(
                 f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True if this is "
                 f"the desired behavior. Its shape is {shape}."
             )
-        results.append(g if g is None or isinstance(g, Tensor) else wrap(as_array(g)))
+        results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
     return tuple(results)
 
 
@@ -300,33 +322,33 @@ def from_undefined(outputs: list[tuple[Tensor, Any]], inputs: list[Tensor]) -> l
 
 def _captured(roots: list[tuple[Node, Any]], wanted: tuple[Tensor, ...], keep: bool, create_graph: bool) -> list[Any]:
     """Walk only the part of the graph that leads to the wanted tensors; return the gradient of each, None where none arrived."""
-    targets = [t._node for t in wanted]
-    captures: Captures = {node: None for node in targets if node is not None}
-    needed = leading_to([node for node, _ in roots], captures)
-    roots = [(node, g) for node, g in roots if node in needed]
-    if roots:
+    targets: list[Any] = [t._node for t in wanted]
+    captures: Captures = dict.fromkeys(targets)
+    needed = leading_to(dict(roots), captures)
+    if needed:
         (_run_known if global_state.walks else _run)(roots, keep, create_graph, needed, captures)
-    return [captures[node] if node is not None else None for node in targets]
+    return list(captures.values()) if len(captures) == len(targets) else [captures[node] for node in targets]
 
 
 _SEQ = attrgetter("seq")
 
 
-def leading_to(starts: list[Node], captures: Captures, run_ends: bool = False) -> Needed:
+def leading_to(starts: Iterable[Node], captures: Captures, run_ends: bool = False) -> Needed:
     """The nodes between starts and captures; True for those that must run, False for captures beyond which nothing is wanted.
 
     ``run_ends``: captures run too.
     """
-    oldest = min(node.seq for node in captures)
+    oldest = min(map(_SEQ, captures))
     reached = set(starts)
-    stack = list(reached)
-    while stack:
-        for edge in stack.pop().edges:
+    order = list(reached)
+    for node in order:  # which grows meanwhile
+        for edge in node.edges:
             if edge is not None and edge not in reached and edge.seq >= oldest:
                 reached.add(edge)
-                stack.append(edge)
+                order.append(edge)
+    order.sort(key=_SEQ)
     needed: Needed = {}
-    for node in sorted(reached, key=_SEQ):
+    for node in order:
         captured = node in captures
         runs = run_ends and captured
         if not runs:

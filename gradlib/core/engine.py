@@ -56,7 +56,10 @@ def walk(roots: list[tuple[Node, Any]], keep: bool = False, needed: Needed | Non
     heap: list[tuple[int, Node]] = []
     roots.reverse()
     while roots:
-        _send(*roots.pop(), pending, heap)
+        node, g = roots.pop()
+        if needed is None or node in needed:
+            _send(node, g, pending, heap)
+    g = None  # the walk alone holds it now
     undefined = _walk_arrays(pending, heap, needed, captures, keep)
     if undefined is None:
         return
@@ -91,8 +94,10 @@ def _walk_arrays(
                 # What is not an operation: hooks and captures, nodes that need not run, one of several outputs, a leaf.
                 if meta is not None or needed is not None:
                     runs = needed is None or needed[node]
-                    if meta is not PLAIN_OUTPUT or needed is not None:  # else it only tells its parent
+                    if meta is not None and meta is not PLAIN_OUTPUT:
                         g = _before(node, g, captures, runs, recorded=False)
+                    elif captures is not None and node in captures:
+                        captures[node] = g if captures[node] is None else _sum(captures[node], g)
                     if not runs:
                         break
                     if type(node) is Output:
@@ -117,8 +122,8 @@ def _walk_arrays(
                 if type(grads) is not tuple:  # quicker than asking the node
                     (target,) = edges
                     if (
-                        target is not None and grads is not None and needed is None and meta is None
-                        and (not heap or target.seq > -heap[0][0])
+                        target is not None and grads is not None and meta is None
+                        and (not heap or target.seq > -heap[0][0]) and (needed is None or target in needed)
                     ):  # fmt: skip
                         fits = grads.shape == target.shape and grads.dtype is target.dtype
                         node, g = target, grads if fits else fit(grads, target, node)
@@ -207,7 +212,8 @@ def walk_recorded(
     pending: dict[Node, Any] = {}
     heap: list[tuple[int, Node]] = []
     for node, g in roots:
-        _send(node, g, pending, heap)
+        if needed is None or node in needed:
+            _send(node, g, pending, heap)
     _walk_tensors(pending, heap, needed, captures, keep, replaces=True)
 
 

@@ -65,14 +65,16 @@ thread_state = carried(ThreadState())
 _lock = kept_at_fork(threading.Lock())
 
 
-def set_grad(enabled: bool) -> None:
-    """Let the operations of the calling thread record, or not."""
-    if enabled != thread_state.grad_enabled:
+def set_grad(enabled: bool) -> bool:
+    """Let the operations of the calling thread record, or not. Returns: whether they did before."""
+    before = thread_state.grad_enabled
+    if enabled != before:
         thread_state.grad_enabled = enabled
         if enabled:
             global_state.no_grad.pop()
         else:
             global_state.no_grad.append(None)
+    return before
 
 
 class recording:
@@ -84,8 +86,7 @@ class recording:
         self.enabled = enabled
 
     def __enter__(self) -> None:
-        self.before = thread_state.grad_enabled
-        set_grad(self.enabled)
+        self.before = set_grad(self.enabled)
 
     def __exit__(self, *exc: object) -> None:
         set_grad(self.before)

@@ -813,6 +813,8 @@ def born(tensor: Tensor) -> int:
 
 def as_array(value: Any) -> Array:
     """A 0-d array for the scalar that NumPy returns where an operation gives a single number; any array as it is."""
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.generic):
         return np.asarray(value)
     return value if type(value) is arrays.device_array() or arrays.is_array(value) else np.asarray(value)
