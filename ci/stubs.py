@@ -427,7 +427,7 @@ def tidy(text: str) -> str:
 
 def imports_of_the_face() -> str:
     """The statements of gradlib/__init__.py that import by name; dtypes as what they are."""
-    lines = []
+    lines = [f"from gradlib import {name} as {name}" for name in sorted(gradlib._LATER)]
     body = ast.parse((ROOT / "__init__.py").read_text()).body
     for node in [inner for outer in body for inner in (outer.body if isinstance(outer, ast.With) else [outer])]:
         if isinstance(node, ast.ImportFrom) and node.module != "__future__" and node.names[0].name != "*":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys as _sys
+from importlib import import_module as _import_module
 from math import e as e, inf as inf, nan as nan, pi as pi
 
 from numpy import dtype as dtype, newaxis as newaxis
@@ -14,16 +15,13 @@ with _without_collection():
         array_api as array_api,
         autograd as autograd,
         cuda as cuda,
-        distributed as distributed,
         fft as fft,
         func as func,
         interop as interop,
         linalg as linalg,
         nn as nn,
         numpy as numpy,
-        optim as optim,
         return_types as return_types,
-        trajectory as trajectory,
         utils as utils,
     )
     from gradlib.autograd.anomaly import (
@@ -160,13 +158,23 @@ with _without_collection():
 __version__ = "0.1.0"
 
 
+_LATER = frozenset(("distributed", "optim", "trajectory"))
+"""Packages that nothing here uses, and that are loaded when they are asked for."""
+
+
 def __getattr__(name: str) -> object:
-    """``gradlib.bfloat16``, whose package is looked for only when it is asked for."""
+    """What is looked for only when it is asked for: some packages, and ``gradlib.bfloat16``, whose package need not be there."""
+    if name in _LATER:
+        return _import_module(f"{__name__}.{name}")
     if name == "bfloat16":
         from gradlib.backend.dtype import bfloat16
 
         return bfloat16()
     raise _no_such_name(_sys.modules[__name__], name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
 
 
 _suggest_names(__name__)

@@ -9,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 
+from gradlib import distributed as distributed
+from gradlib import optim as optim
+from gradlib import trajectory as trajectory
 from math import e as e
 from math import inf as inf
 from math import nan as nan
@@ -18,16 +21,13 @@ from numpy import newaxis as newaxis
 from gradlib import array_api as array_api
 from gradlib import autograd as autograd
 from gradlib import cuda as cuda
-from gradlib import distributed as distributed
 from gradlib import fft as fft
 from gradlib import func as func
 from gradlib import interop as interop
 from gradlib import linalg as linalg
 from gradlib import nn as nn
 from gradlib import numpy as numpy
-from gradlib import optim as optim
 from gradlib import return_types as return_types
-from gradlib import trajectory as trajectory
 from gradlib import utils as utils
 from gradlib.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from gradlib.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import gradlib
+import gradlib.trajectory  # declares operations, which some tests ask for as all there are
 from tests.device import NO_CUDA, cupy
 
 pytest_plugins = ("gradlib.testing.hostcuda.plugin",)  # a test with a hazard fails

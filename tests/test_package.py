@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from importlib.metadata import metadata, requires, version
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +31,44 @@ def imports() -> ModuleType:
 
 def test_version_is_the_installed_one() -> None:
     assert gradlib.__version__ == version("gradlib")
+
+
+def test_packages_that_nothing_else_uses_are_loaded_when_they_are_asked_for() -> None:
+    code = """
+import sys, gradlib
+later = {f"gradlib.{name}" for name in gradlib._LATER}
+assert not later & set(sys.modules), later & set(sys.modules)
+assert gradlib._LATER <= set(dir(gradlib))
+assert gradlib.optim.Adam and gradlib.trajectory.step_jerk
+from gradlib import distributed
+assert later <= set(sys.modules)
+try:
+    gradlib.optim.AdmW
+except AttributeError as error:
+    assert "AdamW" in str(error), error
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_collection_scans_what_the_import_made_and_nothing_is_set_apart() -> None:
+    code = """
+import gc
+class Ring: pass
+ring = Ring()
+ring.self = ring
+import numpy
+scanned = []
+gc.callbacks.append(lambda phase, info: scanned.append(gc.get_count()[0] if info["generation"] == 0 else None))
+import gradlib
+[[] for _ in range(10)]
+assert all(count is not None and count < 2000 for count in scanned), scanned
+assert gc.isenabled() and gc.get_freeze_count() == 0
+del ring
+assert gc.collect() > 0  # what was there before is still collected
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_core_dependencies_are_numpy_and_nvtx() -> None:

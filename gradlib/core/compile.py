@@ -123,10 +123,11 @@ def _parts(op: Op) -> dict[str, Any]:
 
 def compile_composite(function: Callable[..., Any], label: str | None) -> Callable[..., Any]:
     """The public form of a function of operations: it takes NumPy's ``axis`` and ``keepdims`` too, and observers see it by its label."""
-    name, parameters = function.__name__, inspect.signature(function).parameters
+    name, own = function.__name__, inspect.signature(function)
+    parameters = own.parameters
     names = {f"_default_{p.name}": p.default for p in parameters.values()}
     names |= {"_function": function, "run_observed": run_observed, "call_into": call_into, "_default_out": None}
-    into = with_out(inspect.signature(function)) if name in TAKE_OUT else inspect.signature(function)
+    into = with_out(own) if name in TAKE_OUT else own
     head, call = _listed(into.parameters)
     if "dim" in parameters:
         head, call = f"{head}, **aliases", f"{call}, **aliases"

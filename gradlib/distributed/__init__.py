@@ -6,6 +6,7 @@ so that one that is out of step is an error on all of them that says who called 
 
 from __future__ import annotations
 
+from gradlib.backend.names import suggest_names as _suggest_names
 from gradlib.distributed import nn as nn, optim as optim
 from gradlib.distributed.collectives import (
     all_gather as all_gather,
@@ -55,3 +56,5 @@ from gradlib.distributed.point_to_point import (
 from gradlib.distributed.process_group import Backend as Backend, ProcessGroup as ProcessGroup
 from gradlib.distributed.reduce_op import ReduceOp as ReduceOp
 from gradlib.distributed.work import Work as Work
+
+_suggest_names(__name__)

@@ -1,5 +1,6 @@
 """Optimisers with torch.optim's names and semantics, for gradlib Tensors on either device; SciPy's solvers with the tape's derivatives."""
 
+from gradlib.backend.names import suggest_names as _suggest_names
 from gradlib.optim import lr_scheduler as lr_scheduler, swa_utils as swa_utils
 from gradlib.optim.adadelta import Adadelta as Adadelta
 from gradlib.optim.adagrad import Adagrad as Adagrad
@@ -14,3 +15,5 @@ from gradlib.optim.rmsprop import RMSprop as RMSprop
 from gradlib.optim.rprop import Rprop as Rprop
 from gradlib.optim.scipy_solvers import least_squares as least_squares, minimize as minimize, root as root, solve_ivp as solve_ivp
 from gradlib.optim.sgd import SGD as SGD
+
+_suggest_names(__name__)
