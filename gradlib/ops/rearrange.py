@@ -258,7 +258,7 @@ def _part_of_matrices(name: str, xp: Namespace, input: Any, diagonal: Any) -> An
     shape, upper = input.shape, name == "triu"
     if len(shape) < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(shape)}")
-    small = shape[-1] * shape[-2] <= 1 << 14
+    small = shape[-1] * shape[-2] <= _SMALL
     if xp is not np or type(diagonal) is not int or not (small or shape[-1] >= _ROWS):
         return row_major(getattr(xp, name)(input, diagonal))
     if not small:
@@ -288,7 +288,7 @@ def _by_rows(input: Any, diagonal: int, upper: bool) -> Any:
     return made
 
 
-_ROWS, _FEW = 128, 256
+_ROWS, _FEW, _SMALL = 128, 256, 1 << 14
 
 
 @functools.lru_cache(32)

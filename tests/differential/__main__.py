@@ -15,6 +15,7 @@ from tests.differential.draw import Draw
 from tests.differential.judged import judged
 from tests.differential.program import Program, libraries
 from tests.differential.reduce import reduced
+from tests.differential.small import lower
 
 
 def kind(program: Program, found: Disagreement) -> str:
@@ -57,8 +58,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--programs", type=int, default=None)
+    parser.add_argument("--small", type=int, default=None, metavar="ELEMENTS", help="lower gradlib's thresholds of size to so many")
     options = parser.parse_args()
     libraries()
+    if options.small is not None:
+        lower(options.small)
     end, seed, count, crashes = time.monotonic() + options.seconds, options.seed, 0, 0
     kinds, seen = collections.Counter[str](), set[str]()
     while time.monotonic() < end and (options.programs is None or count < options.programs):

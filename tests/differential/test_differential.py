@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from tests.differential.judged import judged
 from tests.differential.operations import FAMILIES
 from tests.differential.program import Input, Program, libraries
 from tests.differential.reduce import reduced
+from tests.differential.small import OTHERS, THRESHOLDS, constants, declared
 
 pytestmark = [pytest.mark.host, pytest.mark.nonfinite]
 pytest.importorskip("torch")
@@ -72,3 +75,36 @@ def test_operations_are_drawn() -> None:
 
 NOT_DRAWN = {"bernoulli", "multinomial", "normal", "dropout", "rand_like", "randn_like", "randint_like", "empty_like", "native_layer_norm"}
 NOT_DRAWN |= {"pin_memory"}  # needs a device
+
+
+def test_thresholds_are_declared() -> None:
+    """Every whole number with a name in capitals is declared once, as a threshold of size or as none, and none of these has gone."""
+    assert declared(THRESHOLDS) | declared(OTHERS) == constants()
+    assert not declared(THRESHOLDS) & declared(OTHERS)
+
+
+SMALL = """
+import numpy as np
+from tests.differential.small import THRESHOLDS, declared, imported, lower
+lower(4)
+import importlib
+lowered = declared(THRESHOLDS)
+names = lowered | {(importer, name) for importer, source, name in imported() if (source, name) in lowered}
+assert len(names) > len(lowered)
+assert all(getattr(importlib.import_module(f"gradlib.{module}"), name) == 4 for module, name in names)
+from gradlib.backend.vectorised import fits
+print([fits(np.ones(n, np.float32)) for n in (3, 4)])
+"""
+
+
+def test_thresholds_are_lowered() -> None:
+    """In a process of their own; also those that another module has imported."""
+    run = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=False)
+    assert run.stdout == "[False, True]\n", run.stderr
+
+
+@pytest.mark.slow
+def test_random_programs_agree_by_the_ways_of_large_arrays() -> None:
+    command = [sys.executable, "-m", "tests.differential", "--small", "4", "--programs", "100", "--seed", "1", "--seconds", "600"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr

@@ -1,0 +1,121 @@
+"""Thresholds of size lowered, so that the few elements of random programs take the ways of large arrays.
+
+gradlib chooses many of its ways by an array's size. The thresholds are whole numbers with names in capitals at the top of a module; which
+of those there are is declared here once, the others beside them.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pathlib
+from collections.abc import Iterator
+
+import gradlib
+
+ROOT = pathlib.Path(gradlib.__file__).parent
+PACKAGES = ("backend", "core", "func", "nn", "numpy", "ops", "optim", "trajectory")
+"""The packages whose constants are declared."""
+
+THRESHOLDS = {
+    "backend.array": "SMALL _MANY",
+    "backend.copying": "_SMALL",
+    "backend.flat_index": "FEW _SHORT",
+    "backend.mask": "LEAST _BLOCK _SOME",
+    "backend.scatter": "_LONG",
+    "backend.sums": "LEAST LEAST_ALONE SHORT _BLOCK _LINES _LONG _MANY _PIECE _WIDTH",
+    "backend.vectorised": "LEAST _BLOCK _CACHED _FEW _LINE _MANY",
+    "ops.compare": "_FEW _FIRST _SOME",
+    "ops.gather": "_FEW",
+    "ops.linalg.solve": "_LARGE",
+    "ops.minmax": "_LINES _PLACED",
+    "ops.rearrange": "_FEW _ROWS _SMALL",
+    "ops.reduce": "_LARGE _LONG _LONG_ROW _MANY _ROW",
+    "ops.scan": "_LARGE _SOME",
+    "ops.softmax": "_MANY",
+    "ops.sort": "_FEW _LARGE",
+    "optim.foreach": "SMALL _CACHED",
+    "optim.optimizer": "_BLOCK",
+    "trajectory.cache_blocks": "_BLOCK _FEW _LARGEST _LONG _RECORD _STEP _WIDE",
+    "trajectory.cost_host": "_BLOCK _FEW_JOINTS",
+    "trajectory.planning.sines": "_ALONE _SHORT",
+    "trajectory.planning.solve": "ELEMENTS",
+    "trajectory.skewed_table": "LARGEST",
+}
+"""Those by which one of several ways to the same result is chosen on the host, or how much of it is computed at a time."""
+
+OTHERS = {
+    "backend.copying": "PARTS",
+    "backend.dlpack": "_BFLOAT _UNSIGNED",
+    "backend.dtype": "_FEW",
+    "backend.placing": "MOST_ARRAYS",
+    "backend.pointwise": "MOST THREADS",
+    "backend.random": "_BITS",
+    "backend.reducing": "LONGEST",
+    "backend.sorting": "LONGEST",
+    "backend.vectorised": "_FIRST_DIGITS _OVERFLOW",
+    "core.streams": "_DEFAULTS",
+    "ops.index": "_LONG",
+    "optim.fused": "PARAMETERS _THREADS",
+    "trajectory.bspline_device": "_WIDE_HELD",
+    "trajectory.cost_device": "FIELDS _STEPS",
+    "trajectory.cost_terms": "PATH TIME",
+    "trajectory.planning.errors": "_LONGEST _NAMES",
+    "trajectory.planning.job": "CHUNK _RETRIES",
+    "trajectory.planning.lbfgs": "HISTORY LOOK",
+    "trajectory.planning.motion": "SHORTEST",
+    "trajectory.planning.parts": "_SHOWN",
+    "trajectory.planning.problems": "_LONGEST",
+    "trajectory.planning.solve": "LONG",
+    "trajectory.skewed_table": "_KEPT",
+    "trajectory.tiles": "THREADS _ELEMENTS _GRID _OF_CUDA _OUTPUTS _RESIDENT _RUN _SERIES _SHARED _THREADS_HELD",
+}
+"""The rest: what is part of a meaning, a format or a CUDA kernel, or bounds a cache."""
+
+
+def declared(table: dict[str, str]) -> set[tuple[str, str]]:
+    """Each constant of a table as (module, name)."""
+    return {(module, name) for module, names in table.items() for name in names.split()}
+
+
+def constants() -> set[tuple[str, str]]:
+    """Every whole number with a name in capitals at the top of a module of `PACKAGES`, as its source has it."""
+    found = set()
+    for module, statement in _statements():
+        if isinstance(statement, ast.Assign):
+            target, value = statement.targets[0], statement.value
+            both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            for name, number in zip(target.elts, value.elts, strict=True) if both else [(target, value)]:
+                if isinstance(name, ast.Name) and name.id.isupper() and _is_whole(number):
+                    found.add((module, name.id))
+    return found
+
+
+def _statements() -> Iterator[tuple[str, ast.stmt]]:
+    """What stands at the top of each module, with its name."""
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        yield from ((module, statement) for statement in ast.parse(path.read_text()).body)
+
+
+def _is_whole(value: ast.expr) -> bool:
+    """Whether an expression is a whole number, or some that are multiplied, shifted and so on."""
+    parts = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    return all(isinstance(each, parts) for each in ast.walk(value)) and type(eval(ast.unparse(value))) is int
+
+
+def lower(elements: int) -> None:
+    """Set all thresholds, in this process, to a number of elements, of at least 2; also where another module has imported one."""
+    if elements < 2:
+        raise ValueError(f"blocks have at least 2 elements, got {elements}")
+    lowered = declared(THRESHOLDS)
+    for module, name in lowered | {(importer, name) for importer, source, name in imported() if (source, name) in lowered}:
+        setattr(importlib.import_module(f"gradlib.{module}"), name, elements)
+
+
+def imported() -> Iterator[tuple[str, str, str]]:
+    """Each name in capitals that a module of `PACKAGES` imports from another: (importer, source, name)."""
+    for module, statement in _statements():
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("gradlib."):
+            source = str(statement.module).removeprefix("gradlib.")
+            yield from ((module, source, each.name) for each in statement.names if each.name.isupper())
