@@ -138,23 +138,20 @@ def parts(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
 
 @rule("as_strided")
 def as_strided(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """A strided view of each example; the batch keeps its stride."""
-    input, size, stride, start, _ = args
-    steps = input.value.stride()
-    return perform(op, (input.value, (level.size, *size), (steps[0], *stride), start, steps))
+    """A strided view of each example; the batch keeps its stride. Examples that share one memory have each its own derivative."""
+    input, size, stride, start, layout = args
+    step = input.value.stride()[0]
+    return perform(op, (input.value, (level.size, *size), (step, *stride), start, (step or None, *layout)))
 
 
 @rule("as_strided_backward", "as_strided_gather")
 def as_strided_along(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """Derivatives of ``as_strided``. The batch gets so large a stride that the views of different examples do not overlap."""
+    """Derivatives of ``as_strided``, for each example its own."""
     given = named(op, args)
-    input, size, stride, start, layout = (given[name] for name in ("input", "size", "stride", "start", "layout"))
-    shape = given.get("shape", input.shape)
-    reach = [abs(start)] + [sum(max(n - 1, 0) * s for n, s in zip(*pair, strict=True)) for pair in ((shape, layout), (size, stride))]
-    apart = sum(reach) + 1
-    new = {"input": input.value, "size": (level.size, *size), "stride": (apart, *stride), "layout": (apart, *layout)}
+    size, stride, layout = (given[name] for name in ("size", "stride", "layout"))
+    new = {"input": given["input"].value, "size": (level.size, *size), "stride": (0, *stride), "layout": (None, *layout)}
     if "shape" in given:
-        new["shape"] = (level.size, *shape)
+        new["shape"] = (level.size, *given["shape"])
     return perform(op, replace_arguments(op, args, **new))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, Namespace, address, is_dense, strided
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
@@ -261,8 +262,8 @@ def _outside(size: Sequence[int], stride: Sequence[int], offset: int, itemsize: 
     jvp=lambda t_input, size, stride, start, layout: as_strided_gather(t_input, size, stride, start, layout),
     input=lambda g, input_shape, size, stride, start, layout: as_strided_backward(g, input_shape, size, stride, start, layout),
 )  # fmt: skip
-def as_strided_op(xp: Namespace, input: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]) -> Any:
-    """The view; ``start`` counts elements from the input's first one, ``layout`` is the input's own strides in elements."""
+def as_strided_op(xp: Namespace, input: Any, size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: Layout) -> Any:
+    """The view; ``start`` counts elements from the input's first one, ``layout`` is the input's own."""
     try:
         return strided(input, size, _bytes(stride, input.itemsize), 0 if 0 in size else start * input.itemsize)
     except ValueError:
@@ -342,7 +343,8 @@ def _refuse_unknown_tangents(input: Tensor, layout: tuple[int, ...], size: tuple
     view = None if input._meta is None else input._meta.view
     if view is None or all(level.tangent(input) is None or level in (view.duals or ()) for level in thread_state.interpreters):
         return
-    if (_sources(np, tuple(input.shape), size, stride, start, layout) == input.numel()).any():
+    _, places, viewed = _places(np, tuple(input.shape), size, stride, start, layout)
+    if not np.isin(viewed, places).all():
         raise RuntimeError(
             f"as_strided: sizes {list(size)} and strides {list(stride)} reach beyond this view of shape {list(input.shape)}, whose tangent "
             "ends with it. In forward mode, call as_strided on the dual tensor of which it is a view."
@@ -365,20 +367,28 @@ def _refuse_neighbours(
 publish(as_strided, "as_strided")
 
 
-def _sources(
-    xp: Namespace, shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: tuple[int, ...]
-) -> Array:
-    """The index in the input of each element of the view, in row-major order; past the last one where it is none of them."""
-    count = math.prod(shape)
-    ends = [
-        sum((n - 1) * step for n, step in zip(shape, layout, strict=True)),
-        start + sum((n - 1) * step for n, step in zip(size, stride, strict=True)),
-    ]
-    low, high = min(0, start), max(0, *ends)
-    table = xp.full(high - low + 1, count, dtype=xp.int64)
-    if count:
-        strided(table, shape, _bytes(layout, 8), -8 * low)[...] = xp.arange(count).reshape(shape)
-    return strided(table, size, _bytes(stride, 8), 8 * (start - low))
+Layout = tuple[int | None, ...]
+"""Strides in elements; None along a dimension of rows that share one memory, of which each has its own derivative."""
+
+
+def _places(
+    xp: Namespace, shape: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...], start: int, layout: Layout
+) -> tuple[int, Array, Array]:
+    """How many places there are in the memory that an input and a view of it span, and that of each element of the one and of the other."""
+    steps, to = [0 if step is None else step for step in layout], list(stride)
+    for dim, step in enumerate(layout):
+        if step is None:  # so far from each other that they do not meet
+            steps[dim] = to[dim] = 1 + abs(start) + _reach(shape, steps) + _reach(size, to)
+    low, high = min(0, start), max(_reach(shape, steps), start + _reach(size, to))
+    line = xp.arange(high - low + 1)
+    return line.size, strided(line, shape, _bytes(steps, 8), -8 * low), strided(line, size, _bytes(to, 8), 8 * (start - low))
+
+
+def _sharing(xp: Namespace, shape: tuple[int, ...], layout: Layout, count: int, places: Array, dtype: Any) -> Array | None:
+    """How many elements lie in the place of each; None where each lies alone."""
+    if _is_apart(shape, [0 if step is None else step for step in layout]):
+        return None
+    return xp.bincount(places.ravel(), minlength=count)[places].astype(dtype)
 
 
 @op(
@@ -386,16 +396,19 @@ def _sources(
     input=lambda g, size, stride, start, layout: as_strided_gather(g, size, stride, start, layout),
 )  # fmt: skip
 def as_strided_backward(xp: Namespace, input: Any, shape: Any, size: Any, stride: Any, start: int, layout: Any) -> Any:
-    """Each element of input added to the element of a tensor of that shape of which it is a view: the adjoint of ``as_strided``."""
-    count = math.prod(shape)
-    if layout == _row_major(shape) and 0 <= start <= start + _reach(size, stride) < count and _is_apart(size, stride):
+    """Each element of input added to the element of a tensor of that shape of which it is a view, in equal parts where several share its
+    place: the adjoint of ``as_strided``."""
+    if layout == _row_major(shape) and 0 <= start <= start + _reach(size, stride) < math.prod(shape) and _is_apart(size, stride):
         made = xp.zeros(shape, input.dtype)
         strided(made, size, _bytes(stride, made.itemsize), start * made.itemsize)[...] = input
         return made
-    made = xp.zeros(count + 1, input.dtype)
-    if 0 not in size:
-        scatter_add(made, _sources(xp, shape, size, stride, start, layout), input)
-    return made[:count].reshape(shape)
+    if 0 in size or 0 in shape:
+        return xp.zeros(shape, input.dtype)
+    count, places, viewed = _places(xp, shape, size, stride, start, layout)
+    made = xp.zeros(count, input.dtype)
+    scatter_add(made, viewed, input)
+    number = _sharing(xp, shape, layout, count, places, dtypes.to_real(input.dtype))
+    return made[places] if number is None else made[places] / number
 
 
 @op(
@@ -403,7 +416,15 @@ def as_strided_backward(xp: Namespace, input: Any, shape: Any, size: Any, stride
     input=lambda g, input_shape, size, stride, start, layout: as_strided_backward(g, input_shape, size, stride, start, layout),
 )  # fmt: skip
 def as_strided_gather(xp: Namespace, input: Any, size: Any, stride: Any, start: int, layout: Any) -> Any:
-    """The values that ``as_strided`` would show of a tensor of that layout, as a copy; zeros where it shows none of its elements."""
-    if 0 in size:
+    """The values that ``as_strided`` would show of a tensor of that layout, as a copy; zeros where it shows none of its elements, and the
+    mean of those that share a place."""
+    if 0 in size or 0 in input.shape:
         return xp.zeros(size, input.dtype)
-    return xp.append(input.ravel(), xp.zeros(1, input.dtype))[_sources(xp, input.shape, size, stride, start, layout)]
+    count, places, viewed = _places(xp, input.shape, size, stride, start, layout)
+    made = xp.zeros(count, input.dtype)
+    number = _sharing(xp, input.shape, layout, count, places, dtypes.to_real(input.dtype))
+    if number is None:
+        made[places] = input
+    else:
+        scatter_add(made, places, input / number)
+    return made[viewed]

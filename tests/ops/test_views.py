@@ -194,6 +194,18 @@ def test_gradients_through_overlapping_windows_add_up() -> None:
     np.testing.assert_array_equal(host(x.grad), [1, 2, 2, 2, 1])
 
 
+def test_elements_in_one_place_share_the_gradient_of_as_strided() -> None:
+    """As in torch, which cannot tell them apart."""
+    leaf = gradlib.tensor([1.0, 2.0]).expand(4, 2).detach().requires_grad_()
+    (leaf.as_strided((2,), (1,)) * gradlib.tensor([4.0, 8.0])).sum().backward()
+    np.testing.assert_array_equal(host(leaf.grad), [[1, 2]] * 4)
+    tangent = gradlib.arange(8.0).reshape(4, 2)
+    np.testing.assert_array_equal(host(gradlib.func.jvp(lambda x: x.as_strided((2,), (1,)), (leaf.detach(),), (tangent,))[1]), [3, 4])
+    leaf.grad = None
+    leaf.as_strided((3, 2), (0, 1)).sum().backward()
+    np.testing.assert_array_equal(host(leaf.grad), [[0.75, 0.75]] * 4)
+
+
 def test_a_write_through_as_strided_reaches_the_right_elements() -> None:
     leaf = gradlib.zeros(3, 4).requires_grad_()
     x = (leaf * 1).t()
