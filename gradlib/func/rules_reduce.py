@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from gradlib.core.declaration import Op
@@ -106,29 +105,12 @@ def squared_distance(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
     return run("mean" if mean else "sum", _flat(each), 1, False, None)
 
 
-@rule("max_all", "min_all")
-def extreme_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The maximum or minimum of each example; equal elements share the gradient."""
-    return run("amax" if op.name == "max_all" else "amin", _nonempty(op, _flat(args[0].value)), 1, False)
-
-
-def _nonempty(op: Op, x: Any) -> Any:
-    if not x.shape[1]:
-        raise RuntimeError(f"{op.name[:3]}(): Expected reduction dim to be specified for input.numel() == 0.")
-    return x
-
-
-@rule("median_all")
-def median_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
-    """The median of each example; elements equal to it share the gradient."""
-    x = _flat(args[0].value)
-    if not x.shape[1]:
-        return x.new_full((level.size,), math.nan)
-    middle = run("median", x.detach(), 1, True)[0]
-    if not x.is_floating_point():
-        return middle.reshape((level.size,))
-    attained = run("logical_or", run("eq", x, middle), run("isnan", x))
-    return run("amax", run("where", attained, x, -math.inf), 1, False)
+@rule("max_all", "min_all", "median_all")
+def of_all(level: Level, op: Op, args: tuple[Any, ...]) -> Any:
+    """The maximum, minimum or median of each example, behind the batch and what it leaves out itself."""
+    input, lead = args
+    x = input.value
+    return perform(op, (x.unsqueeze(-1) if input.ndim == lead else x, lead + 1))
 
 
 @rule("spread")

@@ -102,7 +102,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 def _elu_slope(g: Any, input: Any, alpha: float) -> Any:
     if alpha == 1 and vectorised.fits(input, "fd"):
         return g * np.exp(extreme(np.minimum, input, 0))
-    return where_op(input > 0, g, g * exp(where_op(input > 0, 0, input)) * alpha)
+    return where_op(input > 0, g, g * exp(where_op(input >= 0, 0, input)) * alpha)  # whose own derivative at 0 is 0
 
 
 @op(

@@ -67,7 +67,7 @@ _LINES = 100  # of which, and of more, the same is true; fewer, and so longer, o
 
 
 def _on_device(name: str, form: str) -> Any:
-    """An operation of CuPy arrays. ``form``: "amax" over any dimensions, "max_all" over all, "max" over one, with the places."""
+    """An operation of CuPy arrays. ``form``: "amax" over any dimensions, "max" over one, with the places."""
     placed, declared = form == "max", form.replace("max", name)
 
     def run(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -76,7 +76,17 @@ def _on_device(name: str, form: str) -> Any:
             made = smallest_or_largest(name, input, axis, keepdim, placed)
             if made is not None:
                 return made if placed else made[0]
-        return REGISTRY[declared].value(sys.modules["cupy"], *((input,) if form == "max_all" else (input, dim, keepdim)))
+        return REGISTRY[declared].value(sys.modules["cupy"], input, dim, keepdim)
+
+    return run
+
+
+def _all_on_device(name: str) -> Any:
+    """``max_all`` or ``min_all`` of CuPy arrays."""
+
+    def run(input: Any, lead: int = 0) -> Any:
+        made = smallest_or_largest(name, input, tuple(range(lead, input.ndim)) if lead else None, False, False)
+        return REGISTRY[f"{name}_all"].value(sys.modules["cupy"], input, lead) if made is None else made[0]
 
     return run
 
@@ -165,26 +175,32 @@ def min_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
     return _chosen(xp, "min", input, dim, keepdim)
 
 
-def _share_of_all(g: Any, input: Any, out: Any) -> Any:
-    """Share a gradient in equal parts among all elements that attain the extreme, or are NaN when it is."""
-    mask = (input == out) | (input != input)
-    return where_op(mask, g / sum(mask), 0)
+def share_of_all(g: Any, input: Any, out: Any, lead: int) -> Any:
+    """Share a gradient in equal parts among all elements that attain the result, or are NaN when it is."""
+    if not lead:
+        mask = (input == out) | (input != input)
+        return where_op(mask, g / sum(mask), 0)
+    behind = (1,) * (input.ndim - lead)
+    mask = (input == out.reshape((*out.shape, *behind))) | (input != input)
+    return where_op(mask, (g / sum(mask, tuple(range(lead, input.ndim)))).reshape((*g.shape, *behind)), 0)
 
 
-@op("other", device=_on_device("max", "max_all"), method=False, label="max", input=_share_of_all)
-def max_all(xp: Namespace, input: Any) -> Any:
-    """Largest element of all, as ``max(input)`` gives it."""
+@op("other", device=_all_on_device("max"), method=False, label="max", input=share_of_all)
+def max_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
+    """Largest element of all, as ``max(input)`` gives it; or of all behind the first ``lead`` dimensions, each by itself."""
+    return _extreme_of_all(xp, "max", input, lead)
+
+
+@op("other", device=_all_on_device("min"), method=False, label="min", input=share_of_all)
+def min_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
+    """Smallest element of all, as ``min(input)`` gives it; or of all behind the first ``lead`` dimensions, each by itself."""
+    return _extreme_of_all(xp, "min", input, lead)
+
+
+def _extreme_of_all(xp: Namespace, name: str, input: Any, lead: int) -> Any:
     if not input.size or input.dtype.kind == "c":
-        _refuse("max", input, None)
-    return _extreme(xp, "max", input, None, False)
-
-
-@op("other", device=_on_device("min", "max_all"), method=False, label="min", input=_share_of_all)
-def min_all(xp: Namespace, input: Any) -> Any:
-    """Smallest element of all, as ``min(input)`` gives it."""
-    if not input.size or input.dtype.kind == "c":
-        _refuse("min", input, None)
-    return _extreme(xp, "min", input, None, False)
+        _refuse(name, input, None)
+    return _extreme(xp, name, input, tuple(range(lead, input.ndim)) if lead else None, False)
 
 
 Max = namedtuple("Max", ["values", "indices"])

@@ -19,8 +19,8 @@ from gradlib.backend.sorting import sorted_lines
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import wrap_dim
+from gradlib.ops.minmax import share_of_all
 from gradlib.ops.reduce import kept
-from gradlib.ops.select import where_op
 from gradlib.ops.take_along import put_along
 
 __all__ = ["argsort", "bucketize", "isin", "kthvalue", "median", "searchsorted", "sort", "topk", "unique"]
@@ -293,24 +293,20 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False, *, out: An
     return median_all(input, out=out)
 
 
-def _median_rule(g: Any, input: Any, out: Any) -> Any:
-    attained = (input == out) | (input != input)
-    return where_op(attained, g / attained.sum(), 0)
-
-
-@op("other", method=False, label="median", input=_median_rule)
-def median_all(xp: Namespace, input: Any) -> Any:
-    """The middle one of all elements, the lower of two; NaN of nothing or when there is one."""
+@op("other", method=False, label="median", input=share_of_all)
+def median_all(xp: Namespace, input: Any, lead: int = 0) -> Any:
+    """The middle one of all elements, or of all behind the first ``lead`` dimensions; NaN of nothing and beside NaN."""
     _ordered("median", input, bool_too=False)
+    kept = input.shape[:lead]
     if not input.size:
-        return xp.full((), xp.nan, input.dtype)
+        return xp.full(kept, xp.nan, input.dtype)
+    lines = input.reshape((*kept, -1))
+    place = (lines.shape[-1] - 1) // 2
     if xp is np and input.dtype.kind == "f" and not has_nan(input):
-        line, place = input.flatten(), (input.size - 1) // 2
-        line.partition(place)
-        return np.asarray(line[place])
-    line = xp.sort(_comparable(input).reshape(-1))
-    middle = line[(line.size - 1) // 2]
-    return (middle if input.dtype.kind in "iu" else xp.where(line[-1] == line[-1], middle, line[-1])).astype(input.dtype, copy=False)
+        return np.asarray(np.partition(lines, place)[..., place])
+    lines = xp.sort(_comparable(lines))
+    middle, last = lines[..., place], lines[..., -1]
+    return (middle if input.dtype.kind in "iu" else xp.where(last == last, middle, last)).astype(input.dtype, copy=False)
 
 
 # ---- sets of values -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import OrderedDict, namedtuple
 from typing import Any
 
@@ -304,6 +305,16 @@ def test_a_row_is_contiguous_where_its_own_elements_are() -> None:
     assert vmap(lambda r: r if r.is_contiguous() else -r, in_dims=1)(gradlib.ones(3, 2, 5)).sum() == -30
 
 
+@pytest.mark.parametrize("choose", [gradlib.max, gradlib.min, gradlib.median])
+def test_elements_that_are_nan_share_the_gradient_of_a_row_as_alone(choose: Any) -> None:
+    x = gradlib.tensor([[[1.0, math.nan], [2.0, math.nan]], [[1.0, 2.0], [2.0, 1.0]]])
+    each = gradlib.stack([grad(choose)(row) for row in x])
+    np.testing.assert_array_equal(host(each[0]), [[0, 0.5], [0, 0.5]])
+    np.testing.assert_array_equal(host(vmap(grad(choose))(x)), host(each))
+    np.testing.assert_array_equal(host(gradlib.func.jvp(vmap(choose), (x,), (each,))[1]), [0.5, 0.5])
+    np.testing.assert_array_equal(host(vmap(vmap(grad(choose)))(x)), [[[0, 1], [0, 1]], host(vmap(grad(choose))(x[1]))])
+
+
 class TestStrides:
     """``as_strided`` of a row reads the row's own memory alone."""
 
@@ -329,6 +340,22 @@ class TestStrides:
                 vmap(take)(x)
         with pytest.raises(RuntimeError, match="can access memory outside of `tensor`"):
             vmap(lambda r: r.as_strided((2,), (1,), 0))(drawn(5, 3)[1:])
+
+    def test_derivatives_of_examples_that_share_one_memory(self) -> None:
+        """What no batch dimension was given for is expanded over the batch; each example still gets its own gradient and tangent."""
+        x, y, w = drawn(3, 2), drawn(4, seed=1), drawn(5, 3, 2, seed=2)
+
+        def f(r: gradlib.Tensor, s: gradlib.Tensor) -> gradlib.Tensor:
+            return (s.as_strided((2,), (2,), 1) * r).sum()
+
+        each = gradlib.stack([gradlib.func.grad(f, 1)(r, y) for r in x])
+        same(vmap(grad(f, 1), (0, None))(x, y), each)
+        same(vmap(grad(f, 1))(x, y.expand(3, 4)), each)
+        same(grad(lambda ys: vmap(f)(x, ys).sum())(y.expand(3, 4)), each)
+        same(vmap(vmap(grad(f, 1), (0, None)), (0, None))(w, y)[2], vmap(grad(f, 1), (0, None))(w[2], y))
+        same(vmap(vmap(grad(f, 1), (None, 0)), (0, None))(x, drawn(2, 4))[:, 1], each)
+        tangents = drawn(3, 4, seed=3)
+        same(gradlib.func.jvp(lambda ys: vmap(f)(x, ys), (y.expand(3, 4),), (tangents,))[1], (each * tangents).sum(1))
 
     def test_of_a_result_that_is_a_number(self) -> None:
         x = gradlib.eye(2).expand(3, 2, 2) * gradlib.tensor([1.0, 2.0, 3.0]).reshape(3, 1, 1)

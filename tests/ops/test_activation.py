@@ -137,6 +137,16 @@ def test_second_derivatives_of_what_is_bent_once_are_zeros(function: Callable[[A
     assert gradlib.autograd.grad(slope.sum(), x)[0].tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("alpha", [1.0, 2.0, -0.5])
+def test_the_second_derivative_of_elu_at_zero_is_zero(alpha: float) -> None:
+    """As in torch; the first is that of the side below."""
+    x = gradlib.tensor([-1.0, 0.0, -0.0, 2.0], dtype="float64", requires_grad=True)
+    (slope,) = gradlib.autograd.grad(activation.elu(x, alpha).sum(), x, create_graph=True)
+    below = alpha * math.exp(-1)
+    np.testing.assert_allclose(host(slope), [below, alpha, alpha, 1])
+    np.testing.assert_allclose(host(gradlib.autograd.grad(slope.sum(), x)[0]), [below, 0, 0, 0])
+
+
 @pytest.mark.nonfinite
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_gelu_by_tanh_far_out(dtype: str) -> None:
