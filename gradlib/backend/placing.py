@@ -1,7 +1,9 @@
 """Kernels of gradlib's own that read and write a CuPy array at places that several arrays of integers name together.
 
-First the arrays become one, of places in the leading dimensions read as one; then elements are taken, put or added there. As in
+Several arrays first become one, of places in the leading dimensions read as one; then elements are taken, put or added there. As in
 `gradlib.backend.pointwise`, every other call is CuPy's own.
+
+Places count from the end where they are negative; those outside wrap around, as CuPy's own do.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import math
 from functools import cache
 from typing import Any
 
-from gradlib.backend.array import Array, cupy
+from gradlib.backend.array import Array, cupy, device_array
 from gradlib.backend.copying import fill
 from gradlib.backend.launching import Kernel
 from gradlib.backend.pointwise import MOST, THREADS, spans_of
@@ -23,17 +25,19 @@ _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned l
 
 
 def source() -> str:
-    """``places_N``: of N arrays that broadcast, each element times a step, all added up; negative ones count from the end.
+    """``places_N``: of N arrays that broadcast, each element times a step, all added up.
 
-    ``put_SIZE``, ``add_DTYPE``: ``z[places[k], j] = x[k, j]``, or ``+=``, for rows of ``inner`` elements.
+    ``put_SIZE``, ``add_DTYPE``: ``z[places[k], j] = x[k, j]``, or ``+=``, for ``adim`` rows of ``inner`` elements.
+
+    An element of an array is called ``indices`` and the size ``adim``, as in CuPy's kernels, by which hostcuda finds places outside.
     """
     head = f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
     kernels = []
     for count in range(1, MOST_ARRAYS + 1):
         each = [f"const long long* p{k}, unsigned inner{k}, unsigned count{k}, long long size{k}, long long step{k}" for k in range(count)]
         steps = "".join(
-            f"    long long a{k} = p{k}[i / inner{k} % count{k}] % size{k};\n"
-            f"    if (a{k} < 0) a{k} += size{k};\n    at += a{k} * step{k};\n"
+            f"    {{\n        const long long indices = p{k}[i / inner{k} % count{k}], adim = size{k};\n"
+            f"        long long a = indices % adim;\n        if (a < 0) a += adim;\n        at += a * step{k};\n    }}\n"
             for k in range(count)
         )
         parameters = f"{', '.join(each)}, long long* z, unsigned n"
@@ -43,10 +47,11 @@ def source() -> str:
     moved = {f"put_{size}": (word, "z[at] = x[i]") for size, word in _WORDS.items()}
     moved |= {f"add_{char}": (ctype, "atomicAdd(z + at, x[i])") for char, ctype in _SUMS.items()}
     for name, (ctype, statement) in moved.items():
-        parameters = f"const {ctype}* x, const long long* places, {ctype}* z, unsigned inner, unsigned n"
+        parameters = f"const {ctype}* x, const long long* places, {ctype}* z, long long adim, unsigned inner, unsigned n"
         kernels.append(
             f'extern "C" __global__ void gradlib_{name}({parameters}) {{\n'
-            f"{head}    const long long at = places[i / inner] * inner + i % inner;\n    {statement};\n}}\n"
+            f"{head}    const long long indices = places[i / inner];\n    long long at = indices % adim;\n    if (at < 0) at += adim;\n"
+            f"    at = at * inner + i % inner;\n    {statement};\n}}\n"
         )
     return "".join(kernels)
 
@@ -61,6 +66,11 @@ def _kernel(name: str, formats: str) -> Kernel:
     return Kernel(formats, lambda device: _module().get_function(f"gradlib_{name}"))
 
 
+def _is_served(index: Any, device: int) -> bool:
+    """Whether a kernel reads an index array."""
+    return type(index) is device_array() and index.dtype.char == "l" and index._c_contiguous and index.data.device_id == device
+
+
 def places(shape: tuple[int, ...], key: tuple[Any, ...], device: int) -> Array | None:
     """The places that arrays of integers name in as many leading dimensions of an array, which are read as one.
 
@@ -72,7 +82,7 @@ def places(shape: tuple[int, ...], key: tuple[Any, ...], device: int) -> Array |
     if not 0 < len(key) <= min(MOST_ARRAYS, len(shape)):
         return None
     for each in key:
-        if type(each) is not made or each.dtype.char != "l" or not each._c_contiguous or each.data.device_id != device:
+        if not _is_served(each, device):
             return None
     spans = spans_of(*[each.shape for each in key])
     if spans is None or 0 in shape:
@@ -97,10 +107,16 @@ def put(target: Array, key: tuple[Any, ...], values: Any, add: bool = False) -> 
     name = f"add_{dtype.char}" if add else f"put_{dtype.itemsize}"
     if not target._c_contiguous or target.size >= 1 << 31 or (dtype.char not in _SUMS if add else dtype.itemsize not in _WORDS):
         return False
-    at = places(shape, key, data.device_id)
-    if at is None:
+    if not 0 < len(key) <= len(shape) or 0 in shape:
         return False
-    wanted, inner = (*at.shape, *shape[len(key) :]), math.prod(shape[len(key) :])
+    if len(key) == 1 and _is_served(key[0], data.device_id) and key[0].data.mem is not data.mem:  # which the kernel may write
+        at = key[0]
+    elif (made := places(shape, key, data.device_id)) is not None:
+        at = made
+    else:
+        return False
+    rest = shape[len(key) :]
+    wanted, inner = (*at.shape, *rest), math.prod(rest)
     if type(values) is not type(target):
         number, values = values, type(target)(wanted, dtype)
         fill(values, number)
@@ -109,4 +125,5 @@ def put(target: Array, key: tuple[Any, ...], values: Any, add: bool = False) -> 
     n = values.size
     if not 0 < n <= MOST or values.data.device_id != data.device_id:
         return False
-    return _kernel(name, "PPPII").run(data.device_id, n, THREADS, values.data.ptr, at.data.ptr, data.ptr, inner, n)
+    rows = math.prod(shape[: len(key)])
+    return _kernel(name, "PPPqII").run(data.device_id, n, THREADS, values.data.ptr, at.data.ptr, data.ptr, rows, inner, n)

@@ -7,7 +7,8 @@ import pytest
 
 from gradlib.backend.dtype import as_dtype
 from gradlib.backend.placing import places, put
-from tests.device import cupy, skip_module_without_cuda
+from gradlib.testing import hostcuda
+from tests.device import HAS_GPU, cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
 pytestmark = [pytest.mark.cuda, pytest.mark.host]
@@ -39,6 +40,24 @@ def test_values_that_meet_at_one_place_are_all_added(dtype):
     np.add.at(expected, key, values)
     assert put(target, tuple(map(cupy.asarray, key)), cupy.asarray(values), add=True)
     assert np.array_equal(target.get(), expected)
+
+
+@pytest.mark.skipif(HAS_GPU, reason="hostcuda reports what a GPU lets wrap around")
+@pytest.mark.parametrize("key", [([3, 0],), ([0, -4],), ([2, 0], [4, 1]), ([0], [0], [-6])])
+def test_a_place_outside_is_reported_as_by_the_kernels_of_cupy(key):
+    target, key = cupy.zeros((3, 4, 5), cupy.float32), tuple(map(cupy.asarray, key))
+    rows = cupy.ones((*key[0].shape, *target.shape[len(key) :]), cupy.float32)
+    with hostcuda.expected(r"index -?\d is outside of an axis of \d, and wraps around"):
+        places(target.shape, key, 0)
+    for add in (False, True):
+        with hostcuda.expected(r"index -?\d is outside of an axis of \d, and wraps around"):
+            put(target, key, rows, add)
+
+
+def test_places_in_the_memory_that_is_written_are_read_before():
+    p = cupy.asarray([1, 2, 0, 3])
+    assert put(p, (p,), cupy.asarray([5, 6, 7, 8]))
+    assert p.tolist() == [7, 5, 6, 8]
 
 
 def test_what_the_kernels_do_not_serve_is_left_to_cupy():
