@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, row_major, rows
+from gradlib.backend.array import Namespace, cupy, parts, row_major, rows
 from gradlib.backend.copying import concatenated, stacked
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor, raw
@@ -263,8 +263,15 @@ def _joined(g: list[Any], shape: tuple[int, ...], sizes: Sequence[int], dim: int
     return cat(_present(g, [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]), at)
 
 
+def _split_on_device(input: Any, split_sizes: Sequence[int], dim: int) -> tuple[Any, ...]:
+    """``split_with_sizes`` of CuPy arrays."""
+    ndim = input.ndim
+    made = parts(input, split_sizes, dim if 0 <= dim < ndim else wrap_dim(dim, ndim)) if ndim else None
+    return split_with_sizes.op.value(cupy(), input, split_sizes, dim) if made is None else made  # type: ignore[attr-defined]  # an error
+
+
 @op(
-    "linear", view=True, outputs=("first", "others"), complex="explicit",
+    "linear", view=True, outputs=("first", "others"), complex="explicit", device=_split_on_device,
     input=lambda g, input_shape, split_sizes, dim: _joined(g, input_shape, split_sizes, dim),
 )  # fmt: skip
 def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
@@ -285,20 +292,16 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     at = wrap_dim(dim, len(shape))
-    if xp is not np and split_sizes:
-        if sum(split_sizes) != shape[at] or min(split_sizes) < 0:
-            raise _missized(split_sizes, shape[at], at)
-        return tuple(xp.array_split(input, [*itertools.accumulate(split_sizes[:-1])], at))  # a third quicker than slices
-    before, end, parts = (WHOLE,) * at, 0, []
+    before, end, made = (WHOLE,) * at, 0, []
     for size in split_sizes:
         begin = end
         end += size
         if end < begin:
             raise _missized(split_sizes, shape[at], at)
-        parts.append(input[(*before, slice(begin, end))])
+        made.append(input[(*before, slice(begin, end))])
     if end != shape[at]:
         raise _missized(split_sizes, shape[at], at)
-    return tuple(parts)
+    return tuple(made)
 
 
 def _missized(split_sizes: Sequence[int], size: int, dim: int) -> RuntimeError:
@@ -327,10 +330,10 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     if isinstance(split_size, (tuple, list)):
         return split_with_sizes(tensor, tuple(split_size), dim)
     split_size = operator.index(split_size)
-    shape = raw(tensor).shape
+    shape = tensor._array.shape if type(tensor) is Tensor else raw(tensor).shape
     if not shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    size = shape[wrap_dim(dim, len(shape))]
+    size = shape[dim if 0 <= dim < len(shape) else wrap_dim(dim, len(shape))]
     if split_size < 0 or (split_size == 0 and size):
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, and not negative, but got split_size {split_size} for dimension size {size}"
