@@ -95,6 +95,12 @@ def on_current_device(array: Array) -> bool:
     return bool(array.data.device_id == sys.modules["cupy"].cuda.runtime.getDevice())
 
 
+def on_one_device(one: Any, other: Any) -> bool:
+    """Whether both are CuPy arrays, and lie on the same device."""
+    made = device_array()
+    return type(one) is type(other) is made and one.data.device_id == other.data.device_id
+
+
 def move(array: Array, index: int | None) -> Array:
     """The array on the CUDA device ``index`` (None: the host). The same object when it is there already."""
     if device_index(array) == index:

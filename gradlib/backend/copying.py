@@ -80,11 +80,17 @@ _HOLDS = {"f": 3e38, "d": math.inf, "e": 65504.0, "E": 3e38}
 
 def fill(array: Array, number: Any) -> None:
     """Write a number, or what broadcasts, everywhere into an array of the current device."""
-    if not isinstance(array, np.ndarray) and (char := array.dtype.char) in _FILL and array._c_contiguous and 0 < (n := array.size) <= MOST:
-        packed, data = _packed(number, array.dtype), array.data
-        if packed is not None and _fill(char).run(data.device_id, n, THREADS, packed, data.ptr, n):
-            return
-    assign(array, ..., number)
+    if isinstance(array, np.ndarray) or not filled(array, number):
+        assign(array, ..., number)
+
+
+def filled(array: Array, number: Any) -> bool:
+    """Write a number everywhere into a CuPy array of the current device. Returns: whether it was done, as no kernel may serve them."""
+    char = array.dtype.char
+    if char not in _FILL or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+        return False
+    packed, data = _packed(number, array.dtype), array.data
+    return packed is not None and _fill(char).run(data.device_id, n, THREADS, packed, data.ptr, n)
 
 
 @cache

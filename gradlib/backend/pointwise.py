@@ -96,18 +96,18 @@ def _written(name: str, char: str, operands: dict[str, str], result: str, value:
 
 
 def source(char: str) -> str:
-    """All kernels for arrays of a dtype: of floats ``clamp``, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``, by what each is."""
+    """All kernels for arrays of a dtype: ``where``, ``clamp`` of floats, and of two operands ``_vv``, ``_vn``, ``_nv``, ``_bb``."""
     ctype, (one, two) = _ALL[char], _VALUES[char]
     made = {name: "bool" if name in _COMPARE else ctype for name in (*one, *two)}
     kernels = [_written(name, char, {"x": "v"}, made[name], value) for name, value in one.items()]
     for form in ("vv", "vn", "nv", "bb") if char in NUMBERS else ("vv", "bb"):
         operands = dict(zip("xy", form, strict=True))
         kernels += [_written(f"{name}_{form}", char, operands, made[name], value) for name, value in two.items()]
-    if char in EXACT:
-        return "".join(kernels)
-    for form in WHERE:
+    for form in WHERE if char in NUMBERS else ("vv", "bb"):
         operands = {"m": "b" if "b" in form else "v", **dict(zip("xy", form, strict=True))}
         kernels.append(_written(f"where_{form}", char, operands, ctype, "m ? x : y"))
+    if char in EXACT:
+        return "".join(kernels)
     kernels.append(_written("clamp", char, {"x": "v", "y": "n", "w": "n"}, ctype, "isnan(x) ? x : min(max(x, y), w)"))
     return HEADERS.get(char, "") + "".join(kernels)
 
@@ -355,15 +355,18 @@ def into(name: str, in_single: bool = False) -> Callable[..., bool]:
     return run
 
 
-def clamped(array: Array, low: Any, high: Any) -> Array | None:
-    """The smaller of ``high`` and the larger of an element and ``low``, NaN as it is; None where no kernel serves the operands."""
+def clamped(array: Array, low: Any, high: Any, out: Array | None = None) -> Array | None:
+    """The smaller of ``high`` and the larger of an element and ``low``, NaN as it is; None where no kernel serves the operands.
+
+    ``out``: the array itself, to write into that.
+    """
     dtype, char = array.dtype, array.dtype.char
     if char not in CTYPES or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
         return None
     y, w = _held(low, dtype), _held(high, dtype)
     if y is None or w is None or y != y or w != w:
         return None
-    out, data = cupy().ndarray(array.shape, dtype), array.data
+    data, out = array.data, cupy().ndarray(array.shape, dtype) if out is None else out
     return out if _clamp(char).run(data.device_id, n, THREADS, data.ptr, y, w, out.data.ptr, n) else None
 
 
@@ -411,8 +414,8 @@ def _where() -> Callable[..., Array]:
     ndarray = library.ndarray
     forms = {}
     for kind in WHERE:
-        for char in CTYPES:
-            written = {"v": "P", "b": "PII", "n": NUMBERS[char]}
+        for char in _ALL if "n" not in kind else NUMBERS:
+            written = {"v": "P", "b": "PII", "n": NUMBERS.get(char, "")}
             mask = written["b" if "b" in kind else "v"]
             forms[kind, char] = form(f"where_{kind}", char, f"{mask}{written[kind[0]]}{written[kind[1]]}PI")
 
@@ -423,9 +426,9 @@ def _where() -> Callable[..., Array]:
 
     def run(mask: Any, x: Any, y: Any) -> Array:
         dtype = getattr(x if type(x) is ndarray else y, "dtype", None)
-        if type(mask) is not ndarray or dtype is None or dtype.char not in CTYPES or mask.dtype.char != "?" or not mask._c_contiguous:
+        if type(mask) is not ndarray or dtype is None or dtype.char not in _ALL or mask.dtype.char != "?" or not mask._c_contiguous:
             return theirs(mask, x, y)
-        shape, n, data, given, shapes = mask.shape, mask.size, mask.data, [], []
+        shape, n, data, operands, shapes = mask.shape, mask.size, mask.data, [], []
         device, kind = data.device_id, ""
         for each in (x, y):
             if type(each) is ndarray:
@@ -434,22 +437,23 @@ def _where() -> Callable[..., Array]:
                     return theirs(mask, x, y)
                 kind += "v"
                 shapes.append(each.shape)
-                given.append(memory.ptr)
+                operands.append(memory.ptr)
             elif (number := _held(each, dtype)) is not None:
                 kind += "n"
-                given.append(number)
+                operands.append(number)
             else:
                 return theirs(mask, x, y)
-        given.insert(0, data.ptr)
+        given: tuple[Any, ...] = (data.ptr, *operands)
         if shapes and (shapes[0] != shape or shapes[-1] != shape):
             met = spans_of(shape, *shapes)
             if met is None:
                 return theirs(mask, x, y)
             shape, n, spans = met
-            for place in [2, 1] if len(shapes) == 2 else [1 + kind.index("v")]:
-                given[place + 1 : place + 1] = spans[-2:]
-                spans = spans[:-2]
-            given[1:1] = spans
+            first, second = operands
+            if kind == "vn":
+                given = (data.ptr, *spans[:2], first, *spans[2:], second)
+            else:  # "nv" has no spans of the first
+                given = (data.ptr, *spans[:2], first, *spans[2:-2], second, *spans[-2:])
             kind = kind.replace("v", "b")
         if not 0 < n <= MOST:
             return theirs(mask, x, y)
@@ -465,6 +469,27 @@ def _where() -> Callable[..., Array]:
         return out
 
     return run
+
+
+def put_where(target: Array, mask: Any, number: Any) -> bool:
+    """Write a number into a contiguous CuPy array where a mask holds that broadcasts to it.
+
+    Returns: whether it was done, which it is not where no kernel serves the operands.
+    """
+    dtype, data = target.dtype, target.data
+    if dtype.char not in NUMBERS or not target._c_contiguous or type(mask) is not type(target) or mask.dtype.char != "?":
+        return False
+    held, met = _held(number, dtype), spans_of(target.shape, mask.shape)
+    if held is None or met is None or met[0] != target.shape or not mask._c_contiguous or mask.data.device_id != data.device_id:
+        return False
+    n, spans = met[1], met[2]
+    values = (mask.data.ptr, *spans[2:], held, data.ptr, *spans[:2], data.ptr, n)
+    return _put_where(dtype.char).run(data.device_id, n, THREADS, *values)
+
+
+@cache
+def _put_where(char: str) -> Kernel:
+    return Kernel(f"PII{NUMBERS[char]}PIIPI", lambda device: _module(char).get_function("gradlib_where_nb"))
 
 
 def where(mask: Array, x: Any, y: Any) -> Array:

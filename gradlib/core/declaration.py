@@ -65,6 +65,7 @@ class Op:
             "explicit" (the rules treat complex numbers themselves) or "none".
         leading: the position of the argument that tells the library; led_by_list: whether it is a list.
         device: the value on CuPy arrays of the current device, where there is a quicker function than ``value``; None.
+        device_into: writes the value into the first of them, of which nothing is recorded; returns whether it did; None.
         call: the public function; node: the class of its nodes (``complex_node`` for complex values, ``lasting_...`` where an argument is a
             number and nothing need be freed); direct, ufunc: NumPy's function of the same value, if there is one; observed, on_device,
             packing: the operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors. ``core/op.py`` makes these
@@ -110,6 +111,7 @@ class Op:
         self.required = tuple(i for i, name in enumerate(self.tensors) if meets and self.defaults.get(name, name) is not None)
         self.numbers_in_single: bool = options.get("numbers_in_single", False)
         self.device: Callable[..., Any] | None = options.get("device")
+        self.device_into: Callable[..., bool] | None = options.get("device_into")
         self.joint = tuple(name for name, rule in rules.items() if isinstance(rule, Joint))
         self.leading = self.positions[-1 if self.joint else 0] if self.positions else 0
         self.led_by_list = bool(self.tensors) and (bool(self.joint) or self.tensors[0] == self.sequence)

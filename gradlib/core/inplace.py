@@ -66,6 +66,8 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
                     else:  # one that is not CuPy's own
                         assign(array, ..., on_device(array, *values))
                 return input
+        if op.device_into is not None and is_written_on_device(op.device_into, input, args, kwargs):
+            return input
         compute = seen() if global_state.active and thread_state.observer is not None else op.call
         more = () if further is None else further(input)
         kept = copies_input and may_be_recorded(input, *args, *kwargs.values())
@@ -111,6 +113,25 @@ def _unrecorded(target: Any, args: tuple[Any, ...]) -> bool:
         elif (type(arg) is not float and type(arg) is not int) or (on_host and array.dtype.itemsize == 2):  # halves: in float32
             return False
     return not (recording and target._meta is not None and target._meta.view is not None)
+
+
+def is_written_on_device(into: Callable[..., bool], target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Write a CuPy array of which nothing is recorded by one launch, where ``write`` would compute new values and copy them.
+
+    Args:
+        into: as ``Op.device_into``. target, args, kwargs: what the in-place form was called with.
+    Returns: whether it was done.
+    """
+    if type(target) is not Tensor or type(target._array) is np.ndarray:
+        return False
+    array, given = target._array, (*args, *kwargs.values())
+    if not _unrecorded(target, tuple([value for value in given if type(value) is not bool])) or not on_current_device(array):
+        return False
+    values = [value._array if type(value) is Tensor else value for value in given]
+    if not into(array, *values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True))):
+        return False
+    (target._version_slot or target.version).bump()
+    return True
 
 
 def _fits(array: Array, values: list[Any]) -> bool:

@@ -37,7 +37,7 @@ from gradlib.core.compile import (
     named,
 )
 from gradlib.core.declaration import Op
-from gradlib.core.inplace import inplace_form, may_be_recorded, write
+from gradlib.core.inplace import inplace_form, is_written_on_device, may_be_recorded, write
 from gradlib.core.out import FUNCTIONS as TAKE_OUT
 from gradlib.core.tensor import Tensor, publish as publish
 
@@ -91,6 +91,7 @@ def op(
     jvp: Callable[..., Any] | None = None,
     numbers_in_single: bool = False,
     device: Callable[..., Any] | None = None,
+    device_into: Callable[..., bool] | None = None,
     keyword_only: Sequence[str] = (),
     name: str | None = None,
     label: str | None = None,
@@ -115,6 +116,7 @@ def op(
         label: the public function that it is a part of, by whose name observers see it.
         numbers_in_single: of half types and numbers, compute in float32.
         device: computes the value of CuPy arrays, with the same arguments but for ``xp``; without it the value itself does.
+        device_into: writes the value into the first of them at once, for ``NAME_``; returns whether it did, as a kernel may not serve them.
         keyword_only: the last arguments, which a caller of the public function must name.
         aliases: further names, on Tensor and in the module's ``__all__`` where the name itself is; Python's operators (``__add__``)
             leave what they do not understand to the other operand.
@@ -126,7 +128,7 @@ def op(
         made = CompiledOp(
             value, kind, rules, promote=promote, also=tuple(also), sequence=sequence, outputs=tuple(outputs),
             differentiable=tuple(differentiable), view=view, complex=complex, jvp=jvp, name=name, label=label,
-            numbers_in_single=numbers_in_single, device=device, keyword_only=tuple(keyword_only),
+            numbers_in_single=numbers_in_single, device=device, device_into=device_into, keyword_only=tuple(keyword_only),
         )  # fmt: skip
         _offer(made, method, aliases)
         if inplace:
@@ -173,11 +175,16 @@ COMPOSITES: dict[str, Callable[..., Any]] = {}
 
 
 def composite(
-    function: Callable[..., Any] | None = None, *, method: bool = True, aliases: Sequence[str] = (), inplace: bool = False
+    function: Callable[..., Any] | None = None,
+    *,
+    method: bool = True,
+    aliases: Sequence[str] = (),
+    inplace: bool = False,
+    device_into: Callable[..., bool] | None = None,
 ) -> Any:
     """Register a function written in terms of other operations; its derivatives are theirs. Arguments as for ``op``."""
     if function is None:
-        return lambda f: composite(f, method=method, aliases=aliases, inplace=inplace)
+        return lambda f: composite(f, method=method, aliases=aliases, inplace=inplace, device_into=device_into)
     name, value = function.__name__, function
     if name not in OPERATIONS:
         function = compile_composite(value, name)
@@ -192,6 +199,8 @@ def composite(
     if inplace:
 
         def call(input: Any, *args: Any, **kwargs: Any) -> Tensor:
+            if device_into is not None and is_written_on_device(device_into, input, args, kwargs):
+                return input
             kept = may_be_recorded(input, *args, *kwargs.values())
             return write(input, lambda shadow: value(shadow, *args, **kwargs), f"{name}_", kept)
 

@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import Namespace, broadcast_to, copy as array_copy, device_index, is_array, move, pinned_copy
-from gradlib.backend.copying import cast, fill as fill_with
+from gradlib.backend.array import (
+    Namespace,
+    broadcast_to,
+    copy as array_copy,
+    device_index,
+    is_array,
+    move,
+    moved,
+    on_one_device,
+    pinned_copy,
+)
+from gradlib.backend.copying import cast, fill as fill_with, filled
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -205,7 +215,10 @@ publish(contiguous, "contiguous")
 # ---- written in place -----------------------------------------------------------------------------------------------------------
 
 
-@op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g), src=lambda g: g)
+@op(
+    "linear", inplace=True, method=False, complex="explicit", device_into=moved,
+    input=lambda g: create.zeros_like(g), src=lambda g: g,
+)  # fmt: skip
 def copy(xp: Namespace, input: Any, src: Any) -> Any:
     """The values of src, in input's shape and dtype."""
     values = src if is_array(src) else xp.asarray(src)
@@ -229,9 +242,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src: a Tensor, array or number of a shape that broadcasts to this one.
     Source: torch.Tensor.copy_.
     """
-    array = src._array if isinstance(src, Tensor) else src
-    if not type(array) is type(self._array) is np.ndarray and is_array(array) and device_index(array) != device_index(self._array):
-        place = device_index(self._array)
+    array, own = src._array if isinstance(src, Tensor) else src, self._array
+    together = type(array) is type(own) is np.ndarray or on_one_device(array, own)
+    if not together and is_array(array) and device_index(array) != device_index(own):
+        place = device_index(own)
         src = to_copy(src, None, place, device_index(array)) if isinstance(src, Tensor) else move(array, place)
     return _copy_here(self, src)
 
@@ -239,7 +253,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 publish(copy_, "copy_")
 
 
-@op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g), value=lambda g: g)
+@op(
+    "linear", inplace=True, method=False, complex="explicit", device_into=filled,
+    input=lambda g: create.zeros_like(g), value=lambda g: g,
+)  # fmt: skip
 def fill(xp: Namespace, input: Any, value: Any) -> Any:
     """A tensor like input with one value everywhere.
 
@@ -260,7 +277,10 @@ def fill(xp: Namespace, input: Any, value: Any) -> Any:
     return made
 
 
-@op("linear", inplace=True, method=False, complex="explicit", input=lambda g: create.zeros_like(g))
+@op(
+    "linear", inplace=True, method=False, complex="explicit", device_into=lambda input: filled(input, 0),
+    input=lambda g: create.zeros_like(g),
+)  # fmt: skip
 def zero(xp: Namespace, input: Any) -> Any:
     """Zeros like input."""
     return broadcast_to(xp.zeros((), input.dtype), input.shape) if xp is np else xp.zeros(input.shape, input.dtype)

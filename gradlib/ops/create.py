@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from typing import Any
 
 import numpy as np
 
 from gradlib.backend import copying, dtype as dtypes, pointwise
-from gradlib.backend.array import Array, Namespace, cupy, is_array, is_cupy, namespace, on_device_of, pinned
+from gradlib.backend.array import Array, Namespace, is_array, is_cupy, namespace, on_device_of, pinned
 from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
@@ -39,7 +40,7 @@ def at(device: Any) -> tuple[Namespace, Any]:
     index = resolve(device)
     if index is None:
         return np, _HERE
-    library = cupy()
+    library = sys.modules["cupy"]  # which resolve has imported
     return library, _HERE if index == library.cuda.runtime.getDevice() else library.cuda.Device(index)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import is_array
+from gradlib.backend.array import device_array, is_array
 from gradlib.backend.copying import converted
 from gradlib.backend.dtype import promote
 
@@ -35,9 +35,10 @@ def takes(
 
     def meet(values: list[Any]) -> list[Any]:
         first = values[0]
-        if type(first) is np.ndarray and (dtype := first.dtype).char in unchanged:  # the common case: arrays of one dtype
+        kind = type(first)
+        if (kind is np.ndarray or kind is device_array()) and (dtype := first.dtype).char in unchanged:  # the common case: of one dtype
             for value in values:
-                if type(value) is not np.ndarray or value.dtype is not dtype:
+                if type(value) is not kind or value.dtype is not dtype:
                     break
             else:
                 return values

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, placing
-from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, row_major
+from gradlib.backend import dtype as dtypes, placing, pointwise
+from gradlib.backend.array import Array, assign, copy, device_index, is_array, move, namespace, on_device_of, on_one_device, row_major
 from gradlib.backend.copying import fill, taken
 from gradlib.backend.device import device_of
 from gradlib.backend.flat_index import FEW, flat_index
@@ -340,7 +340,9 @@ def _common(key: Any, array: Array) -> tuple[tuple[Any, ...] | None, list[Any] |
     if type(key) is Tensor and key._array.ndim:
         places = key._array
         mask = places.dtype is dtypes.bool_ and places.ndim <= array.ndim
-        if (mask or (places.dtype is dtypes.int64 and array.ndim)) and type(places) is type(array) is np.ndarray:
+        if (mask or (places.dtype is dtypes.int64 and array.ndim)) and (
+            type(places) is type(array) is np.ndarray or on_one_device(places, array)
+        ):
             return None, [key]
         return None, None
     view = _view_alone(key if type(key) is not Tensor else _number(key))
@@ -405,8 +407,10 @@ def put_into(input: Any, values: Any, indices: Sequence[Any], accumulate: bool =
 
 def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False) -> None:
     """``target[key] = values`` on raw arrays; ``fresh``: nothing else has the target's memory."""
-    if type(target) is not np.ndarray and placing.put(target, key, values):
-        return
+    if type(target) is not np.ndarray and key:
+        masked = len(key) == 1 and getattr(key[0], "dtype", None) is dtypes.bool_
+        if _put_where(target, key[0], values) if masked else placing.put(target, key, values):
+            return
     places = None
     if len(key) > 1 and target.size >= FEW and type(target) is np.ndarray and sum(type(part) is np.ndarray for part in key) > 1:
         places = flat_index(target, key)
@@ -430,6 +434,13 @@ def _store(target: Array, key: tuple[Any, ...], values: Any, fresh: bool = False
         raise RuntimeError(f"shape mismatch: a value of shape {list(given)} cannot be broadcast to x[...] of shape {list(into)}") from error
 
 
+def _put_where(target: Array, mask: Array, value: Any) -> bool:
+    """``target[mask] = number`` of a CuPy array, without asking how many elements that are. Returns: whether it was done."""
+    if mask.shape != target.shape[: mask.ndim]:
+        return False
+    return pointwise.put_where(target, mask.reshape(mask.shape + (1,) * (target.ndim - mask.ndim)), value)
+
+
 def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
     """The number of dimensions that ``index`` gives for a tensor of ndim."""
     taken, given = 0, 0
@@ -444,8 +455,10 @@ def gathered_ndim(ndim: int, indices: Sequence[Any]) -> int:
 
 def _fitting(value: Any, like: Array, ndim: int) -> Any:
     """The value to assign, in like's dtype and on its device, without leading dimensions of size 1 beyond ndim."""
-    if type(value) is Tensor and type(like) is type(value._array) is np.ndarray and value._array.dtype is like.dtype:  # the common case
-        return value if value._array.ndim <= ndim else trimmed(value, ndim)
+    if type(value) is Tensor and value._array.dtype is like.dtype:  # the common case
+        array = value._array
+        if type(array) is type(like) is np.ndarray or on_one_device(array, like):
+            return value if array.ndim <= ndim else trimmed(value, ndim)
     if isinstance(value, (bool, int, float)) or (isinstance(value, complex) and like.dtype.kind == "c"):
         if like.dtype.kind in "iu" or isinstance(value, complex):
             return as_element(value, like.dtype)

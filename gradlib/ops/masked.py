@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes
+from gradlib.backend import dtype as dtypes, pointwise
 from gradlib.backend.array import is_array, namespace, on_device_of, row_major
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
@@ -35,7 +35,10 @@ def _mask(name: str, mask: Any) -> Any:
 def _filling(values: list[Any]) -> list[Any]:
     """The value to fill with in input's dtype, whatever its own."""
     input, mask, value = values
-    _mask("masked_fill", mask)
+    if getattr(mask, "dtype", None) is not dtypes.bool_:
+        _mask("masked_fill", mask)
+    if type(input) is not np.ndarray and (type(value) is float or type(value) is int):
+        return [input, mask, input.dtype.type(as_element(value, input.dtype))]
     if getattr(value, "ndim", 0):
         raise RuntimeError(f"masked_fill only supports a 0-dimensional value tensor, but got shape {list(value.shape)}")
     if (isinstance(value, complex) or getattr(value, "dtype", input.dtype).kind == "c") and input.dtype.kind != "c":
@@ -47,7 +50,7 @@ def _filling(values: list[Any]) -> list[Any]:
 
 
 @op(
-    "linear", promote=_filling, also=("mask",), inplace=True, complex="explicit",
+    "linear", promote=_filling, also=("mask",), inplace=True, complex="explicit", device_into=pointwise.put_where,
     input=lambda g, mask: where(mask, 0, g),
     value=lambda g, mask: where(mask, g, 0),
 )  # fmt: skip

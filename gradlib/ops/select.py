@@ -172,6 +172,7 @@ def fmin(xp: Any, input: Any, other: Any) -> Any:
 @op(
     "elementwise", promote=takes("clamp_min", "bif", fitting=True), inplace=True,
     device=lambda input, min: pointwise.function("maximum")(input, min),
+    device_into=lambda input, min: pointwise.into("maximum")(input, min),
     input=lambda g, input, min: where_op(input >= min, g, 0),
     min=lambda g, input, min: where_op(input < min, g, 0),
 )  # fmt: skip
@@ -192,6 +193,7 @@ def clamp_min(xp: Any, input: Any, min: Any) -> Any:
 @op(
     "elementwise", promote=takes("clamp_max", "bif", fitting=True), inplace=True,
     device=lambda input, max: pointwise.function("minimum")(input, max),
+    device_into=lambda input, max: pointwise.into("minimum")(input, max),
     input=lambda g, input, max: where_op(input <= max, g, 0),
     max=lambda g, input, max: where_op(input > max, g, 0),
 )  # fmt: skip
@@ -237,7 +239,14 @@ def _are_plain(*bounds: Any) -> bool:
 _from_below, _from_above = (named(bound, "clamp", node=False) for bound in (clamp_min, clamp_max))
 
 
-@composite(inplace=True, aliases=("clip",))
+def _clamp_into(input: Any, min: Any = None, max: Any = None) -> bool:
+    """``clamp`` into a CuPy array."""
+    if min is None or max is None:
+        return min is not max and pointwise.into("maximum" if max is None else "minimum")(input, min if max is None else max)
+    return pointwise.clamped(input, min, max, input) is not None
+
+
+@composite(inplace=True, device_into=_clamp_into, aliases=("clip",))
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     """Each element, or the bound that it passes; the gradient passes inside the closed interval.
 

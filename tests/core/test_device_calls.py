@@ -25,6 +25,7 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "x ** 3": lambda x, **_: x**3, "x ** -1": lambda x, **_: x**-1, "bfloat16": lambda b, **_: b + b,
     "half *= 2.5": lambda g, **_: g.__imul__(2.5), "floor": lambda x, **_: x.floor(), "isnan": lambda x, **_: x.isnan(),
     "integers": lambda i, **_: i + i, "log2": lambda x, **_: x.log2(), "neg_": lambda z, **_: z.neg_(),
+    "~m": lambda m, **_: ~m, "m & m": lambda m, **_: m & m,
 }  # fmt: skip
 OTHERS: dict[str, Callable[..., Any]] = {
     "where": lambda x, y, m, **_: gradlib.where(m, x, y), "where, number": lambda x, m, **_: gradlib.where(m, x, 0.0),
@@ -37,13 +38,16 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "sort": lambda x, **_: x.sort(), "mean": lambda x, **_: x.mean(0), "z[0] = 1": lambda z, **_: z.__setitem__(0, 1.0),
     "z -= row": lambda z, r, **_: z.sub_(r), "zero_": lambda z, **_: z.zero_(), "where, row": lambda x, m, r, **_: gradlib.where(m, r, 0.0),
     "bfloat16 = 2.5 * it": lambda b, **_: b.mul_(2.5), "any": lambda m, **_: m.any(),
-    "~m": lambda m, **_: ~m, "m & m": lambda m, **_: m & m,
     "argmax": lambda x, **_: x.argmax(-1), "prod": lambda x, **_: x.prod(), "ones_like": lambda y, **_: gradlib.ones_like(y),
     "clamp": lambda x, **_: x.clamp(0.0, 1.0), "clamp, min": lambda x, **_: x.clamp(0.0), "where, half": lambda h, m, **_: h.where(m, 0.0),
     "split": lambda x, **_: gradlib.split(x, 2), "unbind": lambda x, **_: x.unbind(), "zeros": lambda **_: gradlib.zeros(8, device="cuda"),
     "to another dtype": lambda x, **_: x.to(gradlib.float64), "x.half()": lambda x, **_: x.half(), "long sum": lambda w, **_: w.sum(),
     "arange": lambda **_: gradlib.arange(8, device="cuda"), "arange of floats": lambda **_: gradlib.arange(0, 1, 0.25, device="cuda"),
     "ones": lambda **_: gradlib.ones(8, device="cuda"), "full": lambda **_: gradlib.full((8,), 2.0, device="cuda"),
+    "split, sizes": lambda x, **_: x.split([1, 3]), "chunk": lambda x, **_: x.chunk(2, -1), "clamp_": lambda z, **_: z.clamp_(0.0, 1.0),
+    "clamp_, max": lambda z, **_: z.clamp_(max=1.0), "fill_": lambda z, **_: z.fill_(2.0), "copy_": lambda z, y, **_: z.copy_(y),
+    "z[i] = rows": lambda z, i, t, **_: z.__setitem__(i, t), "z[m] = 0": lambda z, m, **_: z.__setitem__(m, 0.0),
+    "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
 THEIRS = (
     "add", "multiply", "subtract", "greater", "negative", "sin", "where", "concatenate", "stack", "maximum", "minimum", "square",
@@ -55,7 +59,15 @@ def operands() -> dict[str, Any]:
     x, y = (gradlib.as_tensor(cupy.arange(32, dtype=cupy.float32).reshape(4, 8) - k) for k in (1, 9))
     places = gradlib.as_tensor(cupy.asarray([[2, 1], [0, 1], [1, 1], [7, 0]]))
     given = {"x": x.requires_grad_(), "y": y, "m": x.detach() > 3, "i": gradlib.as_tensor(cupy.asarray([2, 1])), "p": places}
-    return given | {"w": gradlib.ones(64, 64, device="cuda"), "h": y.half(), "z": y.clone(), "r": y[0], "b": y.bfloat16(), "g": y.half()}
+    return given | {
+        "w": gradlib.ones(64, 64, device="cuda"),
+        "h": y.half(),
+        "z": y.clone(),
+        "r": y[0],
+        "t": y[:2].clone(),
+        "b": y.bfloat16(),
+        "g": y.half(),
+    }
 
 
 @pytest.mark.parametrize("name", [*POINTWISE, *OTHERS])
