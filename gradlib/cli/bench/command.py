@@ -163,7 +163,7 @@ class _Job:
 
     def _measure(self, suite: str, runner: Runner, rows: list[Row], check: Callable[[], None]) -> None:
         wanted = [(device, each) for device in self.devices for each in self.cases[suite, device]]
-        bar = Progress(f"{suite}, {len(wanted)} rows" if wanted else suite)
+        bar = Progress(f"{suite}, {table.counted(len(wanted))}" if wanted else suite)
         for k, (device, each) in enumerate(wanted):
             made = _suite(suite).rows(runner, device, self.args.quick) if isinstance(each, str) else [runner.row(each)]
             for row in made:
@@ -194,7 +194,7 @@ class _Job:
         if self.old is None:
             return False
         found = sorted(compare.changes(self.old, suites, self.args.tolerance), key=lambda change: -change.factor)
-        print(f"\nsince {self.args.compare}: " + ("nothing moved beyond the noise" if not found else f"{len(found)} rows moved"))
+        print(f"\nsince {self.args.compare}: " + ("nothing moved beyond the noise" if not found else f"{table.counted(len(found))} moved"))
         for change in found:
             word = "slower" if change.factor > 1 else "faster"
             print(f"  {word}: {change.row}: {change.figure} {change.old:.3g} -> {change.new:.3g} ({change.factor:.2f} times)")

@@ -70,14 +70,19 @@ def _verdict(row: Row, name: str) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """A summary against each library: the geometric mean of the ratios, and how many are over 1.5."""
+    """A summary against each library or other way: the geometric mean of the ratios, and how many are over 1.5."""
     parts = []
     for peer in dict.fromkeys(name for row in rows if row.unit == "s" for name in row.ratio):
         ratios = [row.ratio[peer] for row in rows if row.unit == "s" and peer in row.ratio]
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        parts.append(f"{mean:.2f} of {peer}'s time over {len(ratios)} rows ({sum(r > 1.5 for r in ratios)} above 1.5)")
+        parts.append(f"{peer}: {mean:.2f} of the time over {counted(len(ratios))} ({sum(r > 1.5 for r in ratios)} above 1.5)")
     wrong = sum(row.error is not None for row in rows)
-    return "; ".join(parts + ([f"{wrong} with an error"] if wrong else [])) or f"{len(rows)} rows"
+    return "; ".join(parts + ([f"{wrong} with an error"] if wrong else [])) or counted(len(rows))
+
+
+def counted(rows: int) -> str:
+    """A number of rows in words."""
+    return f"{rows} row" if rows == 1 else f"{rows} rows"
 
 
 def figure(value: float, unit: str) -> str:

@@ -12,7 +12,7 @@ from gradlib.cli.bench.runner import Runner
 from gradlib.cli.bench.suites import profiler, scaling
 from gradlib.cli.bench.suites.memory import rows as memory_rows
 from gradlib.cli.bench.suites.overhead import chain, chain_data
-from gradlib.cli.bench.table import cells
+from gradlib.cli.bench.table import cells, summary
 
 pytestmark = pytest.mark.host
 CASE = Case("", "", lambda peer: None, limits={"other": 0.6})
@@ -27,6 +27,13 @@ def test_ratio_is_taken_within_each_round():
 def test_limit_is_an_upper_bound():
     assert made(CASE, {"gradlib": [0.6, 0.6], "other": [1.0, 1.0]}).missed == []
     assert made(CASE, {"gradlib": [0.61, 0.61], "other": [1.0, 1.0]}).missed == ["other"]
+
+
+def test_summary_reads_for_libraries_and_for_other_ways_and_for_one_row():
+    rows = [made(CASE, {"gradlib": [a, a], "torch": [1.0, 1.0]}) for a in (1.0, 4.0)]
+    other = made(CASE, {"gradlib": [1.0, 1.0], "by gradlib's names": [1.0, 1.0]})
+    said = "torch: 2.00 of the time over 2 rows (1 above 1.5); by gradlib's names: 1.00 of the time over 1 row (0 above 1.5)"
+    assert summary([*rows, other]) == said
 
 
 def test_row_is_noisy_where_the_spread_reaches_the_limit():
