@@ -16,7 +16,7 @@ from gradlib.backend.capture import capturing
 from gradlib.core.batched import VmapLevel
 from gradlib.core.forward import ForwardLevel
 from gradlib.core.grad_mode import no_grad
-from gradlib.core.modes import global_state, lower, observing, set_grad, thread_state
+from gradlib.core.modes import global_state, lower, set_grad, thread_state
 from gradlib.core.tensor import Tensor, wrap
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
@@ -149,26 +149,28 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def _call(cls, args: tuple[Any, ...], separate: bool) -> tuple[Any, FunctionNode]:
         """Make the call outside every level of forward mode, then compute the tangents of each level, the innermost call's first."""
-        if global_state.active and thread_state.interpreters and isinstance(thread_state.interpreters[-1], VmapLevel):
-            recorded = thread_state.grad_enabled and any(isinstance(a, Tensor) and a._node is not None for a in args)
-            if recorded or thread_state.transforming or has_rule(cls):  # otherwise forward is given the rows themselves
-                return call_on_rows(cls, thread_state.interpreters[-1], args)
-        if global_state.active and thread_state.interpreters and isinstance(thread_state.interpreters[-1], ForwardLevel):
-            level = thread_state.interpreters[-1]
-            with lower(level):
-                made, node = cls._call(args, separate)
-            attach_tangents(level, node, args, made)
-            return made, node
+        observer = None
+        if global_state.active:
+            if thread_state.interpreters and isinstance(thread_state.interpreters[-1], VmapLevel):
+                recorded = thread_state.grad_enabled and any(isinstance(a, Tensor) and a._node is not None for a in args)
+                if recorded or thread_state.transforming or has_rule(cls):  # otherwise forward is given the rows themselves
+                    return call_on_rows(cls, thread_state.interpreters[-1], args)
+            if thread_state.interpreters and isinstance(thread_state.interpreters[-1], ForwardLevel):
+                level = thread_state.interpreters[-1]
+                with lower(level):
+                    made, node = cls._call(args, separate)
+                attach_tangents(level, node, args, made)
+                return made, node
+            observer = thread_state.observer
         if capturing.capture is not None:
             cls._refuse_capture()
         node = FunctionNode(cls._backward_cls, args)
-        recorded = thread_state.grad_enabled and not thread_state.inference and any(node.needs)
         ctx = node.public
-        observer = observing()
+        before = thread_state.grad_enabled
+        recorded = before and True in node.needs and not (global_state.active and thread_state.inference)
         mark = made = None
         if observer is not None:
             mark = observer.begin(cls.__name__, node.seq, args)
-        before = thread_state.grad_enabled
         set_grad(False)
         try:
             if separate:

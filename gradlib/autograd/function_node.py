@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradlib.backend.array import Array, device_index, zeros
+from gradlib.backend.array import Array, device_index, may_leave_host, zeros
 from gradlib.backend.dtype import is_floating_point
 from gradlib.backend.thread import call_users
 from gradlib.core.modes import global_state, made_node, next_seq, thread_state
@@ -165,8 +165,9 @@ class BackwardCFunction(FunctionCtx):
 
     def apply(self, *grads: Tensor | None) -> Any:
         """Call the user's backward with these gradients."""
-        function = self._get_user_fn()
-        return function(self, list(grads)) if self._forward_cls.boxed_grads_call else function(self, *grads)
+        cls = self._forward_cls
+        function = cls.backward if cls.vjp is cls._root.vjp else self._get_user_fn()
+        return function(self, list(grads)) if cls.boxed_grads_call else function(self, *grads)
 
     def apply_jvp(self, *tangents: Tensor | None) -> Any:
         """Call the user's ``jvp`` with these tangents."""
@@ -219,7 +220,7 @@ class FunctionNode(Node):
     ctx_class: type[BackwardCFunction]
     attributes: dict[str, Any]  # the ctx's own
     needs: tuple[bool, ...]  # for each argument
-    devices: tuple[int | None, ...]  # of the tensor arguments, None for the host
+    devices: tuple[int | None, ...]  # of the tensor arguments, None for the host; empty where there was nothing else
     outputs: tuple[Layout | None, ...]  # None for what is no tensor
     constant: tuple[int, ...]  # outputs that were marked non-differentiable
     for_forward: tuple[Tensor | None, ...]  # what ``save_for_forward`` kept, until ``jvp`` has run
@@ -230,15 +231,19 @@ class FunctionNode(Node):
         self.ctx_class = ctx_class
         self.attributes = {}
         self._ctx: weakref.ref[BackwardCFunction] | None = None
-        tensors = [a for a in arguments if isinstance(a, Tensor)]
-        self.edges = edges = tuple([a._node for a in tensors])
-        self.devices = tuple([None if type(a._array) is np.ndarray else device_index(a._array) for a in tensors])
-        if len(tensors) == len(arguments):
-            self.positions = tuple(range(len(tensors)))
-            self.needs = tuple([node is not None for node in edges])
-        else:
-            self.positions = tuple([i for i, a in enumerate(arguments) if isinstance(a, Tensor)])
-            self.needs = tuple([isinstance(a, Tensor) and a._node is not None for a in arguments])
+        elsewhere = may_leave_host()
+        edges, needs, positions, devices = [], [], [], []
+        for position, argument in enumerate(arguments):  # one loop: a comprehension for each list would cost a call each
+            if not isinstance(argument, Tensor):
+                needs.append(False)
+                continue
+            place = argument._node
+            edges.append(place)
+            needs.append(place is not None)
+            positions.append(position)
+            if elsewhere:
+                devices.append(device_index(argument._array))
+        self.edges, self.needs, self.positions, self.devices = tuple(edges), tuple(needs), tuple(positions), tuple(devices)
         self.materialize = True
         self.outputs = ()
         self.constant = ()
@@ -276,7 +281,15 @@ class FunctionNode(Node):
 
         Raises: TypeError for what is no tensor, RuntimeError for a tensor made in inference mode.
         """
-        self.saved = tuple([self._packed(i, t, results) for i, t in enumerate(tensors)])
+        plain = not (global_state.active and thread_state.saving)
+        saved: list[Saved] = []
+        for number, tensor in enumerate(tensors):
+            if plain and type(tensor) is Tensor and not among(tensor, results):
+                version = tensor._version_slot
+                saved.append(tuple.__new__(Saved, (tensor, None, None, 0 if version is None else version.count)))
+            else:
+                saved.append(self._packed(number, tensor, results))
+        self.saved = tuple(saved)
 
     def _packed(self, number: int, tensor: Any, results: tuple[Any, ...]) -> Saved:
         if tensor is None:
@@ -317,10 +330,16 @@ class FunctionNode(Node):
                 "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function "
                 f"({self.name()}). Either access saved_tensors only once, or set clear_saved_tensors_on_access=False."
             )
-        result = tuple([self._unpacked(s) for s in self.saved])
+        found: list[Tensor | None] = []
+        for saved in self.saved:
+            value, output, _, written = saved
+            if output is None and type(value) is Tensor and ((version := value._version_slot) is None or version.count == written):
+                found.append(value)
+            else:
+                found.append(self._unpacked(saved))
         if clears and self.saved:
             self.saved = _CLEARED
-        return result
+        return tuple(found)
 
     def _unpacked(self, saved: Saved) -> Tensor | None:
         if saved.value is None:
@@ -352,17 +371,29 @@ class FunctionNode(Node):
     # ---- backward -------------------------------------------------------------------------------------------------------------
 
     def run(self, g: Any) -> tuple[Array | None, ...]:
-        given = g if len(self.outputs) != 1 else [g]
-        found = self._backward([None if a is None else wrap(a) for a in given])
-        return tuple([None if d is None else d._array for d in found])
+        several = len(self.outputs) != 1
+        grads = self._answer([None if a is None else wrap(a) for a in g] if several else (None if g is None else wrap(g),))
+        host = not self.devices
+        found: list[Array | None] = []
+        for number, (position, want) in enumerate(zip(self.positions, self.edges)):  # noqa: B905  (costs)
+            d = grads[position]
+            have = d._array if host and type(d) is Tensor else None
+            if want is None or type(have) is not np.ndarray or have.shape != want.shape or have.dtype is not want.dtype:
+                d = self._checked(position, number, d)
+                have = None if d is None else d._array
+            found.append(have)
+        return tuple(found)
 
     def run_recorded(self, g: Any) -> tuple[Tensor | None, ...]:
-        return tuple(self._backward(g if len(self.outputs) != 1 else [g]))
+        grads = self._answer(g if len(self.outputs) != 1 else (g,))
+        return tuple([self._checked(position, number, grads[position]) for number, position in enumerate(self.positions)])
 
-    def _backward(self, given: list[Tensor | None]) -> list[Tensor | None]:
-        """Call the user's backward and check what it returns: a gradient (or None) for each edge."""
-        if self.materialize:
-            given = [g if g is not None or o is None else wrap(o.zeros()) for g, o in zip(given, self.outputs)]  # noqa: B905  (costs)
+    def _answer(self, given: Sequence[Tensor | None]) -> tuple[Any, ...]:
+        """What the user's backward says: a gradient (or None) for each argument of forward, those for tensors not checked yet."""
+        for g in given if self.materialize else ():
+            if g is None:
+                given = [g if g is not None or o is None else wrap(o.zeros()) for g, o in zip(given, self.outputs, strict=True)]
+                break
         grads = call_users(self.public.apply, *given)
         grads = grads if isinstance(grads, tuple) else (grads,)
         count = len(self.needs)
@@ -372,7 +403,7 @@ class FunctionNode(Node):
             raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(grads)})")
         if len(self.positions) < count:
             self._check_places(grads)
-        return [self._checked(position, number, grads[position]) for number, position in enumerate(self.positions)]
+        return grads
 
     def _check_places(self, grads: tuple[Any, ...]) -> None:
         """Refuse a gradient for what is no tensor."""
@@ -385,7 +416,7 @@ class FunctionNode(Node):
 
     def _checked(self, position: int, number: int, d: Any) -> Tensor | None:
         """Check one returned gradient against its input; None where none is wanted. The walk converts it to the input's dtype."""
-        want, place = self.edges[number], self.devices[number]
+        want, place = self.edges[number], self.devices[number] if self.devices else None
         if d is None or want is None:
             return None
         if not isinstance(d, Tensor):
@@ -423,6 +454,14 @@ class SavedByFunction(SavedTensor):
             packed.node = value._node
         saved[self._position] = Saved(packed, output, None, 0)
         self._node.saved = tuple(saved)
+
+
+def among(tensor: Tensor, values: tuple[Any, ...]) -> bool:
+    """Whether a tensor itself is one of the values; ``in`` would compare numbers."""
+    for value in values:  # noqa: SIM110  (any() of a generator costs)
+        if value is tensor:
+            return True
+    return False
 
 
 _CLEARED: tuple[Any, ...] = (object(),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from gradlib.autograd.function_node import FunctionNode, Layout
+from gradlib.autograd.function_node import FunctionNode, Layout, among
 from gradlib.backend.array import is_array, may_leave_host, zeros_like
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.forward import ForwardLevel
@@ -28,13 +28,21 @@ def place_in_graph(node: FunctionNode, recording: bool, arguments: tuple[Any, ..
     Returns: ``made``, with inputs that were not marked dirty replaced by views of themselves.
     Raises: RuntimeError for tensors marked wrongly, a leaf or a view that cannot be written in place.
     """
-    several = isinstance(made, tuple)
-    results = made if several else (made,)
-    inputs = set(map(id, arguments))
     dirty = constant = _NONE
     if node.attributes:
         dirty = _marked(node, "dirty_tensors", "mark_dirty can only accept variables")
         constant = _marked(node, "non_differentiable", "mark_non_differentiable only accepts variable arguments")
+    new = type(made) is Tensor and made._node is None and made._meta is None and not among(made, arguments)
+    if new and not (dirty or constant or may_leave_host()):  # as nearly always
+        array = made._array
+        node.outputs = (Layout.of(array),)
+        node.shape, node.dtype = array.shape, array.dtype
+        if recording and is_differentiable(array.dtype):
+            made._node = node
+        return made
+    several = isinstance(made, tuple)
+    results = made if several else (made,)
+    inputs = set(map(id, arguments))
     if constant:
         node.constant = tuple(i for i, r in enumerate(results) if id(r) in constant)
     if dirty:
