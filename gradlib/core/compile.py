@@ -21,7 +21,7 @@ from weakref import ref
 
 import numpy as np
 
-from gradlib.backend import array as arrays
+from gradlib.backend import array as arrays, vectorised
 from gradlib.backend.division import device_function
 from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.backend.pointwise import prepared, small
@@ -306,8 +306,11 @@ def source_of_observed(op: Op) -> str:
     return "\n".join([f"def observed(_seq, {', '.join(op.params)}):", *path, f"    {OBSERVED.leave(op)}"])
 
 
-def direct_function(op: Op) -> str | None:
-    """The name of the NumPy function to which the declared value only hands its arguments, so that it can be called without a detour."""
+def direct_function(op: Op) -> Callable[..., Any] | None:
+    """The function of NumPy's arrays to which the declared value only hands its arguments, so that it can be called without a detour.
+
+    It has NumPy's name; it is NumPy's own, or where the value names `gradlib.backend.vectorised` what that has in its place.
+    """
 
     class Spy:
         def __getattr__(self, name: str) -> Any:
@@ -318,8 +321,12 @@ def direct_function(op: Op) -> str | None:
         name, args, kwargs = op.value(Spy(), *marks)
     except Exception:  # it does more than hand on its arguments
         return None
-    alone = op.value.__code__.co_names == (name,)  # it leaves nothing to another (`backend.vectorised`), which may do more
-    return name if alone and list(args) == marks and not kwargs and hasattr(np, name) else None
+    if list(args) != marks or kwargs:
+        return None
+    called = op.value.__code__.co_names  # what leaves something to another may do more
+    if called == ("vectorised", name):
+        return getattr(getattr(vectorised, name), "on_host", None)
+    return getattr(np, name, None) if called == (name,) else None
 
 
 def source_of_call(op: Op, variant: Variant = CALL) -> str:

@@ -8,6 +8,7 @@ was there before; every live view of that base is then made again from it.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, moved, namespace, on_current_device, on_device_of
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import ONE, TWO, into
+from gradlib.backend.vectorised import LEAST
 from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
@@ -34,6 +36,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
     copies_input = first in op.saved_names
     ufunc: Any = op.ufunc if op.rules else None
     on_host: Any = getattr(np, ufunc) if ufunc is not None else None
+    most = math.inf if on_host is op.direct else LEAST  # elements: of more, a form takes less time
     others = -1 if on_host is None else on_host.nin - 1
     quick = on_host.__name__ if on_host is not None and on_host.__name__ in (ONE if not others else TWO) else None
 
@@ -46,19 +49,20 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
         if len(args) == others and not kwargs and _unrecorded(input, args):
             array, values = input._array, [a._array if type(a) is Tensor else a for a in args]
             if type(array) is np.ndarray:
-                try:
-                    on_host(array, *values, out=array)
-                except BaseException as error:
-                    refuse_memory(array, f"{op.name}_")  # checked only after NumPy refused it
-                    if has_begun(error):
-                        input.version.bump()
-                    raise
+                if array.size < most:
+                    try:
+                        on_host(array, *values, out=array)
+                    except BaseException as error:
+                        refuse_memory(array, f"{op.name}_")  # checked only after NumPy refused it
+                        if has_begun(error):
+                            input.version.bump()
+                        raise
+                    input.version.bump()
+                    return input
+            elif quick is not None and on_current_device(array) and into(quick, op.numbers_in_single)(array, *values):
                 input.version.bump()
                 return input
-            if quick is not None and on_current_device(array) and into(quick, op.numbers_in_single)(array, *values):
-                input.version.bump()
-                return input
-            if _fits(array, values):
+            elif _fits(array, values):
                 with counted(input), on_device_of(array):
                     on_device: Any = device_function(ufunc)
                     if isinstance(on_device, namespace(array).ufunc):

@@ -50,9 +50,9 @@ class CompiledOp(Op):
 
     def __init__(self, value: Callable[..., Any], kind: str, rules: dict[str, Any], **options: Any) -> None:
         super().__init__(value, kind, rules, **options)
-        named = direct_function(self)
-        self.direct = getattr(np, named) if named else None
-        self.ufunc = named if isinstance(self.direct, np.ufunc) else None
+        self.direct = direct_function(self)
+        named = self.direct and self.direct.__name__
+        self.ufunc = named if named and isinstance(getattr(np, named), np.ufunc) else None
         self.node = compile_node(self)
         self.lasting_node = lasting(self.node)
         self.complex_node = compile_node(self, conjugate=True) if self.complex == "holomorphic" else self.node

@@ -353,7 +353,7 @@ def sin(xp: Any, input: Any) -> Any:
         >>> gradlib.sin(gradlib.tensor([0.0, 1.0]))
         tensor([0.0000, 0.8415])
     """
-    return xp.sin(input)
+    return vectorised.sin(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, input: -(g * sin(input)))
@@ -367,7 +367,7 @@ def cos(xp: Any, input: Any) -> Any:
         >>> gradlib.cos(gradlib.tensor([0.0, 1.0]))
         tensor([1.0000, 0.5403])
     """
-    return xp.cos(input)
+    return vectorised.cos(xp, input)
 
 
 @op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * out + 1))

@@ -63,8 +63,8 @@ def test_functions_of_float64_are_numpys_within_four_units_in_the_last_place(siz
     cases += [(vectorised.sigmoid(np, x), sigmoid), (vectorised.silu(np, x), x * sigmoid)]
     cases += [(vectorised.log_sigmoid(np, x), -np.logaddexp(-x, 0)), (vectorised.softplus(x, 99.0), np.logaddexp(x, 0))]
     for high in (0.1, 3, 1e4):
-        angles = np.append(drawn(-high, high).astype(np.float64), [math.pi / 2, 9999 * math.pi / 2, 22, 355])
-        cases.append((vectorised.tan(np, angles), np.tan(angles)))
+        angles = np.append(drawn(-high, high).astype(np.float64), [math.pi / 2, 9999 * math.pi / 2, 22, 355, math.pi, -3000 * math.pi])
+        cases += [(getattr(vectorised, name)(np, angles), getattr(np, name)(angles)) for name in ("sin", "cos", "tan")]
     for made, wanted in (*cases, (vectorised.across(x, x, y), x * x / (x * x + y * y))):
         assert made.dtype == np.float64
         np.testing.assert_array_max_ulp(made, wanted, 6)  # NumPy's own are off by one or two
@@ -187,7 +187,7 @@ def test_what_is_no_ordinary_number_gives_what_numpy_gives(odd: float, dtype: An
     x[:2], y[:2] = 0.5, 0.5
     with np.errstate(all="ignore"):
         x[7] = y[7] = x[8] = y[9] = odd
-        for name in ("expm1", "sinh", "cosh", "log1p", "arctanh", "tan", "arctan", "arcsin", "arccos"):
+        for name in ("expm1", "sinh", "cosh", "log1p", "arctanh", "sin", "cos", "tan", "arctan", "arcsin", "arccos"):
             np.testing.assert_allclose(getattr(vectorised, name)(np, x), getattr(np, name)(x), rtol=1e-6, atol=1e-44)
         for name in ("arctan2", "logaddexp", "fmod", "remainder", "floor_divide"):
             np.testing.assert_allclose(getattr(vectorised, name)(np, x, y), getattr(np, name)(x, y), rtol=1e-6, atol=1e-6)
@@ -271,3 +271,20 @@ def test_vector_loops_are_those_that_numpy_dispatches_to_where_it_is_built_with_
 def test_vector_loops_are_found_where_the_processor_has_avx512() -> None:
     features = pytest.importorskip("numpy._core._multiarray_umath").__cpu_features__
     assert loops.found() == (EACH if features.get("AVX512_SKX") and sys.platform == "linux" else frozenset())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [10, 5000])
+def test_in_place_the_functions_give_the_same_bits(size: int, dtype: str) -> None:
+    x = gradlib.tensor(drawn(0, 1)[:size].astype(dtype))
+    for name in ("sin", "cos", "tan", "expm1", "sinh", "log1p", "atan"):
+        wanted = getattr(gradlib, name)(x)
+        assert host(getattr(x.clone(), f"{name}_")()).tobytes() == host(wanted).tobytes()
+    assert host(x.clone().atan2_(x + 1)).tobytes() == host(gradlib.atan2(x, x + 1)).tobytes()
+
+
+def test_operations_call_the_functions_of_numpys_arrays_without_a_detour() -> None:
+    for operation, function in ((gradlib.sin, vectorised.sin), (gradlib.expm1, vectorised.expm1), (gradlib.atan2, vectorised.arctan2)):
+        assert operation.op.direct is function.on_host
+    assert gradlib.exp.op.direct is np.exp
+    assert gradlib.sigmoid.op.direct is None

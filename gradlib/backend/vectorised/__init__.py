@@ -13,7 +13,9 @@ from gradlib.backend.vectorised.angles import (
     arcsin as arcsin,
     arctan as arctan,
     arctan2 as arctan2,
+    cos as cos,
     hypot as hypot,
+    sin as sin,
     tan as tan,
 )
 from gradlib.backend.vectorised.blocks import LEAST as LEAST, are_alike as are_alike, are_long as are_long, fit as fit, fits as fits

@@ -1,4 +1,4 @@
-"""Angles and their functions: tan, arctan, arcsin, arccos, arctan2, and hypot, the length of the side across a right one."""
+"""Angles and their functions: sin, cos, tan, arctan, arcsin, arccos, arctan2, and hypot, the length of the side across a right one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from gradlib.backend.array import Array
 from gradlib.backend.vectorised.blocks import blocks, fit, within
 from gradlib.backend.vectorised.forms import of_one, of_two
-from gradlib.backend.vectorised.parts import CONSTANTS, continued_fraction, numbers, sign_like
+from gradlib.backend.vectorised.parts import CONSTANTS, continued_fraction, numbers, polynomial, sign_like
 
 
 def _squared_length(a: Array, b: Any, out: Array) -> bool:
@@ -172,3 +172,45 @@ def _wide_tan(x: Array, out: Array) -> None:
 
 
 (_MINUS_ONE,) = numbers(-1, char="d")
+
+
+_PER_TURN, *_TURN = numbers(1 / math.pi, 3.1415926534682512, 1.2154201012607932e-10, 4.044532497591901e-21, char="d")
+"""1 / pi, and pi in three parts as pi / 2 above."""
+_SINE = numbers(
+    2.7314368769379893e-15, -7.643969663988074e-13, 1.6058977292742643e-10, -2.505210761669045e-08, 2.7557319219160833e-06,
+    -0.00019841269841254966, 0.008333333333333316, -0.16666666666666666, 1, char="d"
+)  # fmt: skip
+"""sin(x) / x by powers of x * x, for |x| up to pi / 2."""
+_HALF, _NEXT = numbers(0.5, 1.5 * 2**52 + 1, char="d")
+_SEVERAL = 1 << 11  # elements
+
+
+def _half_turned(x: Array, shifted: Array, k: Array, out: Array) -> None:
+    """Write sin(r) with x = k pi + r, times -1 where the last bit of ``shifted`` is set. It overwrites that and k."""
+    part = np.multiply(k, _TURN[0])
+    np.subtract(x, part, out)
+    out -= np.multiply(k, _TURN[1], part)
+    out -= np.multiply(k, _TURN[2], k)
+    out *= polynomial(_SINE, np.multiply(out, out, k))
+    odd, bits = shifted.view(np.int64), out.view(np.int64)
+    odd <<= 63
+    bits ^= odd
+
+
+@of_one(-1e4, 1e4, chars="d", least=_SEVERAL)
+def sin(x: Array, out: Array) -> None:
+    """The sine of float64, which NumPy leaves to the C library on every processor."""
+    shifted = np.multiply(x, _PER_TURN)
+    shifted += _WHOLE
+    _half_turned(x, shifted, np.subtract(shifted, _WHOLE), out)
+
+
+@of_one(-1e4, 1e4, chars="d", least=_SEVERAL)
+def cos(x: Array, out: Array) -> None:
+    """The cosine of float64: with x = (j + 1/2) pi + r it is -sin(r) where j is even."""
+    shifted = np.multiply(x, _PER_TURN)
+    shifted -= _HALF
+    shifted += _NEXT
+    k = np.subtract(shifted, _NEXT)
+    k += _HALF
+    _half_turned(x, shifted, k, out)
