@@ -237,7 +237,8 @@ def _visit(
 ) -> None:  # fmt: skip
     """One step of a walk on Tensors."""
     runs = needed is None or needed[node]
-    g = _before(node, g, captures, runs, recorded=True)
+    if node._meta is not None or (captures is not None and node in captures):
+        g = _before(node, g, captures, runs, recorded=True)
     if not runs:
         return
     if type(node) is Output:
@@ -249,19 +250,26 @@ def _visit(
     nothing = all(each is None for each in g) if isinstance(g, list) else g is None
     if nothing and not node.takes_none:
         grads: Any = (None,) * len(node.edges)
+    elif type(g) is Tensor and type(g._array) is np.ndarray and not global_state.active:
+        grads = node.run_recorded(g)  # as below, where there is neither a device to go to nor a hook
     else:
         grads = run_hooked(all_node_hooks(), node, g, node.run_recorded)
-        grads = grads if type(grads) is tuple else (grads,)
+    if type(grads) is not tuple:
+        grads = (grads,)
     if not keep and node.frees:
         node.saved = None
     if node._meta is not None and node._meta.post_hooks:
         grads = _after(node, grads, g)
-    for target, d in zip(node.edges, grads, strict=True):
-        if target is None or (d is None and not (nothing or node.takes_none)) or (needed is not None and target not in needed):
+    for target, d in zip(node.edges, grads):  # noqa: B905  (both have one entry per input; strict would cost)
+        if target is None or (needed is not None and target not in needed):
             continue
-        if d is not None and not isinstance(d, Tensor):
+        if d is None:
+            if nothing or node.takes_none:
+                _send(target, None, pending, heap)
+            continue
+        if not isinstance(d, Tensor):
             d = wrap(as_array(d))
-        if d is not None and (d._array.shape != target.shape or d._array.dtype != target.dtype):
+        if d._array.shape != target.shape or d._array.dtype is not target.dtype:
             d = fit(d, target, node)
         _send(target, d, pending, heap)
 
