@@ -6,15 +6,16 @@ result would be zero because the output does not depend on an input.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from gradlib.backend.array import namespace, on_device_of
 from gradlib.core.backward import grad
 from gradlib.core.grad_mode import enable_grad, set_grad_enabled
 from gradlib.core.modes import as_outside
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, wrap
 from gradlib.func.batching import over_rows
-from gradlib.func.jacobians import basis, jacfwd
+from gradlib.func.jacobians import basis, jacfwd, storage
 from gradlib.ops.create import zeros_like
 from gradlib.ops.join import stack
 
@@ -332,8 +333,8 @@ def _row_by_row(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: b
     made = []
     for i, output in enumerate(outputs):
         rows: list[list[Tensor]] = [[] for _ in inputs]
-        for element in output.reshape((-1,)) if output.numel() else ():
-            found = _gradients((element,), inputs, None, create_graph, True)
+        for unit in _units(output):
+            found = _gradients((output,), inputs, unit, create_graph, True)
             for k, (g, x) in enumerate(zip(found, inputs, strict=True)):
                 if g is None and strict:
                     raise RuntimeError(
@@ -353,6 +354,24 @@ def _row_by_row(outputs: Tensors, inputs: Tensors, create_graph: bool, strict: b
             )
         )
     return made
+
+
+def _units(output: Tensor) -> Iterator[Tensors | None]:
+    """For each element the cotangent that picks it: zeros, and one there; None, which says the same, for the only element.
+
+    Raises: RuntimeError for several complex numbers, as ``grad`` does for one.
+    """
+    count = output.numel()
+    if count == 1:
+        yield None
+        return
+    if count and output.dtype.kind == "c" and output.requires_grad:
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
+    for number in range(count):
+        with on_device_of(stored := storage(output)):
+            unit = namespace(stored).zeros(count, output.dtype)
+            unit[number] = 1
+        yield (wrap(unit.reshape(output.shape)),)
 
 
 def _all_rows(outputs: Tensors, inputs: Tensors, create_graph: bool) -> list[Tensors]:

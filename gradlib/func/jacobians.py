@@ -148,7 +148,7 @@ def basis(values: list[Tensor], sizes: list[int]) -> list[Tensor]:
     """A Tensor (total size, *shape) for each value: its part of the rows of one large identity."""
     total, made = sum(sizes), []
     for number, (value, size) in enumerate(zip(values, sizes, strict=True)):
-        array = _storage(value)
+        array = storage(value)
         with on_device_of(array):
             eye = namespace(array).zeros((total, size), value.dtype)
             start = sum(sizes[:number])
@@ -157,7 +157,8 @@ def basis(values: list[Tensor], sizes: list[int]) -> list[Tensor]:
     return made
 
 
-def _storage(value: Tensor) -> Any:
+def storage(value: Tensor) -> Any:
+    """The array of a Tensor, of a batched one that of all its rows."""
     while type(value) is Batched:
         value = value.value
     return raw(value)

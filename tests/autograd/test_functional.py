@@ -172,6 +172,23 @@ class TestMatrices:
         with pytest.raises(TypeError, match="outputs of the user-provided function given to jacobian"):
             jacobian(lambda x: 3, x)
 
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_complex_outputs_are_refused(self, count: int) -> None:
+        with pytest.raises(RuntimeError, match="only for real scalar outputs but got complex"):
+            jacobian(lambda x: x * 1j, gradlib.ones(count))
+
+    def test_hook_of_the_output_sees_each_row_once(self) -> None:
+        seen = []
+
+        def doubled(x: gradlib.Tensor) -> gradlib.Tensor:
+            y = x * 2
+            y.register_hook(lambda g: seen.append(g.tolist()))
+            return y
+
+        made = jacobian(doubled, gradlib.ones(2, 1))
+        assert made.shape == (2, 1, 2, 1)
+        assert seen == [[[1.0], [0.0]], [[0.0], [1.0]]]
+
     def test_inputs_are_left_alone(self) -> None:
         x = drawn(3)
         for name, create in itertools.product(("jacobian", "hessian"), (False, True)):
