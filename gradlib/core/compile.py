@@ -91,25 +91,39 @@ def _compiled(file: str, source: str) -> CodeType:
     return compile(source, file, "exec")
 
 
-def written_when_called(name: str, file: str, head: str, call: str, write: Callable[[], str], names: dict[str, Any]) -> FunctionType:
+def written_when_called(
+    name: str, file: str, head: str, call: str, write: Callable[[], str], defaults: Mapping[str, Any], names: Callable[[], dict[str, Any]]
+) -> FunctionType:
     """A function whose text is written and compiled at its first call.
 
     Until then its body is one line. Then its code is exchanged, so that whoever holds the function has the written one.
 
     Args:
-        name, file, names: as for ``build``.
-        head: its parameters. call: how it hands all of them on.
-        write: gives the text.
+        name, file: as for ``build``.
+        head: its parameters, with defaults named ``_default_NAME``. call: how it hands all of them on.
+        write: gives the text. names: gives what it names, as for ``build``.
+        defaults: the values of parameters left out.
     """
-    function: FunctionType = build(name, file, f"def {name}({head}):\n    return _written()({call})\n", names)
+    space: dict[str, Any] = {f"_default_{each}": value for each, value in defaults.items()}
+    exec(_unwritten(head, call), space)
+    function: FunctionType = space.pop("unwritten")
+    function.__code__ = function.__code__.replace(co_name=name, co_filename=file)
+    function.__name__ = function.__qualname__ = name
 
     def written() -> FunctionType:
+        space.update(_COMMON, **names())
         function.__code__ = next(part for part in _compiled(file, write()).co_consts if isinstance(part, CodeType))
         return function
 
     linecache.cache[file] = (lambda: write() + "\n",)  # for tools that show the source before the first call
-    function.__globals__["_written"] = written
+    space["_written"] = written
     return function
+
+
+@functools.cache
+def _unwritten(head: str, call: str) -> CodeType:
+    """The definition of a function that has these parameters and waits for its text; many operations share one."""
+    return compile(f"def unwritten({head}):\n    return _written()({call})\n", "<unwritten>", "exec")
 
 
 def _parts(op: Op) -> dict[str, Any]:
@@ -125,15 +139,15 @@ def compile_composite(function: Callable[..., Any], label: str | None) -> Callab
     """The public form of a function of operations: it takes NumPy's ``axis`` and ``keepdims`` too, and observers see it by its label."""
     name, own = function.__name__, inspect.signature(function)
     parameters = own.parameters
-    names = {f"_default_{p.name}": p.default for p in parameters.values()}
-    names |= {"_function": function, "run_observed": run_observed, "call_into": call_into, "_default_out": None}
+    defaults = {p.name: p.default for p in parameters.values()} | {"out": None}
+    names = {"_function": function, "run_observed": run_observed, "call_into": call_into}
     into = with_out(own) if name in TAKE_OUT else own
     head, call = _listed(into.parameters)
     if "dim" in parameters:
         head, call = f"{head}, **aliases", f"{call}, **aliases"
     file = f"{WRITTEN}{label or name}, function"
     made = functools.wraps(function)(
-        written_when_called(name, file, head, call, lambda: source_of_composite(name, parameters, label, into), names)
+        written_when_called(name, file, head, call, lambda: source_of_composite(name, parameters, label, into), defaults, lambda: names)
     )
     made.__signature__ = into  # type: ignore[attr-defined]
     return made
@@ -241,10 +255,10 @@ ON_DEVICE = Variant("on a device", library="cupy", array="cupy_array", rest="slo
 def compile_call(op: Op, operator: bool = False) -> Any:
     """The public function of an operation; or what stands on Tensor for one of Python's operators: no keywords, and ``operate``."""
     variant = OPERATOR if operator else CALL
-    names = {f"_default_{name}": value for name, value in op.defaults.items()}
-    names |= {**_parts(op), **forward_names(op)}
     head, call = (", ".join(op.params),) * 2 if operator else _signature(op)
-    function: Any = written_when_called(op.label, variant.file(op), head, call, lambda: source_of_call(op, variant), names)
+    function: Any = written_when_called(
+        op.label, variant.file(op), head, call, lambda: source_of_call(op, variant), op.defaults, lambda: _parts(op) | forward_names(op)
+    )
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
     function.op = op
@@ -254,13 +268,11 @@ def compile_call(op: Op, operator: bool = False) -> Any:
 def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[..., Any]:
     """The public function of an operation under another name, which profiles show, and its nodes have unless ``node`` is False."""
     op: Op = copy.copy(call.op)  # type: ignore[attr-defined]
-    for made in ("observed", "on_device", "packing"):
+    for made in ("observed", "on_device", "packing", "node", "lasting_node", "complex_node", "lasting_complex_node"):
         vars(op).pop(made, None)
     op.label = label
     if node:
-        classes = {each: _subclass(each, node_name(label)) for each in {op.node, op.lasting_node, op.complex_node, op.lasting_complex_node}}
-        op.node, op.lasting_node = classes[op.node], classes[op.lasting_node]
-        op.complex_node, op.lasting_complex_node = classes[op.complex_node], classes[op.lasting_complex_node]
+        op.node_name = node_name(label)
     op.call = compile_call(op)
     OPERATIONS.add(label)
     return op.call
@@ -306,19 +318,21 @@ def source_of_observed(op: Op) -> str:
     return "\n".join([f"def observed(_seq, {', '.join(op.params)}):", *path, f"    {OBSERVED.leave(op)}"])
 
 
+class _Spy:
+    """A namespace whose functions give their name and arguments."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: (name, args, kwargs)
+
+
 def direct_function(op: Op) -> Callable[..., Any] | None:
     """The function of NumPy's arrays to which the declared value only hands its arguments, so that it can be called without a detour.
 
     It has NumPy's name; it is NumPy's own, or where the value names `gradlib.backend.vectorised` what that has in its place.
     """
-
-    class Spy:
-        def __getattr__(self, name: str) -> Any:
-            return lambda *args, **kwargs: (name, args, kwargs)
-
     marks = [object() for _ in op.params]
     try:
-        name, args, kwargs = op.value(Spy(), *marks)
+        name, args, kwargs = op.value(_Spy(), *marks)
     except Exception:  # it does more than hand on its arguments
         return None
     if list(args) != marks or kwargs:
@@ -748,9 +762,40 @@ def node_name(op_name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in op_name.strip("_").split("_")) + "Backward0"
 
 
-def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
-    """The node class of an operation, whose ``run`` applies its rules."""
-    name = node_name(op.name)
+class RunNode(OpNode):
+    """A node of an operation that has rules: its methods are written, and take the places of these, when the first of its class runs."""
+
+    __slots__ = ()
+
+    op: Op
+    conjugates: bool
+
+    def run(self, g: Any) -> Any:
+        return _write_run(self, "run")(self, g)
+
+    def run_and_free(self, g: Any) -> Any:
+        return _write_run(self, "run_and_free")(self, g)
+
+    def run_recorded(self, g: Any) -> Any:
+        return _write_run(self, "run_recorded")(self, g)
+
+    def run_on_device(self, g: Any) -> Any:
+        return _write_run(self, "run_on_device")(self, g)
+
+
+@functools.cache
+def compile_node(op: Op, name: str, conjugates: bool = False, lasts: bool = False) -> type[Node]:
+    """The node class of an operation, whose ``run`` applies its rules.
+
+    Args:
+        op: the operation as it was declared. name: the nodes' name, which may be that of an alias.
+        conjugates: the rules are holomorphic, and the values complex.
+        lasts: an argument is a number, so that the node holds no tensor and can run as often as one likes.
+    """
+    if lasts:
+        node = compile_node(op, name, conjugates)
+        same = {"__slots__": (), "__module__": node.__module__, "__doc__": node.__doc__}
+        return type(name, (node,), {**same, "frees": False, "run_and_free": Node.run_and_free}) if node.frees else node
     body: dict[str, Any] = {
         "__slots__": (),
         "single": len(op.tensors) == 1 and op.sequence is None,
@@ -759,41 +804,25 @@ def compile_node(op: Op, conjugate: bool = False) -> type[Node]:
         "keeps_outputs": not set(op.outputs).isdisjoint(op.saved_names),
         "frees": op.saves_tensors,
         "op": op,
+        "conjugates": conjugates,
         "__module__": op.value.__module__,
         "__doc__": f"One run of ``{op.name}``.",
         **saved_attributes(op.saved_names),
     }
-    made: Any = type(name, (OpNode,), body)
-    if op.rules:
-        for method in ("run", "run_and_free", "run_recorded", "run_on_device"):
-            setattr(made, method, _written_when_run(op, made, method, conjugate))
+    made: type[Node] = type(name, (RunNode if op.rules else OpNode,), body)
     return made
 
 
-def _written_when_run(op: Op, node: type[Node], method: str, conjugate: bool) -> Any:
-    """A method of a node class that is written and compiled, and takes its own place, when the first of these nodes runs."""
-
-    def first_run(self: Node, g: Any) -> Any:
-        declared = on_device(op.rules, op.value) if method == "run_on_device" else op.rules
-        rules = {f"rule_{tensor}": rule for tensor, rule in declared.items()}
-        run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method), rules)
-        run = _conjugated(run) if conjugate else run
-        setattr(node, method, run)
-        return run(self, g)
-
-    return first_run
-
-
-def lasting(node: type[Node]) -> type[Node]:
-    """The same node where, an argument being a number, it holds no tensor."""
-    if not node.frees:
-        return node
-    return _subclass(node, node.__name__, frees=False, run_and_free=Node.run_and_free)
-
-
-def _subclass(node: type[Node], name: str, **changed: Any) -> type[Node]:
-    """A subclass of a node class, with another name or other attributes."""
-    return type(name, (node,), {"__slots__": (), "__module__": node.__module__, "__doc__": node.__doc__, **changed})
+def _write_run(node: RunNode, method: str) -> Any:
+    """Write and compile a method of a node's class."""
+    op = node.op
+    declared = on_device(op.rules, op.value) if method == "run_on_device" else op.rules
+    rules = {f"rule_{tensor}": rule for tensor, rule in declared.items()}
+    run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method), rules)
+    run = _conjugated(run) if node.conjugates else run
+    owner = next(each for each in type(node).__mro__ if "op" in vars(each))  # which a class of lasting nodes has beneath
+    setattr(owner, method, run)
+    return run
 
 
 def _conjugated(run: Any) -> Any:

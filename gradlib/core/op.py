@@ -33,11 +33,12 @@ from gradlib.core.compile import (
     compile_on_device,
     compile_packing,
     direct_function,
-    lasting,
     named,
+    node_name,
 )
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import inplace_form, is_written_on_device, may_be_recorded, write
+from gradlib.core.node import Node
 from gradlib.core.out import FUNCTIONS as TAKE_OUT
 from gradlib.core.tensor import Tensor, publish as publish
 
@@ -53,11 +54,29 @@ class CompiledOp(Op):
         self.direct = direct_function(self)
         named = self.direct and self.direct.__name__
         self.ufunc = named if named and isinstance(getattr(np, named), np.ufunc) else None
-        self.node = compile_node(self)
-        self.lasting_node = lasting(self.node)
-        self.complex_node = compile_node(self, conjugate=True) if self.complex == "holomorphic" else self.node
-        self.lasting_complex_node = lasting(self.complex_node)
+        self.node_name = node_name(self.name)
+        self.declared = self  # and so is that of a copy under another name (``named``)
         self.call = compile_call(self)
+
+    @functools.cached_property
+    def node(self) -> type[Node]:  # type: ignore[override]
+        """The class of its nodes; made when the first of them is, as are the other three."""
+        return compile_node(self.declared, self.node_name)
+
+    @functools.cached_property
+    def lasting_node(self) -> type[Node]:  # type: ignore[override]
+        """The class of nodes that hold no tensor, an argument being a number."""
+        return compile_node(self.declared, self.node_name, lasts=True)
+
+    @functools.cached_property
+    def complex_node(self) -> type[Node]:  # type: ignore[override]
+        """The class of nodes of complex values."""
+        return compile_node(self.declared, self.node_name, self.complex == "holomorphic")
+
+    @functools.cached_property
+    def lasting_complex_node(self) -> type[Node]:  # type: ignore[override]
+        """The class of nodes of complex values that hold no tensor."""
+        return compile_node(self.declared, self.node_name, self.complex == "holomorphic", lasts=True)
 
     @functools.cached_property
     def observed(self) -> Callable[..., Any]:  # type: ignore[override]
