@@ -68,9 +68,9 @@ class Op:
         device_into: writes the value into the first of them, of which nothing is recorded; returns whether it did; None.
         call: the public function; node_name: torch's name of its nodes; node: their class (``complex_node`` for complex values,
             ``lasting_...`` where an argument is a number and nothing need be freed); direct: NumPy's function of the same value, or what
-            stands in its place, if there is one; ufunc: the name of NumPy's, if that is a ufunc; observed, on_device, packing: the operation
-            as an observer runs it, on CuPy arrays, and under hooks for saved tensors. ``core/op.py`` makes these from what the declaration
-            says.
+            stands in its place, if there is one; ufunc: the name of NumPy's, if that is a ufunc; observed, on_device, packing: the
+            operation as an observer runs it, on CuPy arrays, and under hooks for saved tensors. ``core/op.py`` makes these from what the
+            declaration says.
     """
 
     call: Callable[..., Any]
