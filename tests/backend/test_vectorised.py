@@ -99,6 +99,23 @@ def test_the_error_function_is_exact_near_zero_and_one_far_out() -> None:
     assert np.array_equal(vectorised.erf(x)[5:8], [1, -1, math.nan], equal_nan=True)
 
 
+def test_the_normal_distribution_in_float64_is_scipys() -> None:
+    special = pytest.importorskip("scipy.special")
+    for high in (1e-3, 1, 9, 1e300):
+        x = drawn(-min(high, 1e30), min(high, 1e30)).astype(np.float64) * max(1, high / 1e30)
+        made = vectorised.erf(x)
+        np.testing.assert_array_max_ulp(made, special.erf(x), 6)  # SciPy's own are off by two
+        assert np.signbit(made[1])
+        normal = special.ndtr(x)
+        assert (np.abs(vectorised.gelu(x) - x * normal) <= 3 * np.spacing(np.abs(x))).all()
+        slope = vectorised.gelu_slope(np.full_like(x, 2), x)
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(slope, 2 * (normal + x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)), rtol=0, atol=2e-15)
+    x[5:8] = math.inf, -math.inf, math.nan
+    assert np.array_equal(vectorised.erf(x)[5:8], [1, -1, math.nan], equal_nan=True)
+    assert np.array_equal(vectorised.gelu(x)[5:8], [math.inf, math.nan, math.nan], equal_nan=True)  # of -inf NaN, as in torch
+
+
 def test_log10_is_numpys_within_a_few_units() -> None:
     for high in (2, 1e30):
         x = np.geomspace(1 / high, high, 5000).astype(np.float32)
