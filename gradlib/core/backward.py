@@ -118,7 +118,7 @@ def _checked(g: Any, output: Tensor, i: int, recorded: bool) -> Any:
     array = output._array
     given = g._array if isinstance(g, Tensor) else g
     if type(given) is type(array) is np.ndarray and given.dtype is array.dtype and given.shape == array.shape:
-        return _as_recorded(g, given, recorded)
+        return given if not recorded and not global_state.active else _as_recorded(g, given, recorded)
     if given.shape != array.shape:
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{i}] has a shape of {list(given.shape)} and output[{i}] has a shape of {list(array.shape)}."

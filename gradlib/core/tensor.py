@@ -142,9 +142,12 @@ class AccumulateGrad(Node):
             raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
     def _fits(self, g: Array) -> bool:
-        if not hasattr(g, "base") or g.base is not None or not arrays.is_writeable(g):
+        if not hasattr(g, "base") or g.base is not None:
             return False
-        if g.flags.c_contiguous and g.strides == self.array.strides:
+        flags = g.flags
+        if type(g) is np.ndarray and not flags.writeable:
+            return False
+        if flags.c_contiguous and g.strides == self.array.strides:
             return True
         return g.strides == self.array.strides if arrays.is_dense(self.array) else g.flags.c_contiguous
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.backend import copying
 from gradlib.backend.array import Namespace
-from gradlib.backend.flat_index import take_along_axis
+from gradlib.backend.flat_index import put_along_axis, take_along_axis
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.op import op
 
@@ -38,6 +38,8 @@ def put_along(xp: Namespace, input: Any, index: Any, dim: int, size: int, repeat
         grid = [xp.arange(n).reshape(-1, *[1] * (input.ndim - 1 - i)) for i, n in enumerate(input.shape)]
         grid[dim] = index
         scatter_add(result, tuple(grid), input)
-    elif xp is np or not copying.put_along(result, index, input, dim):
+    elif xp is np:
+        put_along_axis(result, index, input, dim)
+    elif not copying.put_along(result, index, input, dim):
         xp.put_along_axis(result, index, input, axis=dim)
     return result

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradlib.backend.flat_index import flat_index, take_along_axis
+from gradlib.backend.flat_index import flat_index, put_along_axis, take_along_axis
 
 CUBE = np.arange(7 * 30 * 20).reshape(7, 30, 20)
 RNG = np.random.default_rng(0)
@@ -51,3 +51,12 @@ def test_taken_is_take_along_axis(dim: int) -> None:
     shape[dim] = 50
     index = RNG.integers(0, CUBE.shape[dim], shape)
     np.testing.assert_array_equal(take_along_axis(np, CUBE, index, dim), np.take_along_axis(CUBE, index, dim))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_put_is_put_along_axis(dim: int) -> None:
+    index = RNG.random(CUBE.shape).argsort(dim)
+    given, expected = np.zeros((2, *CUBE.shape))
+    put_along_axis(given, index, CUBE, dim)
+    np.put_along_axis(expected, index, CUBE, dim)
+    np.testing.assert_array_equal(given, expected)
