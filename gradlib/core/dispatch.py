@@ -8,7 +8,6 @@ question answered beforehand.
 from __future__ import annotations
 
 import sys
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from gradlib.backend.array import Array, device_array, device_index, is_array, i
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, made_node, next_seq, thread_state
-from gradlib.core.node import Node, Output, Version
+from gradlib.core.node import Node, NodeMeta, Output, Version
 from gradlib.core.out import dtype_for, refuse_transformed, write_out
 from gradlib.core.saved import pack_results
 from gradlib.core.streams import keep_stream
@@ -320,22 +319,24 @@ def wrap_several(op: Op, args: tuple[Any, ...], node: Node | None, made: Any) ->
     results = wrap_all(made)
     if node is None:
         return tuple(results), []
-    outputs = list(map(_ARRAY, results))
-    node.shape = shapes = tuple(map(_SHAPE, outputs))
-    node.dtype = kinds = tuple(map(_DTYPE, outputs))
-    declared = len(op.outputs) == len(outputs)
-    versions = None
+    outputs, shapes, kinds = [], [], []
+    declared = len(op.outputs) == len(results)
     for i, result in enumerate(results):
+        array = result._array
+        outputs.append(array)
+        shapes.append(array.shape)
+        kinds.append(array.dtype)
         if not declared or i in op.differentiable:
-            result._node = Output(node, i, shapes[i], kinds[i])
+            result._node = Output(node, i, array.shape, array.dtype)
         elif op.outputs[i] in op.needs:
-            versions = node.meta.output_versions if versions is None else versions
-            result._version_slot = versions[i] = Version()
+            if node._meta is None:
+                node._meta = NodeMeta()  # without `making`: nobody else knows the node yet
+            result._version_slot = node._meta.output_versions[i] = Version()
+    node.shape, node.dtype = tuple(shapes), tuple(kinds)
     return tuple(results), outputs
 
 
 _NUMBERS = (np.generic, int, float, complex)
-_ARRAY, _SHAPE, _DTYPE = map(attrgetter, ("_array", "shape", "dtype"))
 
 
 # ---- small things the compiled calls need -------------------------------------------------------------------------------------
