@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.ops.reduce import sum
 from gradlib.trajectory import bspline_device as device, bspline_host as host
 from gradlib.trajectory.adjoint_pair import AdjointPair
 from gradlib.trajectory.arguments import Sizes, control, start_part, step_times
@@ -165,9 +166,9 @@ def _adjoint(xp: Any, dt: Any, options: BsplineOptions, sources: bool, grads: li
 def _by_time(dt: Any, options: BsplineOptions, parts: Any, results: Any, grads: Any, by_parts: Any) -> Any:
     """Derivative k of the curve times t^k depends on t only through derivative k of the boundary states times t^k. (B, 1)."""
     total: Any = None
-    terms = [(-k * grads[k] * results[k]).sum((1, 2)) for k in (1, 2, 3) if grads[k] is not None]
+    terms = [sum(-k * grads[k] * results[k], (1, 2)) for k in (1, 2, 3) if grads[k] is not None]
     for first, _ in _STATES[: 2 if options.has_goal else 1]:
-        terms += [(k * by_parts[first + k] * parts[first + k]).sum(1) for k in (1, 2, 3) if parts[first + k] is not None]
+        terms += [sum(k * by_parts[first + k] * parts[first + k], 1) for k in (1, 2, 3) if parts[first + k] is not None]
     for term in terms:
         total = term if total is None else total + term
     return None if total is None else total[:, None] / dt

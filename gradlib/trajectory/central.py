@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.ops.reduce import sum
 from gradlib.trajectory import central_device as device, central_host as host
 from gradlib.trajectory.adjoint_pair import AdjointPair
 from gradlib.trajectory.arguments import control, start_part, start_parts, step_times
@@ -95,10 +96,10 @@ def _by_time(dt: Any, options: CentralOptions, parts: Any, results: Any, grads: 
     total: Any = 0
     for k in (1, 2, 3):
         if grads[k] is not None:
-            total = total - (k * grads[k] * results[k]).sum((1, 2))
+            total = total - sum(k * grads[k] * results[k], (1, 2))
     for k, place in ((1, 2), (2, 3)):  # the start velocity and acceleration
         if parts[place] is not None:
-            total = total + (k * by_parts[place] * parts[place]).sum(1)
+            total = total + sum(k * by_parts[place] * parts[place], 1)
     if isinstance(total, int):
         return None
     return total[:, None] / dt

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.ops.reduce import sum
 from gradlib.trajectory import chain_device as device, chain_host as host
 from gradlib.trajectory.adjoint_pair import AdjointPair
 from gradlib.trajectory.arguments import control, describe, start_parts, step_times
@@ -248,7 +249,7 @@ def by_step_times(dt: Any, options: ChainOptions, parts: Any, results: Any, grad
         if options.order == 3 and parts[6] is not None:
             acceleration = acceleration - parts[6]
     total = by_parts[4] * velocity + by_parts[5] * acceleration + by_parts[6] * jerk
-    return total.sum(1 if options.time_last else 2)
+    return sum(total, 1 if options.time_last else 2)
 
 
 chain = AdjointPair(

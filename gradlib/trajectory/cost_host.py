@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.ops.reduce import total
 from gradlib.trajectory.cache_blocks import compute_dtype, split
 from gradlib.trajectory.cost_terms import PATH, TIME, Laid
 
 _BLOCK = 1 << 20  # bytes per array in a block: smaller ones would fit a core's own cache, but cost more calls of NumPy than that saves
-_FEW_JOINTS = 16  # up to which a sum over joints is quickest joint by joint
 
 
 class RowTerm(NamedTuple):
@@ -173,14 +173,7 @@ class _Block:
 
     def _over_joints(self, rows: Array) -> Array:
         """The sums over joints of rows that hold whole steps."""
-        joints = self.shape[2]
-        table = rows.reshape(len(rows), -1, joints)
-        if joints > _FEW_JOINTS:
-            return table.sum(axis=2)
-        total = table[:, :, 0].copy()
-        for k in range(1, joints):
-            total += table[:, :, k]
-        return total
+        return total(np, rows.reshape(len(rows), -1, self.shape[2]), 2, False)
 
     def _path(self, term: RowTerm) -> None:
         """The length of the path: a step where nothing moves has the gradient zero. The first step is such a one."""

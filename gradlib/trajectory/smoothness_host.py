@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array
+from gradlib.ops.reduce import total
 from gradlib.trajectory.cache_blocks import BlockSteps, Steps, compute_dtype, split
 from gradlib.trajectory.chain_host import adjoint_block, forward_block, part_of
 
@@ -159,6 +160,6 @@ def _block(
         by_sources = np.empty((3, *u.shape), u.dtype) if views[4] is not None else None
         adjoint_block(slopes, steps, 0, False, views[0], views[1:4], by_sources)
         if by_sources is not None:  # a change of t_h acts as sources (v_h, a_h, j_h) times it
-            by_dt = sum(s * x.reshape(u.shape) for s, x in zip(by_sources, states[1:], strict=True)).sum(axis=2)
+            by_dt = total(np, sum(s * x.reshape(u.shape) for s, x in zip(by_sources, states[1:], strict=True)), 2, False)
             views[4][...] = by_dt if views[4].shape[1] > 1 else by_dt.sum(axis=1, keepdims=True)
     return cost
