@@ -1,0 +1,113 @@
+"""Kernels of gradlib's own for running sums, products and extremes along the lines of small CuPy arrays.
+
+A warp runs along a line, 32 elements at a time. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from gradlib.backend.array import Array, cupy
+from gradlib.backend.dtype import int64
+from gradlib.backend.launching import Kernel
+from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, MOST, THREADS
+
+LONGEST = 4096
+"""The longest lines for which a warp takes no more time than the launches of CuPy's functions."""
+
+_FOLDS = {"sum": ("0", "a + b"), "prod": ("1", "a * b"), "logsumexp": ("-INFINITY", "log_add(a, b)")}
+"""By name, where it begins and how ``b`` comes to the elements before it, ``a``."""
+_BETTER = {"max": ">=", "min": "<="}
+
+_LOG_ADD = """
+template <typename T>
+__device__ T log_add(T a, T b) {
+    const T d = a - b;  // NaN of two infinities alike
+    return a == b ? a + T(0.6931471805599453) : d > 0 ? a + log1p(exp(-d)) : d <= 0 ? b + log1p(exp(d)) : d;
+}
+"""
+
+
+def source(char: str) -> str:
+    """The kernels for elements of a dtype: ``sum``, ``prod`` (of integers in int64), ``logsumexp`` of floats; ``max``, ``min``.
+
+    Sums and products of float32 are made in float64, those of half types in float32. Of equal extremes the latest counts, and NaN before
+    all numbers; ``places`` has where each was met. ``from_end``: lines run from their last element to the first.
+    """
+    ctype = {**CTYPES, **EXACT}[char]
+    kernels, entered = (
+        [HEADERS.get(char, ""), _LOG_ADD],
+        (
+            f"    const unsigned line = (blockIdx.x * {THREADS} + threadIdx.x) / 32, lane = threadIdx.x % 32;\n"
+            "    if (line >= lines) return;\n"
+            "    const unsigned long long start = (unsigned long long)(line / inner) * count * inner + line % inner;\n"
+            "    const unsigned rounded = (count + 31) / 32 * 32;\n"
+        ),
+    )
+    place = "start + (unsigned long long)(from_end ? count - 1 - k : k) * inner"
+    numbers = "unsigned count, unsigned inner, unsigned from_end, unsigned lines"
+    for name, (neutral, met) in _FOLDS.items():
+        if name == "logsumexp" and char in EXACT:
+            continue
+        wide = "long long" if char in EXACT else "double" if char == "d" or (char == "f" and name != "logsumexp") else "float"
+        kernels.append(
+            f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {"long long" if char in EXACT else ctype}* z, {numbers}) {{\n'
+            f"{entered}    {wide} before = {neutral};\n"
+            "    for (unsigned k = lane; k < rounded; k += 32) {\n"
+            f"        {wide} own = k < count ? ({wide})x[{place}] : ({wide}){neutral};\n"
+            "        for (unsigned step = 1; step < 32; step *= 2) {\n"
+            f"            const {wide} a = __shfl_up_sync(0xffffffffu, own, step), b = own;\n            if (lane >= step) own = {met};\n"
+            f"        }}\n        const {wide} a = before, b = own;\n        own = {met};\n"
+            f"        if (k < count) z[{place}] = own;\n        before = __shfl_sync(0xffffffffu, own, 31);\n    }}\n}}\n"
+        )
+    computed = "float" if char in HEADERS else ctype
+    for name, sign in _BETTER.items():
+        kernels.append(
+            f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {ctype}* z, long long* places, {numbers}) {{\n{entered}'
+            f"    {computed} before = ({computed})x[start + (from_end ? (count - 1) * inner : 0)];\n    unsigned before_at = 0;\n"
+            "    for (unsigned k = lane; k < rounded; k += 32) {\n"
+            f"        {computed} own = k < count ? ({computed})x[{place}] : before;\n        unsigned at = k < count ? k : before_at;\n"
+            f"        auto meet = [&]({computed} earlier, unsigned earlier_at) {{\n"
+            f"            if (own == own && (earlier != earlier || !(own {sign} earlier))) {{\n"
+            "                own = earlier;\n                at = earlier_at;\n            }\n        };\n"
+            "        for (unsigned step = 1; step < 32; step *= 2) {\n"
+            f"            const {computed} earlier = __shfl_up_sync(0xffffffffu, own, step);\n"
+            "            const unsigned earlier_at = __shfl_up_sync(0xffffffffu, at, step);\n"
+            "            if (lane >= step) meet(earlier, earlier_at);\n        }\n        meet(before, before_at);\n"
+            f"        if (k < count) {{\n            z[{place}] = ({ctype})own;\n"
+            f"            places[{place}] = from_end ? count - 1 - at : at;\n        }}\n"
+            "        before = __shfl_sync(0xffffffffu, own, 31);\n        before_at = __shfl_sync(0xffffffffu, at, 31);\n    }\n}\n"
+        )
+    return "".join(kernels)
+
+
+@cache
+def _module(char: str) -> Any:
+    return cupy().RawModule(code=source(char), options=("--std=c++17",), backend="nvrtc")
+
+
+@cache
+def _kernel(name: str, char: str) -> Kernel:
+    return Kernel("PPIIII" if name in _FOLDS else "PPPIIII", lambda device: _module(char).get_function(f"gradlib_{name}"))
+
+
+def running(name: str, input: Array, axis: int, from_end: bool = False) -> tuple[Array, ...] | None:
+    """The running fold of a CuPy array along a dimension, counted from 0.
+
+    Args:
+        name: "sum", "prod" or "logsumexp"; "max" or "min". from_end: from the last element to the first.
+    Returns: the values, of sums and products of integers in int64, and of extremes where each was met; None for what no kernel serves.
+    """
+    shape, char, data = input.shape, input.dtype.char, input.data
+    if (char not in CTYPES and char not in EXACT) or (name == "logsumexp" and char in EXACT) or not input._c_contiguous:
+        return None
+    count = shape[axis]
+    if not 0 < (n := input.size) <= MOST or count > LONGEST or n // count * 32 > MOST:
+        return None
+    made, lines, sums = cupy().ndarray, n // count, name in _FOLDS
+    out = made(shape, int64 if sums and char in EXACT else input.dtype)
+    results = (out,) if sums else (out, made(shape, int64))
+    values = (data.ptr, *[each.data.ptr for each in results], count, math.prod(shape[axis + 1 :]), from_end, lines)
+    return results if _kernel(name, char).run(data.device_id, lines * 32, THREADS, *values) else None
