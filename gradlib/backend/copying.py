@@ -72,8 +72,8 @@ def _kernel(name: str, itemsize: int, formats: str) -> Kernel:
     return Kernel(formats, lambda device: _module(itemsize).get_function(f"gradlib_{name}"))
 
 
-_FILL = {**{char: f"{char}PI" for char in "?bBhHiIfde"}, "l": "qPI", "L": "QPI", "E": "HPI"}
-"""By dtype, the parameters of ``fill``: a number is packed as its bytes are as an element."""
+LETTERS = {**{char: char for char in "?bBhHiIfde"}, "l": "q", "L": "Q", "E": "H"}
+"""By dtype, the letter by which ``struct`` packs a number as its bytes are as an element."""
 _HOLDS = {"f": 3e38, "d": math.inf, "e": 65504.0, "E": 3e38}
 """By dtype, the finite numbers below which none is rounded to infinity."""
 
@@ -87,24 +87,26 @@ def fill(array: Array, number: Any) -> None:
 def filled(array: Array, number: Any) -> bool:
     """Write a number everywhere into a CuPy array of the current device. Returns: whether it was done, as no kernel may serve them."""
     char = array.dtype.char
-    if char not in _FILL or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+    if char not in LETTERS or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
         return False
-    packed, data = _packed(number, array.dtype), array.data
-    return packed is not None and _fill(char).run(data.device_id, n, THREADS, packed, data.ptr, n)
+    number, data = packed(number, array.dtype), array.data
+    return number is not None and _fill(char).run(data.device_id, n, THREADS, number, data.ptr, n)
 
 
 @cache
 def _fill(char: str) -> Kernel:
-    return _kernel("fill", np.dtype(char).itemsize if char != "E" else 2, _FILL[char])
+    return _kernel("fill", np.dtype(char).itemsize if char != "E" else 2, f"{LETTERS[char]}PI")
 
 
-def _packed(number: Any, dtype: np.dtype) -> Any:
+def packed(number: Any, dtype: np.dtype) -> Any:
     """A number as ``struct`` packs it for an element of a dtype; None where it is CuPy's to convert."""
     kind: type = type(number)
     char: str = dtype.char
     if kind is dtype.type:
         number = number.item()
     elif kind is not float and kind is not int and kind is not bool:
+        return None
+    if char not in LETTERS:
         return None
     holds = _HOLDS.get(char)
     if holds is None:

@@ -14,7 +14,7 @@ import numpy as np
 from gradlib.backend.array import Array, apart, cupy, namespace
 from gradlib.backend.dtype import float16, float32, float64, int32, int64, is_bfloat16
 from gradlib.backend.flat_index import flat_index
-from gradlib.backend.placing import put
+from gradlib.backend.placing import fold, put
 
 _ADDED_AT_ONCE = (int32, float16, float32, float64)
 """The dtypes of gradlib's that CuPy adds with one atomic instruction; it has unsigned 32 and 64 bits besides."""
@@ -103,7 +103,7 @@ def multiply_at(target: Array, index: Any, values: Array) -> None:
     """``target[index] *= values`` in place, where repeated indices all count."""
     if isinstance(target, np.ndarray):
         _at(np.multiply, target, index, values)
-    else:
+    elif not fold("prod", target, index if isinstance(index, tuple) else (index,), values):
         fold_at(cupy().multiply, target, index, values)
 
 
@@ -112,7 +112,7 @@ def extreme_at(target: Array, index: Any, values: Array, largest: bool) -> None:
     ufunc = getattr(namespace(target), "maximum" if largest else "minimum")
     if isinstance(target, np.ndarray):
         _at(ufunc, target, index, values)
-    else:
+    elif not fold("max" if largest else "min", target, index if isinstance(index, tuple) else (index,), values):
         fold_at(ufunc, target, index, values)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.placing import places, put
+from gradlib.backend.placing import fold, places, put
 from gradlib.testing import hostcuda
 from tests.device import HAS_GPU, cupy, skip_module_without_cuda
 
@@ -40,6 +40,21 @@ def test_values_that_meet_at_one_place_are_all_added(dtype):
     np.add.at(expected, key, values)
     assert put(target, tuple(map(cupy.asarray, key)), cupy.asarray(values), add=True)
     assert np.array_equal(target.get(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("name", ["prod", "max", "min"])
+def test_values_that_meet_at_one_place_are_all_folded(name, dtype):
+    key, target = (np.array([[2], [0], [2], [2]]), np.array([[1, 1, -4]])), np.full((3, 4, 5), 2, dtype)
+    values = (np.arange(60).reshape(4, 3, 5) % 7 - 3).astype(dtype)
+    if dtype.startswith("float"):
+        values[0, 0, 0] = target[0, 0, 0] = np.nan
+    made, ufunc = cupy.asarray(target), {"prod": np.multiply, "max": np.maximum, "min": np.minimum}[name]
+    ufunc.at(target, key, values)
+    assert fold(name, made, tuple(map(cupy.asarray, key)), cupy.asarray(values))
+    np.testing.assert_array_equal(made.get(), target)
+    assert not fold(name, made, (cupy.asarray([0]),), 1.0)
+    assert not fold(name, made.astype("float16"), (cupy.asarray([0]),), made[:1].astype("float16"))
 
 
 @pytest.mark.skipif(HAS_GPU, reason="hostcuda reports what a GPU lets wrap around")
