@@ -12,30 +12,46 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.dtype import are_integers
 from gradlib.backend.pointwise import of_two
 
 
 def floor_divide(input: Any, other: Any) -> Array:
     """The largest whole number not above each quotient. Numbers or arrays of the current device; integers by zero give 0."""
+    return (cupy().floor_divide if _are_whole(input, other) else _small("floor_divide"))(input, other)
+
+
+def remainder(input: Any, other: Any) -> Array:
+    """The remainder of floor division, with the sign of other."""
+    return (cupy().remainder if _are_whole(input, other) else _small("remainder"))(input, other)
+
+
+def fmod(input: Any, other: Any) -> Array:
+    """The remainder of division rounded to zero, with the sign of input."""
+    if not _are_whole(input, other):
+        return _small("fmod")(input, other)
+    rest = cupy().remainder(input, other)
+    return cupy().where(_opposed(rest, input), rest - other, rest)
+
+
+def _are_whole(input: Any, other: Any) -> bool:
+    """Whether operands that met in one dtype are integers."""
+    kind: str = (other if isinstance(input, (int, float)) else input).dtype.kind
+    return kind in "iu"
+
+
+@cache
+def _small(name: str) -> Any:
+    return of_two(name, _FLOATS.get(name) or cupy().fmod)
+
+
+def float_floor_divide(input: Any, other: Any) -> Array:
+    """``floor_divide`` of floats, by CuPy's functions."""
     xp = cupy()
-    if are_integers(input, other):
-        return xp.floor_divide(input, other)
     rest = xp.fmod(input, other)
     quotient = (input - rest) / other
     quotient = xp.where(_opposed(rest, other), quotient - 1, quotient)  # a whole number but for its rounding
     plain = xp.true_divide(input, other)
     return xp.where(xp.equal(other, 0), plain, xp.where(quotient == 0, xp.copysign(0, plain), xp.rint(quotient)))
-
-
-def remainder(input: Any, other: Any) -> Array:
-    """The remainder of floor division, with the sign of other."""
-    return cupy().remainder(input, other) if are_integers(input, other) else _small_remainder()(input, other)
-
-
-@cache
-def _small_remainder() -> Any:
-    return of_two("remainder", float_remainder)
 
 
 def float_remainder(input: Any, other: Any) -> Array:
@@ -45,15 +61,7 @@ def float_remainder(input: Any, other: Any) -> Array:
     return xp.where(_opposed(rest, other), rest + other, rest)
 
 
-def fmod(input: Any, other: Any) -> Array:
-    """The remainder of division rounded to zero, with the sign of input."""
-    xp = cupy()
-    if not are_integers(input, other):
-        return xp.fmod(input, other)
-    rest = xp.remainder(input, other)
-    return xp.where(_opposed(rest, input), rest - other, rest)
-
-
+_FLOATS = {"floor_divide": float_floor_divide, "remainder": float_remainder}
 _OURS = {"floor_divide": floor_divide, "fmod": fmod, "remainder": remainder}
 
 

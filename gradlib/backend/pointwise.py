@@ -46,6 +46,8 @@ TWO = {
     "less_equal": "x <= y", "maximum": "isnan(x) || isnan(y) ? x + y : max(x, y)", "minimum": "isnan(x) || isnan(y) ? x + y : min(x, y)",
     "multiply": "x * y", "not_equal": "x != y", "power": "pow(x, y)", "subtract": "x - y",
     "remainder": "[&] { const auto r = fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r; }()",
+    "floor_divide": "[&] { const auto r = fmod(x, y), q = (x - r) / y, w = r != 0 && (r < 0) != (y < 0) ? q - 1 : q;"
+    " return y == 0 ? x / y : w == 0 ? copysign({computed}(0), x / y) : rint(w); }()",
 }  # fmt: skip
 """The same for two arrays, or an array and a number, which half types meet in float32."""
 
@@ -53,6 +55,8 @@ _COMPARE = frozenset(("equal", "greater", "greater_equal", "isfinite", "isinf", 
 _INTEGERS = {"absolute": "x > 0 ? x : -x", "negative": "-x", "square": "x * x"}, {
     **{name: TWO[name] for name in ("add", "multiply", "subtract", *sorted(_COMPARE.intersection(TWO)))},
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "maximum": "max(x, y)", "minimum": "min(x, y)",
+    "left_shift": "y < 0 || y >= 8 * (int)sizeof x ? 0 : ({computed})((unsigned long long)x << y)",
+    "right_shift": "y < 0 || y >= 8 * (int)sizeof x ? x < 0 ? -1 : 0 : x >> y",
 }  # fmt: skip
 _BOOLS = {"invert": "!x", "logical_not": "!x"}, {
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "equal": "x == y", "logical_and": "x && y",
@@ -406,6 +410,38 @@ def arange(start: float, step: float, count: int, dtype: np.dtype) -> Array | No
     return out if _arange(char).run(out.data.device_id, count, THREADS, start, step, out.data.ptr, count) else None
 
 
+def linspace_source(char: str) -> str:
+    """The kernel ``linspace`` for a dtype: positions counted from the nearer end; of float32 in float32, of all others in float64."""
+    number, letter = ("float", "f") if char == "f" else ("double", "d")
+    parameters = f"{number} first, {number} last, {number} step, {_COUNTED[char]}* z, unsigned n"
+    away = f"__{letter}mul_rn(step, ({number})"
+    value = f"i < n / 2 ? __{letter}add_rn(first, {away}i)) : __{letter}add_rn(last, -{away}(n - 1 - i)))"
+    return (
+        f'extern "C" __global__ void gradlib_linspace({parameters}) {{\n'
+        f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i < n) z[i] = ({_COUNTED[char]})({value});\n}}\n"
+    )
+
+
+@cache
+def _linspace(char: str) -> Kernel:
+    module, number = cupy().RawModule(code=linspace_source(char), backend="nvrtc"), "f" if char == "f" else "d"
+    return Kernel(f"{number * 3}PI", lambda device: module.get_function("gradlib_linspace"))
+
+
+def linspace(first: Any, last: Any, step: Any, count: int, dtype: np.dtype) -> Array | None:
+    """Numbers a step apart, counted from the nearer end, on the current device; None where no kernel serves it.
+
+    Args:
+        first, last, step: float32 for such numbers, else float64.
+    """
+    char = dtype.char
+    if char not in _COUNTED or not 0 < count <= MOST:
+        return None
+    out = cupy().ndarray(count, dtype)
+    values = (float(first), float(last), float(step), out.data.ptr, count)
+    return out if _linspace(char).run(out.data.device_id, count, THREADS, *values) else None
+
+
 @cache
 def _where() -> Callable[..., Array]:
     """``where`` of a mask and two operands, of which each may be a number of their dtype; of half types it makes no float32."""
@@ -479,6 +515,8 @@ def put_where(target: Array, mask: Any, number: Any) -> bool:
     dtype, data = target.dtype, target.data
     if dtype.char not in NUMBERS or not target._c_contiguous or type(mask) is not type(target) or mask.dtype.char != "?":
         return False
+    if dtype.char == "E" and (type(number) is float or type(number) is int):
+        number = dtype.type(number)
     held, met = _held(number, dtype), spans_of(target.shape, mask.shape)
     if held is None or met is None or met[0] != target.shape or not mask._c_contiguous or mask.data.device_id != data.device_id:
         return False

@@ -197,7 +197,7 @@ def _divided(xp: Any, name: str, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("floor_divide", "if"), inplace=True, aliases=("__floordiv__",),
+    "elementwise", promote=takes("floor_divide", "if"), inplace=True, aliases=("__floordiv__",), device=division.floor_divide,
     input=lambda g: zeros_like(g),
     other=lambda g: zeros_like(g),
 )  # fmt: skip
@@ -273,7 +273,7 @@ publish(_div_in_place, "div_", "divide_", "true_divide_")
 
 
 @op(
-    "elementwise", promote=takes("remainder", "if"), inplace=True, aliases=("__mod__",),
+    "elementwise", promote=takes("remainder", "if"), inplace=True, aliases=("__mod__",), device=division.remainder,
     input=lambda g: g,
     other=lambda g, input, other: -(g * floor_divide(input, other)),
 )  # fmt: skip
@@ -292,7 +292,7 @@ def remainder(xp: Any, input: Any, other: Any) -> Any:
 
 
 @op(
-    "elementwise", promote=takes("fmod", "if"), inplace=True,
+    "elementwise", promote=takes("fmod", "if"), inplace=True, device=division.fmod,
     input=lambda g: g,
     other=lambda g, input, other: -(g * trunc_divide(input, other)),
 )  # fmt: skip

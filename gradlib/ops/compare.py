@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import is_array
+from gradlib.backend import pointwise
+from gradlib.backend.array import cupy, is_array
 from gradlib.backend.dtype import promote
 from gradlib.core.inplace import inplace_form
 from gradlib.core.modes import global_state
@@ -269,34 +271,10 @@ def bitwise_xor(xp: Any, input: Any, other: Any) -> Any:
     return xp.bitwise_xor(input, other)
 
 
-@op("none", promote=takes("bitwise_left_shift", "i"), also=BOTH, inplace=True, aliases=("__lshift__",))
-def bitwise_left_shift(xp: Any, input: Any, other: Any) -> Any:
-    """Each element's bits moved up by other places.
-
-    Args:
-        input: integer.
-        other: how many places; integers that broadcast with input.
-    Source: torch.bitwise_left_shift.
-    Example:
-        >>> gradlib.bitwise_left_shift(gradlib.tensor([1, 2]), 3)
-        tensor([ 8, 16])
-    """
-    return xp.left_shift(input, other) if xp is np else _shifted(xp, xp.left_shift, input, other)
-
-
-@op("none", promote=takes("bitwise_right_shift", "i"), also=BOTH, inplace=True, aliases=("__rshift__",))
-def bitwise_right_shift(xp: Any, input: Any, other: Any) -> Any:
-    """Each element's bits moved down by other places; the sign stays.
-
-    Args:
-        input: integer.
-        other: how many places; integers that broadcast with input.
-    Source: torch.bitwise_right_shift.
-    Example:
-        >>> gradlib.bitwise_right_shift(gradlib.tensor([8, 16]), 3)
-        tensor([1, 2])
-    """
-    return xp.right_shift(input, other) if xp is np else _shifted(xp, xp.right_shift, input, other)
+@functools.cache
+def _shift_on_device(name: str) -> Any:
+    """A shift of CuPy arrays by its name."""
+    return pointwise.of_two(name, functools.partial(_shifted, cupy(), getattr(cupy(), name)))
 
 
 def _shifted(xp: Any, shift: Any, input: Any, other: Any) -> Any:
@@ -311,6 +289,42 @@ def _shifted(xp: Any, shift: Any, input: Any, other: Any) -> Any:
     moved = shift(input, xp.where(inside, other, 0).astype(dtype, copy=False))
     rest = xp.zeros((), dtype) if shift is xp.left_shift or dtype.kind != "i" else xp.where(input < 0, -1, 0).astype(dtype, copy=False)
     return xp.where(inside, moved, rest)
+
+
+@op(
+    "none", promote=takes("bitwise_left_shift", "i"), also=BOTH, inplace=True, aliases=("__lshift__",),
+    device=lambda input, other: _shift_on_device("left_shift")(input, other),
+)  # fmt: skip
+def bitwise_left_shift(xp: Any, input: Any, other: Any) -> Any:
+    """Each element's bits moved up by other places.
+
+    Args:
+        input: integer.
+        other: how many places; integers that broadcast with input.
+    Source: torch.bitwise_left_shift.
+    Example:
+        >>> gradlib.bitwise_left_shift(gradlib.tensor([1, 2]), 3)
+        tensor([ 8, 16])
+    """
+    return xp.left_shift(input, other) if xp is np else _shifted(xp, xp.left_shift, input, other)
+
+
+@op(
+    "none", promote=takes("bitwise_right_shift", "i"), also=BOTH, inplace=True, aliases=("__rshift__",),
+    device=lambda input, other: _shift_on_device("right_shift")(input, other),
+)  # fmt: skip
+def bitwise_right_shift(xp: Any, input: Any, other: Any) -> Any:
+    """Each element's bits moved down by other places; the sign stays.
+
+    Args:
+        input: integer.
+        other: how many places; integers that broadcast with input.
+    Source: torch.bitwise_right_shift.
+    Example:
+        >>> gradlib.bitwise_right_shift(gradlib.tensor([8, 16]), 3)
+        tensor([1, 2])
+    """
+    return xp.right_shift(input, other) if xp is np else _shifted(xp, xp.right_shift, input, other)
 
 
 publish(reflected(bitwise_left_shift), "__rlshift__")

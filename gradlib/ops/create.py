@@ -365,6 +365,8 @@ def _spaced(xp: Namespace, start: Any, end: Any, steps: int, dtype: np.dtype, wh
     kind = xp.dtype(work).type
     first, last = kind(start), kind(end)
     step = kind((last - first) / (steps - 1)) if steps > 1 else kind(0)
+    if xp is not np and steps > 1 and (made := pointwise.linspace(first, last, step, steps, dtype)) is not None:
+        return made
     i = xp.arange(steps, dtype=dtypes.to_real(np.dtype(work)))
     return xp.where(i < steps // 2, first + step * i, last - step * (steps - 1 - i)) if steps != 1 else xp.full(1, first)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import gradlib
 from gradlib.backend import pointwise
-from gradlib.backend.division import float_remainder
+from gradlib.backend.division import float_floor_divide, float_remainder
 from gradlib.backend.dtype import as_dtype
 from tests.device import cupy, skip_module_without_cuda
 
@@ -41,6 +42,20 @@ def rounded_remainder(x: Any, y: Any) -> Any:
     return float_remainder(x, y).astype(x.dtype if hasattr(x, "dtype") else y.dtype)
 
 
+def rounded_floor_divide(x: Any, y: Any) -> Any:
+    """Of half types in float32, numbers rounded to the half type, as the kernels compute."""
+    dtype = x.dtype if hasattr(x, "dtype") else y.dtype
+    given = [x, y]
+    if dtype.itemsize == 2:
+        given = [each.astype("float32") if hasattr(each, "dtype") else np.float32(dtype.type(each)) for each in given]
+    return float_floor_divide(*given).astype(dtype)
+
+
+def numpy_of(name: str) -> Callable[..., Any]:
+    """NumPy's function of CuPy arrays: it says what shifts by more than all bits give."""
+    return lambda *given: cupy.asarray(getattr(np, name)(*[cupy.asnumpy(each) if hasattr(each, "get") else each for each in given]))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
     dtype = as_dtype(dtype)
@@ -54,6 +69,8 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
             assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
         for name in pointwise.TWO:
             function, theirs = pointwise.of_two(name, watched(name, seen)), getattr(cupy, name)
+            if name == "floor_divide":  # CuPy's own rounds the quotient before
+                theirs = rounded_floor_divide
             if name == "remainder":  # CuPy's own divides, and rounds
                 theirs = rounded_remainder
             for given in ((x, y), *numbers):
@@ -83,8 +100,37 @@ def test_a_kernel_of_integers_gives_what_cupys_function_gives(dtype):
         assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
     for name in two:
         for given in ((x, y), (x, y[0]), (x[:, :1].copy(), y[:1]), *numbers):
-            assert same_bits(pointwise.of_two(name, watched(name, seen))(*given), getattr(cupy, name)(*given)), (name, given)
+            theirs = numpy_of(name) if "shift" in name else getattr(cupy, name)
+            assert same_bits(pointwise.of_two(name, watched(name, seen))(*given), theirs(*given)), (name, given)
+    mask, number = y > 0, np.dtype(dtype).type(1)
+    given = [(mask, x, y), (mask[0], x, y[:1])]
+    given += [(mask, x, number), (mask[:1], 3, y), (mask, -1, number)] if dtype != "bool" else []
+    for each in given:
+        made = pointwise.where(*each)
+        assert same_bits(made, cupy.where(*each).astype(dtype)), each
     assert not seen
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32", "int64"])
+def test_a_number_is_put_where_a_mask_holds(dtype):
+    x = np.arange(24).reshape(4, 6).astype(as_dtype(dtype))
+    for mask in (x > 7, (x > 7)[:1], (x > 7)[:, 2:3], (x > 7)[2]):
+        made, expected = cupy.asarray(x), np.where(mask, as_dtype(dtype).type(3), x)
+        assert pointwise.put_where(made, cupy.asarray(mask), 3)
+        assert made.get().tobytes() == expected.tobytes()
+    made, mask = cupy.asarray(x), cupy.asarray(x > 7)
+    assert not pointwise.put_where(made.T, mask.T, 3)  # not in C's order
+    assert not pointwise.put_where(made[:1], mask, 3)  # larger than what is written
+    assert not pointwise.put_where(made, made, 3)
+    assert made.get().tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("steps", [1, 2, 7, 300])
+def test_numbers_from_linspace_are_those_of_the_host(dtype, steps):
+    for ends in ((0, 1), (-1.5, 40.25), (3, -3)):
+        host, device = (gradlib.linspace(*ends, steps, dtype=dtype, device=each) for each in ("cpu", "cuda"))
+        assert host.tolist() == device.tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
