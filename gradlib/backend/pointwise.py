@@ -36,9 +36,9 @@ ONE = {
     "expm1": "expm1(x)", "floor": "floor(x)", "isfinite": "isfinite(x)", "isinf": "isinf(x)", "isnan": "isnan(x)", "log": "log(x)",
     "log10": "log10(x)", "log1p": "log1p(x)", "log2": "log2(x)", "negative": "-x", "reciprocal": "1 / x", "rint": "rint(x)",
     "sign": "x < 0 || x > 0 ? copysign({computed}(1), x) : x - x", "sin": "sin(x)", "sinh": "sinh(x)", "sqrt": "sqrt(x)",
-    "square": "x * x", "tan": "tan(x)", "tanh": "tanh(x)", "trunc": "trunc(x)",
+    "signum": "(x > 0) - (x < 0)", "square": "x * x", "tan": "tan(x)", "tanh": "tanh(x)", "trunc": "trunc(x)",
 }  # fmt: skip
-"""By the name of NumPy's function of one array of floats, its value."""
+"""By the name of NumPy's function of one array of floats, its value; ``signum`` is ``sign`` but for NaN, of which it is 0."""
 
 TWO = {
     "add": "x + y", "arctan2": "atan2(x, y)", "divide": "x / y", "equal": "x == y", "fmax": "fmax(x, y)", "fmin": "fmin(x, y)",
@@ -74,6 +74,13 @@ _LARGEST = {"f": 3.0e38, "d": float("inf"), "e": 65504.0, "E": 0.0, "i": 2.0**31
 """Finite numbers from here on are CuPy's; all beside bfloat16, with which it gives float32."""
 
 
+_CLOSE = (
+    "x == y || (isnan(x) && isnan(y) && nan != 0)"
+    " || ((r != 0 || a != 0) && isfinite(x - y) && fabs(x - y) <= {rounded}_add_rn(a, fabs({rounded}_mul_rn(r, y))))"
+)
+"""Whether |x - y| <= a + r |y|, as NumPy's steps round it; where both tolerances are 0, whether they are equal."""
+
+
 def _written(name: str, char: str, operands: dict[str, str], result: str, value: str) -> str:
     """A kernel's text; ``operands``: "v" for an array, "n" for a number, "b" for an array that broadcasts. One called m is a mask.
 
@@ -81,7 +88,7 @@ def _written(name: str, char: str, operands: dict[str, str], result: str, value:
     """
     ctype, parameters, loads = _ALL[char], [], ""
     computed = "float" if char in HEADERS else ctype
-    value = value.replace("{computed}", computed)
+    value = value.replace("{computed}", computed).replace("{rounded}_", "__f" if computed == "float" else "__d")
     for each, kind in operands.items():
         held, read = ("bool", "bool") if each == "m" else (ctype, computed)
         if kind == "n":
@@ -113,6 +120,8 @@ def source(char: str) -> str:
     if char in EXACT:
         return "".join(kernels)
     kernels.append(_written("clamp", char, {"x": "v", "y": "n", "w": "n"}, ctype, "isnan(x) ? x : min(max(x, y), w)"))
+    if char in WHOLE:
+        kernels.append(_written("close", char, {"x": "b", "y": "b", "r": "n", "a": "n", "nan": "n"}, "bool", _CLOSE))
     return HEADERS.get(char, "") + "".join(kernels)
 
 
@@ -372,6 +381,25 @@ def clamped(array: Array, low: Any, high: Any, out: Array | None = None) -> Arra
         return None
     data, out = array.data, cupy().ndarray(array.shape, dtype) if out is None else out
     return out if _clamp(char).run(data.device_id, n, THREADS, data.ptr, y, w, out.data.ptr, n) else None
+
+
+def close(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Array | None:
+    """``isclose`` of CuPy arrays of float32 or float64; None where no kernel serves the operands."""
+    made, dtype = cupy().ndarray, x.dtype
+    if type(x) is not made or type(y) is not made or dtype.char not in WHOLE or y.dtype is not dtype:
+        return None
+    data, met = x.data, spans_of(x.shape, y.shape)
+    if met is None or not (x._c_contiguous and y._c_contiguous) or y.data.device_id != data.device_id or not rtol + atol < _LARGEST["f"]:
+        return None
+    shape, n, spans = met
+    out = made(shape, np.bool_)
+    values = (data.ptr, *spans[:2], y.data.ptr, *spans[2:], rtol, atol, equal_nan, out.data.ptr, n)
+    return out if _close(dtype.char).run(data.device_id, n, THREADS, *values) else None
+
+
+@cache
+def _close(char: str) -> Kernel:
+    return Kernel(f"PIIPII{char * 3}PI", lambda device: _module(char).get_function("gradlib_close"))
 
 
 @cache

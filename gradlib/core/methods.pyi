@@ -254,7 +254,7 @@ class Methods:
         """The bits that any element of each pair has."""
 
     def __rpow__(self, other: _Operand) -> Tensor:
-        """``pow`` of another operand and this tensor."""
+        """Other to the power of each element of input."""
 
     def __rrshift__(self, other: _Operand) -> Tensor:
         """``bitwise_right_shift`` of another operand and this tensor."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import all_finite, copy, is_array, zero_d
+from gradlib.backend import dtype as dtypes, pointwise, vectorised
+from gradlib.backend.array import all_finite, copy, cupy, is_array, zero_d
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
 from gradlib.ops.create import zeros_like
@@ -76,6 +77,17 @@ def sign(xp: Any, input: Any) -> Any:
     return _sign(xp, input)
 
 
+@functools.cache
+def _signum() -> Any:
+    """The sign of floats in a CuPy array, 0 of NaN."""
+
+    def theirs(input: Any) -> Any:
+        made = cupy().sign(input)
+        return cupy().where(made == made, made, input.dtype.type(0))
+
+    return pointwise.of_one("signum", theirs)
+
+
 def _sign(xp: Any, input: Any) -> Any:
     if input.dtype.kind == "b":
         return input.copy()
@@ -86,8 +98,7 @@ def _sign(xp: Any, input: Any) -> Any:
         if (largest := made.item(made.argmax())) == largest:  # NaN would be the largest
             return made
     if xp is not np:
-        made = xp.sign(input)
-        return xp.where(made == made, made, input.dtype.type(0))
+        return _signum()(input)
     zero = zero_d(0.0, input.dtype)
     made = np.greater(input, zero).view(dtypes.int8)
     made -= np.less(input, zero).view(dtypes.int8)

@@ -26,6 +26,7 @@ from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous
 from gradlib.ops.create import as_element
 from gradlib.ops.dims import wrap_dim
+from gradlib.ops.elementwise import clone
 from gradlib.ops.index import array_index, gathered_ndim, index as pick, put, put_into, trimmed
 from gradlib.ops.select import where
 from gradlib.ops.shape import expand
@@ -221,10 +222,11 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
         both = [max(n, m) if min(n, m) else 0 for n, m in zip(have, want, strict=True)]
         places = expand(indices, (*both[:dim], count, *both[dim + 1 :]))
         input = expand(input, (*both[:dim], size, *both[dim + 1 :]))
-    if lowest is None or lowest < 0:
+    seen_on_device = lowest is None and type(raw(places)) is not np.ndarray  # where negative places count from the end of themselves
+    if not seen_on_device and (lowest is None or lowest < 0):
         places = where(places < 0, places + size, places)
     elif global_state.active or not isinstance(input, Tensor) or input._node is not None:
-        places = places.clone()  # for what is saved is not the caller's
+        places = clone(places)  # for what is saved is not the caller's
     return pick(input, _with_positions(places, raw(places), dim) if input.ndim > 1 else [places])
 
 

@@ -151,7 +151,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     size = input.shape[dim] if input.ndim else 1
     inside("index_fill", index, size, IndexError, negative=True)
     array = raw(places[-1])
-    if type(array) is np.ndarray and type(value) in (int, float) and input.ndim:
+    if (type(array) is np.ndarray or dim == 0) and type(value) in (int, float) and input.ndim:
         return index_put_op(contiguous(input), as_element(value, input.dtype), places)  # no gradient counts repeats
     if type(array) is np.ndarray:
         mask = np.zeros(size, bool)

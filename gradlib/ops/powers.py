@@ -10,8 +10,8 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import cupy, is_array
+from gradlib.core.compile import compile_call, named
 from gradlib.core.op import op, publish
-from gradlib.ops.arithmetic import reflected
 from gradlib.ops.create import ones_like, zeros_like
 from gradlib.ops.dtype_rules import refuse_beyond, takes
 from gradlib.ops.elementwise import log, sigmoid
@@ -122,7 +122,25 @@ def pow(xp: Any, input: Any, exponent: Any) -> Any:
     return input**exponent  # the operator knows the short ways for 2, 1/2 and -1, the function does not
 
 
-publish(reflected(pow), "__rpow__")
+def _rpow_on_device(input: Any, other: Any) -> Any:
+    """``rpow`` of CuPy arrays."""
+    if isinstance(other, (float, int)) and type(other) is not bool and input.dtype.char in pointwise.CTYPES:
+        return pointwise.function("power")(other, input)
+    return _pow_on_device(other, input)
+
+
+@op(
+    "elementwise", promote=lambda values: _powers_meet(values[::-1])[::-1], method=False,
+    device=_rpow_on_device,
+    input=lambda g, input, other: _pow_exponent_slope(g, other, input),
+    other=lambda g, input, other: _pow_slope(g, other, input),
+)  # fmt: skip
+def rpow(xp: Any, input: Any, other: Any) -> Any:
+    """Other to the power of each element of input."""
+    return pow.op.value(xp, other, input)  # type: ignore[attr-defined]
+
+
+publish(compile_call(named(rpow, "pow").op, operator=True), "__rpow__")  # type: ignore[attr-defined]
 
 
 # ---- of the plane, and of exponentials ------------------------------------------------------------------------------------------

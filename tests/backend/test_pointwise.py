@@ -66,7 +66,8 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
     seen: list[str] = []
     with np.errstate(all="ignore"):
         for name in pointwise.ONE:
-            assert same_bits(pointwise.of_one(name, watched(name, seen))(x), getattr(cupy, name)(x)), name
+            expected = getattr(cupy, name)(x) if name != "signum" else cupy.where(x == x, cupy.sign(x), dtype.type(0)).astype(dtype)
+            assert same_bits(pointwise.of_one(name, watched(name, seen))(x), expected), name
         for name in pointwise.TWO:
             function, theirs = pointwise.of_two(name, watched(name, seen)), getattr(cupy, name)
             if name == "floor_divide":  # CuPy's own rounds the quotient before
@@ -123,6 +124,20 @@ def test_a_number_is_put_where_a_mask_holds(dtype):
     assert not pointwise.put_where(made[:1], mask, 3)  # larger than what is written
     assert not pointwise.put_where(made, made, 3)
     assert made.get().tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tolerances", [{}, {"rtol": 0.0, "atol": 0.0}, {"rtol": 0.0, "atol": 0.125}, {"rtol": 0.5, "equal_nan": True}])
+def test_what_is_close_is_so_as_on_the_host(dtype, tolerances):
+    x = np.array([*SPECIAL, 1, 1, 1, 1e30, 1e30], dtype)
+    y = np.concatenate([x[:8], np.array([1 + 1e-5, 1 + 2e-5, 1.125, 1e30 * (1 + 1e-6), -1e30], dtype)])
+    for a, b in ((x, y), (y, x), (x, x[::-1].copy()), (x[:, None], y[:3]), (x, y[8:9])):
+        assert pointwise.close(cupy.asarray(a), cupy.asarray(b), 0.0, 0.0, False) is not None
+        host, device = (gradlib.isclose(gradlib.as_tensor(f(a)), gradlib.as_tensor(f(b)), **tolerances) for f in (np.asarray, cupy.asarray))
+        assert host.tolist() == device.tolist()
+    i = cupy.asarray([1, 2])
+    assert pointwise.close(i, i, 0.0, 0.0, False) is None
+    assert pointwise.close(cupy.asarray(x), 1.0, 0.0, 0.0, False) is None
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64"])

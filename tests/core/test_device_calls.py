@@ -25,6 +25,7 @@ POINTWISE: dict[str, Callable[..., Any]] = {
     "x ** 3": lambda x, **_: x**3, "x ** -1": lambda x, **_: x**-1, "bfloat16": lambda b, **_: b + b,
     "half *= 2.5": lambda g, **_: g.__imul__(2.5), "floor": lambda x, **_: x.floor(), "isnan": lambda x, **_: x.isnan(),
     "integers": lambda i, **_: i + i, "log2": lambda x, **_: x.log2(), "neg_": lambda z, **_: z.neg_(),
+    "sign": lambda x, **_: x.sign(), "2 ** x": lambda x, **_: 2**x,
     "remainder": lambda x, y, **_: x % y, "floor_divide": lambda x, y, **_: x // y, "fmod": lambda x, y, **_: x.fmod(y),
     "~m": lambda m, **_: ~m, "m & m": lambda m, **_: m & m,
 }  # fmt: skip
@@ -45,8 +46,9 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "to another dtype": lambda x, **_: x.to(gradlib.float64), "x.half()": lambda x, **_: x.half(), "long sum": lambda w, **_: w.sum(),
     "arange": lambda **_: gradlib.arange(8, device="cuda"), "arange of floats": lambda **_: gradlib.arange(0, 1, 0.25, device="cuda"),
     "ones": lambda **_: gradlib.ones(8, device="cuda"), "full": lambda **_: gradlib.full((8,), 2.0, device="cuda"),
-    "cumsum": lambda x, **_: x.cumsum(-1), "cumprod": lambda x, **_: x.cumprod(0), "cummax": lambda x, **_: x.cummax(-1).values,
+    "cumsum": lambda x, **_: x.cumsum(-1), "cumprod": lambda x, **_: x.cumprod(0), "cummax": lambda y, **_: y.cummax(-1).values,
     "logcumsumexp": lambda x, **_: x.logcumsumexp(0), "shift": lambda i, **_: i << i, "z[i] = 2": lambda z, i, **_: z.__setitem__(i, 2.0),
+    "2.5 ** half": lambda h, **_: 2.5**h, "isclose": lambda x, y, **_: gradlib.isclose(x, y), "argsort": lambda y, **_: y.argsort(),
     "split, sizes": lambda x, **_: x.split([1, 3]), "chunk": lambda x, **_: x.chunk(2, -1), "clamp_": lambda z, **_: z.clamp_(0.0, 1.0),
     "clamp_, max": lambda z, **_: z.clamp_(max=1.0), "fill_": lambda z, **_: z.fill_(2.0), "copy_": lambda z, y, **_: z.copy_(y),
     "z[i] = rows": lambda z, i, t, **_: z.__setitem__(i, t), "z[m] = 0": lambda z, m, **_: z.__setitem__(m, 0.0),

@@ -61,7 +61,11 @@ CASES = [
         "pow", lambda a, b: a**b, lambda rng: [rng.uniform(0.5, 2, (2, 1, 4)), rng.uniform(-2, 2, (3, 1))],
         lambda a, b: np.exp(b * np.log(a)), complex=True,
     ),
-    Case("pow", lambda a: 2.5**a, uniform(-1, 1, (3, 4)), lambda a: np.exp(a * np.log(2.5)), complex=True, dtypes=ALL, label="number-base"),
+    Case("rpow", lambda a: 2.5**a, uniform(-1, 1, (3, 4)), lambda a: np.exp(a * np.log(2.5)), complex=True, dtypes=ALL),
+    Case(
+        "rpow", lambda a, b: a.__rpow__(b), lambda rng: [rng.uniform(-2, 2, (3, 1)), rng.uniform(0.5, 2, 4)], lambda a, b: b**a,
+        label="two",
+    ),
     *(
         Case(
             "pow", lambda a, n=n: gradlib.pow(a, n), uniform(0.5, 2, (3, 4)), lambda a, n=n: np.exp(n * np.log(a)), complex=True,
