@@ -50,14 +50,14 @@ def flat_index(target: Array, index: tuple[Any, ...], each: bool = False) -> Arr
         if type(part) is not np.ndarray or part.dtype.kind not in "iu":
             return None
     after = lead + len(arrays)
-    step = width = math.prod(shape[after:])
+    width = math.prod(shape[after:])
     try:
         count = np.broadcast(*arrays).size if arrays else 0
     except ValueError:
         return None
     if count * (width * math.prod(shape[:lead]) if each else 1) < FEW:
         return None
-    terms = []
+    terms, step = [], 1  # in units of what lies behind the arrays' dimensions
     for size, part in zip(shape[after - 1 : lead - 1 if lead else None : -1], arrays[::-1], strict=True):
         part = _from_front(part, size)
         if part is None:
@@ -67,9 +67,13 @@ def flat_index(target: Array, index: tuple[Any, ...], each: bool = False) -> Arr
     terms.sort(key=_size)  # small arrays first: each sum is a pass over memory
     places = sum(terms[1:], terms[0])
     if after < len(shape):
-        places = (places[..., None] + np.arange(width)).reshape(*places.shape, *shape[after:])
+        if step <= places.size:  # the places of every row, of which whole rows are copied: a third of the time of adding
+            all_rows = np.arange(step * width).reshape(step, *shape[after:])
+            places = all_rows.take(places, 0, None, "clip")  # they are in range
+        else:
+            places = ((places * width)[..., None] + np.arange(width)).reshape(*places.shape, *shape[after:])
     if lead:
-        first = np.arange(0, target.size, step).reshape(*shape[:lead], *(1,) * places.ndim)
+        first = np.arange(0, target.size, step * width).reshape(*shape[:lead], *(1,) * places.ndim)
         places = first + places
     return places
 

@@ -23,6 +23,8 @@ def drawn(size: int, *shape: int) -> Any:
         (drawn(7, 5000), drawn(30, 5000), drawn(20, 5000)),
         (drawn(7, 50, 1), drawn(30, 40)),
         (drawn(7, 30).astype(np.int32),),
+        (drawn(7, 205), drawn(30, 205)),
+        (drawn(7, 300), drawn(30, 300)),
         (slice(None), drawn(30, 40)),
         (slice(None), drawn(30, 25, 1), drawn(20, 30)),
     ],
