@@ -18,7 +18,7 @@ from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, assign, copy, device_index, moved, namespace, on_current_device, on_device_of
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import ONE, TWO, into
-from gradlib.backend.vectorised import LEAST
+from gradlib.backend.vectorised.blocks import LEAST
 from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op

@@ -248,11 +248,11 @@ def test_long_arrays_give_the_same_bits_block_by_block(dtype: str, monkeypatch: 
 
 
 def test_a_form_is_used_only_where_numpy_has_no_vector_loop_and_of_enough_elements(vector: frozenset[tuple[str, str]]) -> None:
-    @forms.of_one(0, 1, chars="f", least=2000)
+    @forms.of_one(0, 1, chars="f", least=lambda: 2000)
     def expm1(x: np.ndarray, out: np.ndarray) -> None:
         out[...] = 7
 
-    @forms.of_two(least=2000)
+    @forms.of_two(least=lambda: 2000)
     def hypot(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
         out[...] = 7
 

@@ -24,7 +24,12 @@ THRESHOLDS = {
     "backend.mask": "LEAST _BLOCK _SOME",
     "backend.scatter": "_LONG",
     "backend.sums": "LEAST LEAST_ALONE SHORT _BLOCK _LINES _LONG _MANY _PIECE _WIDTH",
-    "backend.vectorised": "LEAST _BLOCK _CACHED _FEW _LINE _MANY",
+    "backend.vectorised.angles": "_SEVERAL",
+    "backend.vectorised.blocks": "BLOCK LEAST _CACHED _LINE",
+    "backend.vectorised.half": "_MANY",
+    "backend.vectorised.logistic": "_FEW",
+    "backend.vectorised.normal": "_SEVERAL",
+    "backend.vectorised.remainders": "_SEVERAL",
     "ops.compare": "_FEW _FIRST _SOME",
     "ops.gather": "_FEW",
     "ops.linalg.solve": "_LARGE",
@@ -53,7 +58,8 @@ OTHERS = {
     "backend.random": "_BITS",
     "backend.reducing": "LONGEST",
     "backend.sorting": "LONGEST",
-    "backend.vectorised": "_FIRST_DIGITS _OVERFLOW",
+    "backend.vectorised.half": "_OVERFLOW",
+    "backend.vectorised.remainders": "_FIRST_DIGITS",
     "core.streams": "_DEFAULTS",
     "ops.index": "_LONG",
     "optim.fused": "PARAMETERS _THREADS",
@@ -94,7 +100,7 @@ def constants() -> set[tuple[str, str]]:
 def _statements() -> Iterator[tuple[str, ast.stmt]]:
     """What stands at the top of each module, with its name."""
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         yield from ((module, statement) for statement in ast.parse(path.read_text()).body)
 
 

@@ -197,7 +197,7 @@ def _half_turned(x: Array, shifted: Array, k: Array, out: Array) -> None:
     bits ^= odd
 
 
-@of_one(-1e4, 1e4, chars="d", least=_SEVERAL)
+@of_one(-1e4, 1e4, chars="d", least=lambda: _SEVERAL)
 def sin(x: Array, out: Array) -> None:
     """The sine of float64, which NumPy leaves to the C library on every processor."""
     shifted = np.multiply(x, _PER_TURN)
@@ -205,7 +205,7 @@ def sin(x: Array, out: Array) -> None:
     _half_turned(x, shifted, np.subtract(shifted, _WHOLE), out)
 
 
-@of_one(-1e4, 1e4, chars="d", least=_SEVERAL)
+@of_one(-1e4, 1e4, chars="d", least=lambda: _SEVERAL)
 def cos(x: Array, out: Array) -> None:
     """The cosine of float64: with x = (j + 1/2) pi + r it is -sin(r) where j is even."""
     shifted = np.multiply(x, _PER_TURN)

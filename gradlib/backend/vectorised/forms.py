@@ -22,14 +22,14 @@ def _of_library(on_host: Callable[..., Any], function: Callable[..., Any]) -> Ca
 
 
 def of_one(
-    low: float | None, high: float | None, chars: str = _FLOATS, least: int = LEAST
+    low: float | None, high: float | None, chars: str = _FLOATS, least: Callable[[], int] = lambda: LEAST
 ) -> Callable[[Callable[[Array, Array], None]], Callable[[Namespace, Any], Any]]:
     """Make of a form the function ``f(xp, input)`` of its name; blocks with an element that is not between the limits are NumPy's.
 
     Args:
         low, high: the limits; None where the form is right of every number.
         chars: the characters of the dtypes that the form is for.
-        least: the number of elements from which it takes less time where NumPy has no vector loop.
+        least: gives the number of elements, at least `LEAST`, from which it takes less time where NumPy has no vector loop.
     """
 
     def made(form: Callable[[Array, Array], None]) -> Callable[[Namespace, Any], Any]:
@@ -44,9 +44,9 @@ def of_one(
 
         @functools.wraps(form)
         def on_host(input: Any) -> Any:
-            if input.size >= least and fits(input, chars) and not loops.is_vector(name, input.dtype.char):
-                return blocks(guarded, input)
-            return library(input)
+            if input.size < LEAST or not fits(input, chars) or input.size < least() or loops.is_vector(name, input.dtype.char):
+                return library(input)
+            return blocks(guarded, input)
 
         return _of_library(on_host, lambda xp, input: on_host(input) if xp is np else getattr(xp, name)(input))
 
@@ -54,7 +54,7 @@ def of_one(
 
 
 def of_two(
-    allowed: Callable[[Array, Any], bool] = lambda a, b: True, chars: str = _FLOATS, least: int = LEAST
+    allowed: Callable[[Array, Any], bool] = lambda a, b: True, chars: str = _FLOATS, least: Callable[[], int] = lambda: LEAST
 ) -> Callable[[Callable[[Array, Any, Array], None]], Callable[[Namespace, Any, Any], Any]]:
     """The same for functions of two operands, of which the second may be a number; ``allowed`` says of which blocks the form is right."""
 
@@ -70,7 +70,7 @@ def of_two(
 
         @functools.wraps(form)
         def on_host(input: Any, other: Any) -> Any:
-            if type(input) is not np.ndarray or input.size < least or loops.is_vector(name, input.dtype.char):
+            if type(input) is not np.ndarray or input.size < LEAST or input.size < least() or loops.is_vector(name, input.dtype.char):
                 return library(input, other)
             are_fit = fit(input, other, chars) or (type(other) in (int, float) and fits(input, chars))
             return blocks(guarded, input, other) if are_fit else library(input, other)

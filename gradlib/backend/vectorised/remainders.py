@@ -65,7 +65,7 @@ def _wide_rest(x: Array, y: Array, out: Array) -> None:
         out += 0.0  # never -0.0
 
 
-@of_two(_divides, least=_SEVERAL)
+@of_two(_divides, least=lambda: _SEVERAL)
 def fmod(x: Array, y: Any, out: Array) -> None:
     """The remainder of division rounded to zero, with the sign of x."""
     if x.dtype.char == "f":
