@@ -15,8 +15,8 @@ SHORT = 128
 """The most numbers that BLAS adds up as exactly as NumPy, whose pairwise sums begin with as many."""
 LEAST = 1024
 """The fewest elements for which `sums` is worth its questions."""
-LEAST_ALONE = 1 << 18
-"""The same of a line that is not one of many: only float32, which NumPy adds up at half the speed of memory."""
+LEAST_ALONE = 1 << 16
+"""The same of a line that is not one of many."""
 
 _LONG = 1024  # numbers in one product
 _LINES, _MANY = 64, 1 << 15  # lines, and elements in lines that are not short: fewer NumPy adds up in less time
@@ -59,10 +59,7 @@ def sums(array: np.ndarray, axis: int | tuple[int, ...] | None) -> np.ndarray | 
             return None
     if end == len(shape):
         size = shape[begin] if end - begin == 1 else math.prod(shape[begin:])
-        if size > _LONG:
-            is_quicker = every >= LEAST_ALONE and array.dtype.char == "f"
-        else:
-            is_quicker = every >= _LINES * size and (size <= SHORT or every >= _MANY)
+        is_quicker = every >= LEAST_ALONE if size > _LONG else every >= _LINES * size and (size <= SHORT or every >= _MANY)
         if is_quicker:
             return _of_lines(array.reshape(-1, size)).reshape(shape[:begin])
         return None if end - begin == 1 else np.add.reduce(array.reshape(-1, size), axis=1).reshape(shape[:begin])  # in pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ import gradlib
 from gradlib.backend.sums import line_products, row_sums, sums
 from tests.values import host
 
-LINES = [((100, 40), 1), ((100, 400), 1), ((3, 100_001), 1), ((60, 7, 50), (2, 1)), ((4, 3, 500), (1, 2)), ((300_000,), None)]
+LINES = [((100, 40), 1), ((100, 400), 1), ((3, 100_001), 1), ((60, 7, 50), (2, 1)), ((4, 3, 500), (1, 2)), ((70_000,), None)]
 COLUMNS = [((300, 100), 0), ((9000, 40), 0), ((6, 7, 500), (0, 1)), ((2, 600), 0)]
-LEFT = [((20, 100), 1), ((9000, 4), 0), ((20, 30, 40), 1), ((20, 30, 40), (0, 2)), ((200_000,), None)]
+LEFT = [((20, 100), 1), ((9000, 4), 0), ((20, 30, 40), 1), ((20, 30, 40), (0, 2)), ((60_000,), None)]
 
 
 @pytest.mark.parametrize(("shape", "dim"), LINES + COLUMNS + LEFT)
@@ -27,6 +28,16 @@ def test_sums_lose_no_more_digits_than_a_pairwise_sum(shape: Any, dim: Any) -> N
         assert np.abs(made.reshape(wanted.shape) / wanted - 1).max() < 5 * 2.0**-24
     x.reshape(-1)[[10, 100, 1000]] = np.inf, np.nan, -np.inf
     assert np.array_equal(np.isfinite(host(gradlib.tensor(x).sum(dim))), np.isfinite(x.astype(np.float64).sum(dim)))
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((70_000,), None), ((3, 40_001), 1)])
+def test_long_sums_of_float64_lose_no_more_digits_either(shape: Any, dim: Any) -> None:
+    x = np.random.default_rng(0).random(shape)
+    made = sums(x, dim)
+    assert made is not None
+    wanted = np.reshape([math.fsum(line) for line in np.atleast_2d(x)], made.shape)
+    assert np.abs(made / wanted - 1).max() < 5 * 2.0**-53
+    np.testing.assert_allclose(host(gradlib.tensor(x).sum(dim)), made, rtol=1e-15)  # on a device it has another order
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
