@@ -177,9 +177,9 @@ def where(condition: Any, *choice: Any) -> Any:
         return nonzero(condition)
     if len(choice) != 2:
         raise ValueError("either both or neither of x and y should be given")
-    like = first_tensor((condition, choice))
+    like = condition if isinstance(condition, Tensor) else first_tensor((condition, choice))
     x, y = promoted(*choice, like=like)
-    return select.where(mask_of(condition, like), x, y)
+    return select.where_op(mask_of(condition, like), x, y)
 
 
 @implements(np.select)

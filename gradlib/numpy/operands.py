@@ -13,7 +13,7 @@ from gradlib.backend.array import is_array
 from gradlib.core.tensor import Tensor, wrap
 from gradlib.ops.join import stack
 
-NUMBERS = (bool, int, float, complex)
+NUMBERS = frozenset((bool, int, float, complex))
 
 
 def first_tensor(value: Any) -> Tensor | None:
@@ -60,8 +60,8 @@ def tensor_of(value: Any, like: Tensor | None = None, dtype: Any = None) -> Tens
 
 def mask_of(value: Any, like: Tensor | None) -> Tensor:
     """A mask as a Tensor of bools on the device of ``like``. Operands must be there already; a mask may lie elsewhere."""
-    found = tensor_of(value, like, np.bool_)
-    return found if like is None or found.is_cuda == like.is_cuda else found.to(like.device)
+    found = tensor_of(value, like, dtypes.bool_)
+    return found if like is None or like is found or found.is_cuda == like.is_cuda else found.to(like.device)
 
 
 def broadcast_same(parts: Sequence[Tensor]) -> list[Tensor]:
@@ -100,7 +100,7 @@ def held(dtype: Any) -> np.dtype:
 
 def cast(x: Tensor, dtype: Any) -> Tensor:
     """The Tensor in another dtype, itself if it has that one or None is given. Of complex numbers the real part is kept, as in NumPy."""
-    if dtype is None or x.dtype == dtype:
+    if dtype is None or x.dtype is dtype or x.dtype == dtype:
         return x
     dtype = held(dtype)
     if x.dtype.kind == "c" and dtype.kind not in "cb":
@@ -141,9 +141,12 @@ def _are_alike(values: Sequence[Any], floating: bool) -> bool:
     """Whether all are Tensors of one dtype already, so that ``promoted`` would return them as they are."""
     first: Any = None
     for value in values:
-        if not isinstance(value, Tensor) or (first is not None and value.dtype is not first):
+        if not isinstance(value, Tensor):
             return False
-        first = value.dtype
+        dtype = value.dtype
+        if dtype is not first and first is not None:
+            return False
+        first = dtype
     return first is not None and not (floating and first.kind in "biu")
 
 

@@ -213,7 +213,8 @@ def std(
 def _running(operation: Callable[..., Any], name: str) -> Callable[..., Tensor]:
     def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
         x, along = flat(_widened(tensor_of(a), dtype), axis)
-        return written(cast(operation(x, along), dtype), out, f"numpy.{name}")
+        made = cast(operation(x, along), dtype)
+        return made if out is None else written(made, out, f"numpy.{name}")
 
     return running
 

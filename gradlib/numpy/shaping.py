@@ -37,7 +37,7 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[Tensor, tuple[int, ...], np.d
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     several = isinstance(shape, (tuple, list)) or (isinstance(shape, np.ndarray) and shape.ndim == 1)
-    return tuple(operator.index(n) for n in shape) if several else (operator.index(shape),)
+    return tuple(map(operator.index, shape)) if several else (operator.index(shape),)
 
 
 def _full_sizes(shape: Any) -> tuple[int, ...]:
@@ -160,12 +160,13 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 def _joined(arrays: Any, dtype: Any, casting: str) -> list[Tensor]:
     """What is to be joined, in one dtype. Raises: TypeError where a part may not be cast to ``dtype``."""
-    parts = promoted_arrays(*arrays, dtype=None if dtype is None else held(dtype))
-    if dtype is not None:
-        for each in arrays:
-            given = each.dtype if hasattr(each, "dtype") else tensor_of(each, parts[0]).dtype
-            if not np.can_cast(given, dtype, casting=casting):  # type: ignore[arg-type]
-                raise TypeError(f"Cannot cast array data from {given!r} to {np.dtype(dtype)!r} according to the rule '{casting}'")
+    if dtype is None:
+        return promoted_arrays(*arrays)
+    parts = promoted_arrays(*arrays, dtype=held(dtype))
+    for each in arrays:
+        given = each.dtype if hasattr(each, "dtype") else tensor_of(each, parts[0]).dtype
+        if not np.can_cast(given, dtype, casting=casting):  # type: ignore[arg-type]
+            raise TypeError(f"Cannot cast array data from {given!r} to {np.dtype(dtype)!r} according to the rule '{casting}'")
     return parts
 
 
@@ -175,22 +176,26 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     parts = _joined(arrays, dtype, casting)
     if axis is None:
         return written(join.cat([part.reshape((-1,)) for part in parts], 0), out, "numpy.concatenate")
-    ndims = [part.ndim for part in parts]
-    if not ndims[0]:
+    first = parts[0].ndim
+    if not first:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    if ndims.count(ndims[0]) < len(ndims):
-        raise ValueError(f"all the input array dimensions must have the same number, got {ndims}")
-    return written(join.cat(parts, axis), out, "numpy.concatenate")
+    for part in parts:
+        if part.ndim != first:
+            raise ValueError(f"all the input array dimensions must have the same number, got {[each.ndim for each in parts]}")
+    made = join.cat(parts, axis)
+    return made if out is None else written(made, out, "numpy.concatenate")
 
 
 @implements(np.stack)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
     """Arrays of one shape along a new axis."""
     parts = _joined(arrays, dtype, casting)
-    shapes = [part.shape for part in parts]
-    if shapes.count(shapes[0]) < len(shapes):
-        raise ValueError("all input arrays must have the same shape")
-    return written(join.stack(parts, axis), out, "numpy.stack")
+    first = parts[0].shape
+    for part in parts:
+        if part.shape != first:
+            raise ValueError("all input arrays must have the same shape")
+    made = join.stack(parts, axis)
+    return made if out is None else written(made, out, "numpy.stack")
 
 
 def _one_d(x: Tensor) -> Tensor:
