@@ -6,10 +6,9 @@ source. This file reads the functions as they are at run time and writes them as
     gradlib/__init__.pyi, fft.pyi, linalg.pyi, nn/functional.pyi     functions
     gradlib/core/methods.pyi                                                methods of Tensor that no class statement holds
 
-Names, defaults and keyword-only arguments are the function's own. Where its annotation says no more than Any, the type follows from the
-argument's name, which means the same everywhere (``TYPES``), or from ``TYPES_OF`` where it does not; what is returned is a Tensor, or what
-``RETURNS`` says. Functions whose result depends on how they are called stand in ``OVERLOADED``. tests/test_stubs.py holds all of it against
-what operations really return.
+Names, defaults and keyword-only arguments are the function's own, and the types of arguments those by which errors name a wrong one
+(``gradlib/core/arguments.py``); what is returned is a Tensor, or what ``RETURNS`` says. Functions whose result depends on how they are
+called stand in ``OVERLOADED``. tests/test_stubs.py holds all of it against what operations really return.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import gradlib
+from gradlib.core.arguments import kind_of
 from gradlib.core.op import REGISTRY
 from gradlib.core.tensor import Tensor
 
@@ -69,68 +69,6 @@ def same(names: str, what: str) -> dict[str, str]:
     """What each of these names is."""
     return dict.fromkeys(names.split(), what)
 
-
-TYPES = {
-    **same(
-        "input self mat mat1 mat2 vec vec2 batch1 batch2 source src index indices mask tensor x1 x2 A B a b x y target condition "
-        "sorted_sequence elements boundaries values Q R points g grad_output",
-        "Tensor",
-    ),
-    **same("weight bias pos_weight sorter append prepend end", "Tensor | None"),
-    **same("other exponent test_elements tensor1 tensor2", "_Operand"),
-    **same("out", "Tensor | None"),
-    **same("alpha beta value fill_value", "_Number"),
-    **same("shape size sizes dims shifts stride repeats normalized_shape destination offsets", "_Shape"),
-    **same("dim axis", "_Dims | None"),
-    **same("dtype", "_DType | None"),
-    **same("device", "_Device"),
-    **same("atol rtol rcond nan posinf neginf dx layout memory_format", "_float | None"),
-    **same("ord p", "_float | Literal['fro', 'nuc'] | None"),
-    **same("min max", "Tensor | _Number | None"),
-    **same("args", "Any"),
-    **same("tensors", "Sequence[Tensor]"),
-    **same("requires_grad inplace keepdim", "_bool"),
-    "generator": "Generator | None",
-    "indices_or_sections": "_int | Sequence[_int] | Tensor",
-    "split_size_or_sections": "_int | Sequence[_int]",
-    "split_size": "_int | Sequence[_int]",
-    "data": "Any",
-    "memory_format": "object",
-    "layout": "object",
-}
-"""What an argument of this name is, where its annotation does not say."""
-
-
-def of(functions: str, argument: str, what: str) -> dict[tuple[str, str], str]:
-    """What an argument of these functions is."""
-    return {(name, argument): what for name in functions.split()}
-
-
-TYPES_OF = {
-    **of("repeat_interleave", "repeats", "_int | Tensor | None"),
-    **of("trapezoid trapz", "x", "Tensor | None"),
-    **of("index_put index_put_", "indices", "Sequence[Tensor] | tuple[Tensor | None, ...]"),
-    **of("select", "index", "_int | Tensor"),
-    **of("narrow", "start", "_int | Tensor"),
-    **of("index_fill masked_fill fill", "value", "_Operand"),
-    **of("scatter", "value", "_Number | None"),
-    **of("scatter", "src", "Tensor | _Number | None"),
-    **of("movedim moveaxis", "source", "_int | Sequence[_int]"),
-    **of("view_as expand_as reshape_as type_as vdot cross inner equal allclose", "other", "Tensor"),
-    **of("pow bucketize searchsorted rsub", "input", "_Operand"),
-    **of("linear embedding", "weight", "Tensor"),
-    **of("select narrow cat concat concatenate stack unbind split chunk gather", "dim", "_int"),
-    **of("unfold", "size", "_int"),
-    **of("unfold", "dimension", "_int"),
-    **of("lerp", "end", "_Operand"),
-    **of("lerp", "weight", "_Operand"),
-    **of("clamp_min", "min", "Tensor | _Number"),
-    **of("clamp_max", "max", "Tensor | _Number"),
-    **of("tensordot", "dims", "_int | Sequence[Sequence[_int]]"),
-    **of("roll", "dims", "_Dims | None"),
-    **of("aminmax cummax cummin eig eigh kthvalue lstsq qr slogdet sort svd topk", "out", "tuple[Tensor, ...] | None"),
-}
-"""Arguments whose name means something else in one function."""
 
 BOOLS = "allclose equal is_tensor is_complex is_floating_point is_grad_enabled is_inference_mode_enabled is_anomaly_enabled can_cast"
 SEQUENCES = (
@@ -225,23 +163,12 @@ class Writer:
     """Writes functions as declarations."""
 
     def annotation(self, function: str, parameter: inspect.Parameter) -> str:
-        """The type of a parameter: declared, by its function and name, by its name."""
-        said = parameter.annotation
-        if isinstance(said, str) and said not in ("Any", "np.ndarray | Any"):
-            return self.plain(said)
-        for key in ((function, parameter.name), (function.removesuffix("_"), parameter.name)):
-            if key in TYPES_OF:
-                return TYPES_OF[key]
-        known = TYPES.get(parameter.name, "Any")
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.default is parameter.empty:
-            return known
-        if parameter.default is None and "None" not in known and known not in ("Any", "object"):
-            return f"{known} | None"
-        return known
+        """The type of a parameter, as the stub writes it."""
+        return self.plain(kind_of(function, parameter))
 
     def plain(self, text: str) -> str:
-        """An annotation in which the names of Python's types are not hidden by functions of the same name."""
-        return re.sub(r"\b(int|float|bool|complex|str)\b", r"_\1", text)
+        """An annotation in the stub's own names: those of Python's types are functions and dtypes of gradlib's."""
+        return re.sub(r"\b(int|float|bool|complex|str|Operand|Number|DType|Device|Dims|Shape)\b", r"_\1", text)
 
     def parameters(self, function: str, given: list[inspect.Parameter], numpy_names: bool = False) -> str:
         """The text between the parentheses; with ``axis`` and ``keepdims`` for ``dim`` and ``keepdim``, by keyword, if asked for."""

@@ -371,7 +371,7 @@ def any(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out:
 @overload
 def any(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
-def arange(start: Any, end: Tensor | None = None, step: Any = 1, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def arange(start: _Operand, end: _Operand | None = None, step: _Operand = 1, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """Numbers from start (0 when only end is given) up to but not including end, step apart.
 
     Args:
@@ -482,7 +482,7 @@ def arctanh_(input: Tensor) -> Tensor:
     """``atanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
-def argmax(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that.
 
     Args:
@@ -495,10 +495,10 @@ def argmax(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, o
         tensor([1, 0])
     """
 @overload
-def argmax(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+def argmax(input: Tensor, *, axis: _int | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 @overload
-def argmin(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that.
 
     Args:
@@ -511,10 +511,10 @@ def argmin(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, o
         tensor([0, 1])
     """
 @overload
-def argmin(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+def argmin(input: Tensor, *, axis: _int | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 @overload
-def argsort(input: Tensor, dim: _Dims | None = -1, descending: Any = False, *, stable: Any = False, out: Tensor | None = None) -> Tensor:
+def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: Tensor | None = None) -> Tensor:
     """The indices of ``sort``.
 
     Args:
@@ -526,7 +526,7 @@ def argsort(input: Tensor, dim: _Dims | None = -1, descending: Any = False, *, s
         tensor([1, 2, 0])
     """
 @overload
-def argsort(input: Tensor, *, axis: _Dims | None = -1, descending: Any = False, stable: Any = False, out: Tensor | None = None) -> Tensor: ...
+def argsort(input: Tensor, *, axis: _int = -1, descending: _bool = False, stable: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
 def argwhere(input: Tensor) -> Tensor:
     """The positions of the elements that are not zero, one row each (int64).
@@ -839,7 +839,7 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
                 [1, 2]])
     """
 
-def broadcast_to(input: Tensor, size: _Shape) -> Tensor:
+def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
     """As ``expand``.
 
     Args:
@@ -1004,7 +1004,7 @@ def clone(input: Tensor, memory_format: object = None, *, out: Tensor | None = N
         (tensor([2., 2.]), tensor([1., 1.]))
     """
 
-def column_stack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """As ``hstack``, with numbers and vectors as columns.
 
     Args:
@@ -1016,7 +1016,7 @@ def column_stack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor
                 [2, 4]])
     """
 
-def complex(real: Any, imag: Any, *, out: Tensor | None = None) -> Tensor:
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers with these real and imaginary parts.
 
     Args:
@@ -1179,7 +1179,7 @@ def cummin(input: Tensor, dim: _int, *, out: tuple[Tensor, ...] | None = None) -
     """
 
 @overload
-def cumprod(input: Tensor, dim: _Dims | None, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
+def cumprod(input: Tensor, dim: _int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise.
 
     Args:
@@ -1192,10 +1192,10 @@ def cumprod(input: Tensor, dim: _Dims | None, *, dtype: _DType | None = None, ou
         tensor([1, 2, 6])
     """
 @overload
-def cumprod(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+def cumprod(input: Tensor, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 @overload
-def cumsum(input: Tensor, dim: _Dims | None, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
+def cumsum(input: Tensor, dim: _int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Running sum along ``dim``: element i is the sum of the input's elements 0 to i.
 
     Args:
@@ -1208,7 +1208,7 @@ def cumsum(input: Tensor, dim: _Dims | None, *, dtype: _DType | None = None, out
         tensor([1, 3, 6])
     """
 @overload
-def cumsum(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+def cumsum(input: Tensor, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinant of square matrices.
@@ -1264,7 +1264,7 @@ def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1
         gradlib.Size([1, 2, 2])
     """
 
-def diagonal(input: Tensor, offset: Any = 0, dim1: Any = 0, dim2: Any = 1, *, out: Tensor | None = None) -> Tensor:
+def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """The diagonal of two dimensions as the last dimension; a view.
 
     Args:
@@ -1358,7 +1358,7 @@ def dsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
         [gradlib.Size([1, 1, 2]), gradlib.Size([1, 1, 2])]
     """
 
-def dstack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one behind another: along dimension 2.
 
     Args:
@@ -1792,7 +1792,7 @@ def hsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
         (tensor([0, 1]), tensor([2, 3]))
     """
 
-def hstack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors side by side: along dimension 1, or 0 for vectors.
 
     Args:
@@ -1871,7 +1871,7 @@ def index_fill(input: Tensor, dim: _int, index: Tensor, value: _Operand) -> Tens
         tensor([1., 0., 1.])
     """
 
-def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
+def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
     """``input[indices] = values``, or ``+=`` where repeats all count.
 
     Args:
@@ -1887,7 +1887,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ..
         tensor([1., 0., 2.])
     """
 
-def index_put_(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
+def index_put_(input: Tensor, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
     """``index_put`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -2028,7 +2028,7 @@ def is_tensor(obj: object) -> _bool:
         False
     """
 
-def isclose(input: Tensor, other: _Operand, rtol: _float | None = 1e-05, atol: _float | None = 1e-08, equal_nan: Any = False, *, out: Tensor | None = None) -> Tensor:
+def isclose(input: Tensor, other: _Operand, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether |input - other| <= atol + rtol * |other| for each pair; equal infinities are close.
 
     Args:
@@ -2053,7 +2053,7 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([ True, False, False])
     """
 
-def isin(elements: Tensor, test_elements: _Operand, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
+def isin(elements: _Operand, test_elements: _Operand, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
     """Whether each element is one of the test elements.
 
     Args:
@@ -2090,7 +2090,7 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor([False, False,  True])
     """
 
-def kron(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Kronecker's product: a copy of other, times that element, in the place of each element of input.
 
     Args:
@@ -2162,7 +2162,7 @@ def less_equal(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> 
         tensor([ True,  True, False])
     """
 
-def linspace(start: Any, end: Tensor | None, steps: _int, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def linspace(start: _Operand, end: _Operand, steps: _int, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """``steps`` evenly spaced numbers from start to end, both included.
 
     Args:
@@ -2232,7 +2232,7 @@ def log_(input: Tensor) -> Tensor:
     """``log`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
 @overload
-def log_softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def log_softmax(input: Tensor, dim: _int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of ``softmax``, accurate also where that is tiny.
 
     Args:
@@ -2243,7 +2243,7 @@ def log_softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *
         tensor([-0.6931, -0.6931])
     """
 @overload
-def log_softmax(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+def log_softmax(input: Tensor, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def logaddexp(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """log(exp(input) + exp(other)) without overflow on the way.
@@ -2257,7 +2257,7 @@ def logaddexp(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> T
     """
 
 @overload
-def logcumsumexp(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
+def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the running sum of exponentials along ``dim``, without overflow.
 
     Args:
@@ -2270,7 +2270,7 @@ def logcumsumexp(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None)
         tensor([0.0000, 0.6931])
     """
 @overload
-def logcumsumexp(input: Tensor, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
+def logcumsumexp(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 
 def logical_and(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
     """Whether both elements of each pair are nonzero.
@@ -2316,7 +2316,7 @@ def logical_xor(input: Tensor, other: _Operand, *, out: Tensor | None = None) ->
         tensor([ True,  True, False])
     """
 
-def logspace(start: Any, end: Tensor | None, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def logspace(start: _Operand, end: _Operand, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """``steps`` numbers from base**start to base**end, evenly spaced on a logarithmic scale.
 
     Args:
@@ -2396,7 +2396,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
         tensor([1, 3])
     """
 
-def matmul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right.
 
     Args:
@@ -2770,7 +2770,7 @@ def norm(input: Tensor, p: _float | Literal['fro', 'nuc'] | None = 'fro', dim: _
         tensor(5.)
     """
 
-def normal(mean: Any, std: Any = 1.0, size: _Shape | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, out: Tensor | None = None) -> Tensor:
+def normal(mean: _Operand, std: _Operand = 1.0, size: _Shape | None = None, *, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, out: Tensor | None = None) -> Tensor:
     """Normal numbers of given means and standard deviations. No gradient flows to them (it is zero).
 
     Args:
@@ -2846,7 +2846,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
                 [6, 8]])
     """
 
-def permute(input: Tensor, dims: _Shape, *, out: Tensor | None = None) -> Tensor:
+def permute(input: Tensor, dims: Sequence[_int], *, out: Tensor | None = None) -> Tensor:
     """The dimensions in another order.
 
     Args:
@@ -2895,7 +2895,7 @@ def pow(input: _Operand, exponent: _Operand, *, out: Tensor | None = None) -> Te
     """
 
 @overload
-def prod(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
+def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """Product over one dimension, or of all elements.
 
     Args:
@@ -2908,7 +2908,7 @@ def prod(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dty
         tensor([ 2, 12])
     """
 @overload
-def prod(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+def prod(input: Tensor, *, axis: _int | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def rand(*size: _Shape, generator: Generator | None = None, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """Uniform numbers in [0, 1): ``rand(2, 3)`` or ``rand((2, 3))``.
@@ -3147,7 +3147,7 @@ def roll(input: Tensor, shifts: _Shape, dims: _Dims | None = None, *, out: Tenso
         tensor([3, 1, 2])
     """
 
-def rot90(input: Tensor, k: Any = 1, dims: _Shape = ..., *, out: Tensor | None = None) -> Tensor:
+def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = ..., *, out: Tensor | None = None) -> Tensor:
     """A quarter turn, k times, in the plane of two dimensions, from the first towards the second.
 
     Args:
@@ -3162,7 +3162,7 @@ def rot90(input: Tensor, k: Any = 1, dims: _Shape = ..., *, out: Tensor | None =
                 [1, 3]])
     """
 
-def round(input: Tensor, *, decimals: Any = 0, out: Tensor | None = None) -> Tensor:
+def round(input: Tensor, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest number with that many decimals (tens for -1); halves go to the even neighbour.
 
     Args:
@@ -3175,10 +3175,10 @@ def round(input: Tensor, *, decimals: Any = 0, out: Tensor | None = None) -> Ten
         tensor([0.5000, 1.5000, 2.3400])
     """
 
-def round_(input: Tensor, *, decimals: Any = 0) -> Tensor:
+def round_(input: Tensor, *, decimals: _int = 0) -> Tensor:
     """``round`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-def row_stack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
+def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one above another: along dimension 0, vectors as rows.
 
     Args:
@@ -3216,7 +3216,7 @@ def rsub(input: _Operand, other: _Operand, *, alpha: _Number = 1) -> Tensor:
         tensor([9, 8])
     """
 
-def scalar_tensor(s: Any, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def scalar_tensor(s: _Number, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
     """A 0-d tensor of the default dtype (unless another is given) holding one number.
 
     Args:
@@ -3237,7 +3237,7 @@ def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number | Non
         input, dim, index: as for ``scatter_add``.
         src: a tensor of input's dtype; or (also as ``value``) a number.
         reduce: "add" or "multiply" instead of replacing; torch gives these no gradient, gradlib does.
-    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside; TypeError for both src and value.
     Source: torch.scatter.
     Example:
         >>> gradlib.scatter(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
@@ -3395,7 +3395,7 @@ def slogdet(A: Tensor, *, out: tuple[Tensor, ...] | None = None) -> _Slogdet:
     """
 
 @overload
-def softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+def softmax(input: Tensor, dim: _int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
     """exp(x) divided by its sum along ``dim``: positive numbers that sum to one.
 
     Args:
@@ -3409,7 +3409,7 @@ def softmax(input: Tensor, dim: _Dims | None, dtype: _DType | None = None, *, ou
         tensor([0.2119, 0.2119, 0.5761])
     """
 @overload
-def softmax(input: Tensor, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+def softmax(input: Tensor, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: tuple[Tensor, ...] | None = None) -> _Sort:
     """The elements in ascending order along ``dim``, and where each came from.
@@ -3444,7 +3444,7 @@ def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _i
     """
 
 @overload
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: _Dims | None = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
+def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
     """Consecutive slices of the given sizes along a dimension, as views.
 
     Args:
@@ -3459,7 +3459,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: _Dims | None = 0, *, 
         (tensor([0]), tensor([1, 2]))
     """
 @overload
-def split_with_sizes(input: Tensor, split_sizes: Any, *, axis: _Dims | None = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
+def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], *, axis: _int = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Square root of each element.
@@ -3587,7 +3587,7 @@ def sum(input: Tensor, dim: _Dims | None = None, keepdim: _bool = False, *, dtyp
 @overload
 def sum(input: Tensor, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-def swapaxes(input: Tensor, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
+def swapaxes(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
     """Two dimensions exchanged.
 
     Args:
@@ -3600,7 +3600,7 @@ def swapaxes(input: Tensor, dim0: Any, dim1: Any, *, out: Tensor | None = None) 
                 [2, 4]])
     """
 
-def swapdims(input: Tensor, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
+def swapdims(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
     """Two dimensions exchanged.
 
     Args:
@@ -3725,7 +3725,7 @@ def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] = 2, *
         gradlib.Size([2, 4])
     """
 
-def tile(input: Tensor, dims: _Shape) -> Tensor:
+def tile(input: Tensor, dims: Sequence[_int]) -> Tensor:
     """The whole tensor repeated; dimensions for which no number is given count as 1.
 
     Args:
@@ -3765,7 +3765,7 @@ def trace(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         tensor(5)
     """
 
-def transpose(input: Tensor, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
+def transpose(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
     """Two dimensions exchanged.
 
     Args:
@@ -3808,7 +3808,7 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: 
         tensor(2.)
     """
 
-def tril(input: Tensor, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
+def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it.
 
     Args:
@@ -3836,7 +3836,7 @@ def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _DType | None
                 [0, 0, 1]])
     """
 
-def triu(input: Tensor, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
+def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it.
 
     Args:
@@ -3966,7 +3966,7 @@ def unsafe_split(tensor: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tenso
         (tensor([0, 1]), tensor([2, 3]))
     """
 
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """As ``split`` with a list of sizes, with the slices of ``unsafe_split``.
 
     Args:
@@ -3980,7 +3980,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: _int = 0) -> t
     """
 
 @overload
-def unsqueeze(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
+def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
     """Insert a dimension of size 1 at ``dim``.
 
     Args:
@@ -3993,7 +3993,7 @@ def unsqueeze(input: Tensor, dim: _Dims | None, *, out: Tensor | None = None) ->
                 [2]])
     """
 @overload
-def unsqueeze(input: Tensor, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
+def unsqueeze(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 
 def var(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
     """Variance over ``dim`` (a number, several, or all).
@@ -4087,7 +4087,7 @@ def vsplit(input: Tensor, indices_or_sections: _int | Sequence[_int] | Tensor) -
         (tensor([[1, 2]]), tensor([[3, 4]]))
     """
 
-def vstack(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors one above another: along dimension 0, vectors as rows.
 
     Args:

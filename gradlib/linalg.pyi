@@ -20,7 +20,6 @@ _int: TypeAlias = builtins.int
 _float: TypeAlias = builtins.float
 _str: TypeAlias = builtins.str
 _Number: TypeAlias = builtins.bool | builtins.int | builtins.float | builtins.complex
-_Operand: TypeAlias = Tensor | _Number | npt.NDArray[Any] | np.generic
 _DType: TypeAlias = npt.DTypeLike
 _Dims: TypeAlias = builtins.int | Sequence[builtins.int]
 _IndexItem: TypeAlias = (
@@ -168,7 +167,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: _str | N
         tensor([[2.0000]])
     """
 
-def matmul(input: Tensor, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right.
 
     Args:
@@ -214,7 +213,7 @@ def matrix_power(A: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
                 [0., 8.]])
     """
 
-def multi_dot(tensors: Sequence[Any], *, out: Tensor | None = None) -> Tensor:
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices in the order that takes the fewest multiplications.
 
     Args:

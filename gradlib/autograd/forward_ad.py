@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from gradlib.core.batched import broadcast_as
 from gradlib.core.forward import ForwardLevel
+from gradlib.core.op import public
 from gradlib.core.tensor import Tensor
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
@@ -90,6 +91,7 @@ def current_level(level: int | None = None) -> ForwardLevel | None:
     return _levels[level] if 0 <= level < len(_levels) else None
 
 
+@public
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A tensor that carries a tangent: a view of ``tensor`` whose derivative direction is ``tangent``.
 
@@ -131,6 +133,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     return current.dual(broadcast_as(tensor, tangent), tangent)
 
 
+@public
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent (or None) of a tensor.
 

@@ -128,6 +128,8 @@ def as_dtype(value: Any) -> np.dtype | None:
         return own
     if isinstance(value, str) and value == "bfloat16":
         return bfloat16()
+    if not isinstance(value, (np.dtype, type, str)):
+        raise TypeError(f"a dtype is gradlib.float32 or another, or its name; got {type(value).__name__}")
     dtype = np.dtype(value).newbyteorder("=")
     category(dtype)
     return bfloat16() if is_bfloat16(dtype) else _OWN.get(dtype, dtype)  # each dtype one object, which kernels ask for by identity

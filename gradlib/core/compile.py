@@ -26,6 +26,7 @@ from gradlib.backend.division import device_function
 from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.backend.pointwise import prepared, small
 from gradlib.core import modes
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
 from gradlib.core.declaration import Op
 from gradlib.core.device_rules import function_on_device, on_device
@@ -140,7 +141,7 @@ def compile_composite(function: Callable[..., Any], label: str | None) -> Callab
     name, own = function.__name__, inspect.signature(function)
     parameters = own.parameters
     defaults = {p.name: p.default for p in parameters.values()} | {"out": None}
-    names = {"_function": function, "run_observed": run_observed, "call_into": call_into}
+    names = {"_function": function, "run_observed": run_observed, "call_into": call_into, "refuse_wrong": refuse_wrong}
     into = with_out(own) if name in TAKE_OUT else own
     head, call = _listed(into.parameters)
     if "dim" in parameters:
@@ -167,7 +168,9 @@ def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], 
         lines += ["    if out is not None:", f"        return call_into(_function, out, {call})"]
     if label is not None:
         lines += ["    if global_state.active:", f"        return run_observed({label!r}, _function, {call})"]
-    return "\n".join([f"def {name}({head}):", *lines, f"    return _function({call})"])
+    lines.append(f"    return _function({call})")
+    named = ["    except Exception:", f"        refuse_wrong({(label or name)!r}, _function, {call})", "        raise"]
+    return "\n".join([f"def {name}({head}):", "    try:", *(f"    {line}" for line in lines), *named])
 
 
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
@@ -701,8 +704,10 @@ def _raw_path(op: Op, variant: Variant) -> list[str]:
     if variant is ON_DEVICE and op.promote and _is_loose(op):
         result = f"narrowed(op, {result}, [{', '.join([*single, *([f'*{several}'] if several else [])])}])"
     lines = [f"    if {' and '.join([first, *(f'not isinstance({name}, Tensor)' for name in single[1:])])}:"]
-    if op.sequence is None:
+    if op.sequence is None and "into" in op.params:  # a value that writes into its input does not run again
         return [*lines, f"        return {result}"]
+    if op.sequence is None:
+        return [*lines, "        try:", f"            return {result}", *(f"        {line}" for line in _EXCEPT)]
     search = [f"        for _each in {op.sequence}:", "            if isinstance(_each, Tensor):", "                break"]
     return [*lines, *search, "        else:", f"            return {result}"]
 

@@ -57,25 +57,32 @@ def forward_path(op: Op, value: Callable[[Op, str], str], leave: str, known: boo
     for place, name in enumerate(op.tensors):
         body += _taken(op, name, first=place == 0, numbers=bool(op.promote), leave=leave)
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
-    body += [
+    computed = [
         f"    out = {value(op, passed)}",
         "    if type(out) is not ndarray:",
         "        out = as_array(out)",
         *_tangent(op, value),
         *(() if op.promote else _UNLESS_INTEGER),
-        "    _result = blank()",
-        "    _result._array = out",
-        f"    _result._float = {'_dtype' if known else 'None'}",
-        "    _result._node = _result._version_slot = None",
-        "    if _d is None:",
-        "        _result._meta = global_state.born",
+    ]
+    body += [
+        "    try:",
+        *(f"    {line}" for line in computed),
+        "    except Exception:",  # the general path says what is wrong
+        "        pass",
         "    else:",
-        "        _result._meta = _meta = Dual()",
-        "        _meta.level = _level",
-        "        _meta.tangent = _d",
-        "        if global_state.born is not None:",
-        "            _meta.born = global_state.born.born",
-        "    return _result",
+        "        _result = blank()",
+        "        _result._array = out",
+        f"        _result._float = {'_dtype' if known else 'None'}",
+        "        _result._node = _result._version_slot = None",
+        "        if _d is None:",
+        "            _result._meta = global_state.born",
+        "        else:",
+        "            _result._meta = _meta = Dual()",
+        "            _meta.level = _level",
+        "            _meta.tangent = _d",
+        "            if global_state.born is not None:",
+        "                _meta.born = global_state.born.born",
+        "        return _result",
     ]
     return lines + [f"        {line}" for line in body]
 

@@ -56,7 +56,7 @@ class Op:
         outputs: names of the results; differentiable: positions of those that carry gradients.
         promote: how operands meet in dtype, as declared; meet: the function on raw operands that does it, None where they stay as they are.
         view: whether the result may share the first input's memory.
-        required: positions among ``tensors`` of those that meet the others in dtype, which None cannot.
+        required: positions among ``tensors`` of those for which None cannot stand.
         needs: by name, what the rules ask for, and so what a node keeps; saved_names: the names alone.
         saves_tensors: whether the rules ask for any; a node without them can run as often as one likes.
         saving: positions among ``tensors`` of those whose rules ask for any; where none of these wants a gradient, the node has none.
@@ -109,8 +109,10 @@ class Op:
         self.view: bool = options.get("view", False)
         self.complex: str = options.get("complex", "holomorphic")
         self.jvp: Callable[..., Any] | None = options.get("jvp")
-        meets = self.promote is not None and self.kind != "other" and self.sequence is None
-        self.required = tuple(i for i, name in enumerate(self.tensors) if meets and self.defaults.get(name, name) is not None)
+        alone = self.kind != "other" and self.sequence is None  # the others look themselves
+        meant = self.tensors if self.promote is not None else tuple(rules)
+        needed = [name in meant and self.defaults.get(name, name) is not None for name in self.tensors]
+        self.required = tuple(i for i, each in enumerate(needed) if alone and each)
         self.numbers_in_single: bool = options.get("numbers_in_single", False)
         self.device: Callable[..., Any] | None = options.get("device")
         self.device_into: Callable[..., bool] | None = options.get("device_into")

@@ -14,6 +14,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Array, device_array, device_index, is_array, is_view_of, move, namespace, on_device_of
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched, refuse_values
 from gradlib.core.declaration import Op
 from gradlib.core.modes import global_state, made_node, next_seq, thread_state
@@ -30,20 +31,24 @@ _modules = sys.modules
 def dispatch(op: Op, args: tuple[Any, ...], seq: int | None = None) -> Any:
     """Run a call that the fast path on NumPy arrays does not take: by another fast path, or by the slow one.
 
-    There is one on CuPy arrays, and one where hooks for saved tensors are all that is active.
+    There is one on CuPy arrays, and one where hooks for saved tensors are all that is active. Where it fails, a wrong argument is named.
     """
-    if len(op.tensors) == 1 and isinstance(args[op.leading], np.generic):  # what NumPy's arithmetic makes of a 0-d gradient
-        return op.value(np, *args)
-    if global_state.active and global_state.active == global_state.packing and seq is None:
-        return op.packing(*args)
-    library = _modules.get("cupy")
-    if library is not None and seq is None:
-        first = args[op.leading]
-        if op.led_by_list:
-            first = first[0] if first and isinstance(first, (list, tuple)) else None
-        if isinstance(first._array if type(first) is Tensor else first, library.ndarray):
-            return op.on_device(*args)
-    return slow_path(op, args, seq)
+    try:
+        if len(op.tensors) == 1 and isinstance(args[op.leading], np.generic):  # what NumPy's arithmetic makes of a 0-d gradient
+            return op.value(np, *args)
+        if global_state.active and global_state.active == global_state.packing and seq is None:
+            return op.packing(*args)
+        library = _modules.get("cupy")
+        if library is not None and seq is None:
+            first = args[op.leading]
+            if op.led_by_list:
+                first = first[0] if first and isinstance(first, (list, tuple)) else None
+            if isinstance(first._array if type(first) is Tensor else first, library.ndarray):
+                return op.on_device(*args)
+        return slow_path(op, args, seq)
+    except Exception:
+        refuse_wrong(op.label, op.call, **dict(zip(op.params, args, strict=True)))
+        raise
 
 
 class Operands:

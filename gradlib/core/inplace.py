@@ -19,6 +19,7 @@ from gradlib.backend.array import Array, assign, copy, device_index, moved, name
 from gradlib.backend.division import device_function
 from gradlib.backend.pointwise import ONE, TWO, into
 from gradlib.backend.vectorised.blocks import LEAST
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched, refuse_batched, write_batched
 from gradlib.core.compile import named
 from gradlib.core.declaration import Op
@@ -75,7 +76,11 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
         compute = seen() if global_state.active and thread_state.observer is not None else op.call
         more = () if further is None else further(input)
         kept = copies_input and may_be_recorded(input, *args, *kwargs.values())
-        return write(input, lambda shadow: compute(shadow, *args, *more, **kwargs), f"{op.name}_", kept, shown=False)
+        try:
+            return write(input, lambda shadow: compute(shadow, *args, *more, **kwargs), f"{op.name}_", kept, shown=False)
+        except Exception:
+            refuse_wrong(f"{op.name}_", op.call, input, *args, **kwargs)
+            raise
 
     call.__name__ = call.__qualname__ = f"{op.name}_"
     call.__doc__ = f"``{op.name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."

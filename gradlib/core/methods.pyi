@@ -416,22 +416,22 @@ class Methods:
         """``atanh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     @overload
-    def argmax(self, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    def argmax(self, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """Index (int64) of the first largest element along ``dim`` or of the flattened input; NaN counts as that."""
     @overload
-    def argmax(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+    def argmax(self, *, axis: _int | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     @overload
-    def argmin(self, dim: _Dims | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    def argmin(self, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """Index (int64) of the first smallest element along ``dim`` or of the flattened input; NaN counts as that."""
     @overload
-    def argmin(self, *, axis: _Dims | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
+    def argmin(self, *, axis: _int | None = None, keepdims: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     @overload
-    def argsort(self, dim: _Dims | None = -1, descending: Any = False, *, stable: Any = False, out: Tensor | None = None) -> Tensor:
+    def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: Tensor | None = None) -> Tensor:
         """The indices of ``sort``."""
     @overload
-    def argsort(self, *, axis: _Dims | None = -1, descending: Any = False, stable: Any = False, out: Tensor | None = None) -> Tensor: ...
+    def argsort(self, *, axis: _int = -1, descending: _bool = False, stable: _bool = False, out: Tensor | None = None) -> Tensor: ...
 
     def argwhere(self) -> Tensor:
         """The positions of the elements that are not zero, one row each (int64)."""
@@ -641,28 +641,28 @@ class Methods:
         """Running minimum along ``dim`` and the index of the latest element that attains it, as ``cummax``."""
 
     @overload
-    def cumprod(self, dim: _Dims | None, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
+    def cumprod(self, dim: _int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Running product along ``dim``: element i is that of the input's elements 0 to i. As ``cumsum`` otherwise."""
     @overload
-    def cumprod(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+    def cumprod(self, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     @overload
-    def cumprod_(self, dim: _Dims | None, *, dtype: _DType | None = None) -> Tensor:
+    def cumprod_(self, dim: _int, *, dtype: _DType | None = None) -> Tensor:
         """``cumprod`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
     @overload
-    def cumprod_(self, *, axis: _Dims | None, dtype: _DType | None = None) -> Tensor: ...
+    def cumprod_(self, *, axis: _int, dtype: _DType | None = None) -> Tensor: ...
 
     @overload
-    def cumsum(self, dim: _Dims | None, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
+    def cumsum(self, dim: _int, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Running sum along ``dim``: element i is the sum of the input's elements 0 to i."""
     @overload
-    def cumsum(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+    def cumsum(self, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     @overload
-    def cumsum_(self, dim: _Dims | None, *, dtype: _DType | None = None) -> Tensor:
+    def cumsum_(self, dim: _int, *, dtype: _DType | None = None) -> Tensor:
         """``cumsum`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
     @overload
-    def cumsum_(self, *, axis: _Dims | None, dtype: _DType | None = None) -> Tensor: ...
+    def cumsum_(self, *, axis: _int, dtype: _DType | None = None) -> Tensor: ...
 
     def det(self, *, out: Tensor | None = None) -> Tensor:
         """The determinant of square matrices."""
@@ -673,7 +673,7 @@ class Methods:
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
         """The last dimension as the diagonal of two new ones, zeros elsewhere."""
 
-    def diagonal(self, offset: Any = 0, dim1: Any = 0, dim2: Any = 1, *, out: Tensor | None = None) -> Tensor:
+    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
         """The diagonal of two dimensions as the last dimension; a view."""
 
     def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -865,10 +865,10 @@ class Methods:
     @overload
     def index_fill_(self, *, axis: _int, index: Tensor, value: _Operand) -> Tensor: ...
 
-    def index_put(self, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
+    def index_put(self, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
         """``input[indices] = values``, or ``+=`` where repeats all count."""
 
-    def index_put_(self, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: Tensor, accumulate: _bool = False) -> Tensor:
+    def index_put_(self, indices: Sequence[Tensor] | tuple[Tensor | None, ...], values: _Operand, accumulate: _bool = False) -> Tensor:
         """``index_put`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def index_select(self, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -886,7 +886,10 @@ class Methods:
     def is_pinned(self, device: _Device | None = None) -> _bool:
         """Whether the tensor lies in page-locked memory. Source: torch.Tensor.is_pinned."""
 
-    def isclose(self, other: _Operand, rtol: _float | None = 1e-05, atol: _float | None = 1e-08, equal_nan: Any = False, *, out: Tensor | None = None) -> Tensor:
+    def is_same_size(self, other: Tensor) -> _bool:
+        """Whether both have the same shape."""
+
+    def isclose(self, other: _Operand, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """Whether |input - other| <= atol + rtol * |other| for each pair; equal infinities are close."""
 
     def isfinite(self, *, out: Tensor | None = None) -> Tensor:
@@ -898,7 +901,7 @@ class Methods:
     def isnan(self, *, out: Tensor | None = None) -> Tensor:
         """Whether each element is not a number; for a complex one, whether either part is."""
 
-    def kron(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+    def kron(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Kronecker's product: a copy of other, times that element, in the place of each element of input."""
 
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Tensor, ...] | None = None) -> _KthValue:
@@ -956,19 +959,19 @@ class Methods:
         """Fill with numbers whose logarithms are normal with this mean and deviation. Source: torch.Tensor.log_normal_."""
 
     @overload
-    def log_softmax(self, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def log_softmax(self, dim: _int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
         """Logarithm of ``softmax``, accurate also where that is tiny."""
     @overload
-    def log_softmax(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+    def log_softmax(self, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def logaddexp(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """log(exp(input) + exp(other)) without overflow on the way."""
 
     @overload
-    def logcumsumexp(self, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
+    def logcumsumexp(self, dim: _int, *, out: Tensor | None = None) -> Tensor:
         """Logarithm of the running sum of exponentials along ``dim``, without overflow."""
     @overload
-    def logcumsumexp(self, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
+    def logcumsumexp(self, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 
     def logical_and(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
         """Whether both elements of each pair are nonzero."""
@@ -1030,7 +1033,7 @@ class Methods:
     def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
         """The elements where mask (bool, broadcast with input) holds, as a vector. How many has to be copied from a CUDA device."""
 
-    def matmul(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
+    def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """Matrix product of the last two dimensions; the others broadcast, and a vector is a row on the left, a column on the right."""
 
     def matrix_power(self, n: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1204,10 +1207,10 @@ class Methods:
         """``pow`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     @overload
-    def prod(self, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
+    def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
         """Product over one dimension, or of all elements."""
     @overload
-    def prod(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+    def prod(self, *, axis: _int | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def random_(self, low: _int = 0, to: _int | None = None, *, generator: Generator | None = None) -> Tensor:
         """Fill with integers from low up to but not including to; ``random_(to)`` begins at 0. Source: torch.Tensor.random_."""
@@ -1263,13 +1266,13 @@ class Methods:
     def roll(self, shifts: _Shape, dims: _Dims | None = None, *, out: Tensor | None = None) -> Tensor:
         """Elements moved along dimensions; those that fall off the end come back at the beginning."""
 
-    def rot90(self, k: Any = 1, dims: _Shape = ..., *, out: Tensor | None = None) -> Tensor:
+    def rot90(self, k: _int = 1, dims: Sequence[_int] = ..., *, out: Tensor | None = None) -> Tensor:
         """A quarter turn, k times, in the plane of two dimensions, from the first towards the second."""
 
-    def round(self, *, decimals: Any = 0, out: Tensor | None = None) -> Tensor:
+    def round(self, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
         """The nearest number with that many decimals (tens for -1); halves go to the even neighbour."""
 
-    def round_(self, *, decimals: Any = 0) -> Tensor:
+    def round_(self, *, decimals: _int = 0) -> Tensor:
         """``round`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
@@ -1351,10 +1354,10 @@ class Methods:
         """The sign of the determinant of square matrices and the logarithm of its absolute value, which does not overflow."""
 
     @overload
-    def softmax(self, dim: _Dims | None, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
+    def softmax(self, dim: _int, dtype: _DType | None = None, *, out: Tensor | None = None) -> Tensor:
         """exp(x) divided by its sum along ``dim``: positive numbers that sum to one."""
     @overload
-    def softmax(self, *, axis: _Dims | None, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+    def softmax(self, *, axis: _int, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
     def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: tuple[Tensor, ...] | None = None) -> _Sort:
         """The elements in ascending order along ``dim``, and where each came from."""
@@ -1363,10 +1366,10 @@ class Methods:
         """Consecutive slices of a size, or of a list of sizes, along a dimension, as views. Source: torch.Tensor.split."""
 
     @overload
-    def split_with_sizes(self, split_sizes: Any, dim: _Dims | None = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
+    def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
         """Consecutive slices of the given sizes along a dimension, as views."""
     @overload
-    def split_with_sizes(self, split_sizes: Any, *, axis: _Dims | None = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
+    def split_with_sizes(self, split_sizes: Sequence[_int], *, axis: _int = 0, out: Tensor | None = None) -> tuple[Tensor, ...]: ...
 
     def sqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Square root of each element."""
@@ -1413,16 +1416,16 @@ class Methods:
     @overload
     def sum(self, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
 
-    def swapaxes(self, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
+    def swapaxes(self, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
         """Two dimensions exchanged."""
 
-    def swapaxes_(self, dim0: Any, dim1: Any) -> Tensor:
+    def swapaxes_(self, dim0: _int, dim1: _int) -> Tensor:
         """``swapaxes`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.swapaxes_."""
 
-    def swapdims(self, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
+    def swapdims(self, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
         """Two dimensions exchanged."""
 
-    def swapdims_(self, dim0: Any, dim1: Any) -> Tensor:
+    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
         """``swapdims`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.swapdims_."""
 
     def t(self, *, out: Tensor | None = None) -> Tensor:
@@ -1464,22 +1467,22 @@ class Methods:
     def trace(self, *, out: Tensor | None = None) -> Tensor:
         """Sum of the diagonal of a matrix."""
 
-    def transpose(self, dim0: Any, dim1: Any, *, out: Tensor | None = None) -> Tensor:
+    def transpose(self, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
         """Two dimensions exchanged."""
 
-    def transpose_(self, dim0: Any, dim1: Any) -> Tensor:
+    def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
         """``transpose`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.transpose_."""
 
-    def tril(self, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
+    def tril(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """The lower triangle of each matrix, up to a diagonal (0: the main one), zeros above it."""
 
-    def tril_(self, diagonal: Any = 0) -> Tensor:
+    def tril_(self, diagonal: _int = 0) -> Tensor:
         """``tril`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def triu(self, diagonal: Any = 0, *, out: Tensor | None = None) -> Tensor:
+    def triu(self, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
         """The upper triangle of each matrix, from a diagonal (0: the main one), zeros below it."""
 
-    def triu_(self, diagonal: Any = 0) -> Tensor:
+    def triu_(self, diagonal: _int = 0) -> Tensor:
         """``triu`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
     def true_divide(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
@@ -1512,7 +1515,7 @@ class Methods:
     def unflatten(self, dim: _int, sizes: _Shape) -> Tensor:
         """One dimension split into several, of which one may be -1."""
 
-    def unfold(self, dimension: _int, size: _int, step: Any, *, out: Tensor | None = None) -> Tensor:
+    def unfold(self, dimension: _int, size: _int, step: _int, *, out: Tensor | None = None) -> Tensor:
         """All windows of ``size`` along a dimension, ``step`` apart; each window lies along a new last dimension. A view."""
 
     def uniform_(self, low: _float = 0, to: _float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -1530,20 +1533,20 @@ class Methods:
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """As ``split``, but each slice is a view of its own, which may be written in place while recording."""
 
-    def unsafe_split_with_sizes(self, split_sizes: Any, dim: _int = 0) -> tuple[Tensor, ...]:
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """As ``split`` with a list of sizes, with the slices of ``unsafe_split``."""
 
     @overload
-    def unsqueeze(self, dim: _Dims | None, *, out: Tensor | None = None) -> Tensor:
+    def unsqueeze(self, dim: _int, *, out: Tensor | None = None) -> Tensor:
         """Insert a dimension of size 1 at ``dim``."""
     @overload
-    def unsqueeze(self, *, axis: _Dims | None, out: Tensor | None = None) -> Tensor: ...
+    def unsqueeze(self, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 
     @overload
-    def unsqueeze_(self, dim: _Dims | None) -> Tensor:
+    def unsqueeze_(self, dim: _int) -> Tensor:
         """``unsqueeze`` of the tensor itself: the same memory, another shape. Source: torch.Tensor.unsqueeze_."""
     @overload
-    def unsqueeze_(self, *, axis: _Dims | None) -> Tensor: ...
+    def unsqueeze_(self, *, axis: _int) -> Tensor: ...
 
     def var(self, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
         """Variance over ``dim`` (a number, several, or all)."""

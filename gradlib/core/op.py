@@ -16,13 +16,13 @@ Broadcasting is undone by the engine; no rule mentions it. README.md beside this
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.compile import (
     COMPOSED,
     OPERATIONS,
@@ -39,7 +39,6 @@ from gradlib.core.compile import (
 from gradlib.core.declaration import Op
 from gradlib.core.inplace import inplace_form, is_written_on_device, may_be_recorded, write
 from gradlib.core.node import Node
-from gradlib.core.out import FUNCTIONS as TAKE_OUT
 from gradlib.core.tensor import Tensor, publish as publish
 
 REGISTRY: dict[str, Op] = {}
@@ -189,6 +188,14 @@ def also_called(function: Callable[..., Any], alias: str, declared: Callable[...
         public.append(alias)
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def public(function: F) -> F:
+    """Decorator of a public function that computes nothing by operations: where it fails for a wrong argument, the error names it."""
+    return compile_composite(function, None)  # type: ignore[return-value]
+
+
 COMPOSITES: dict[str, Callable[..., Any]] = {}
 """Every function that is written in terms of operations, by name."""
 
@@ -200,14 +207,20 @@ def composite(
     aliases: Sequence[str] = (),
     inplace: bool = False,
     device_into: Callable[..., bool] | None = None,
+    bare: bool = False,
 ) -> Any:
-    """Register a function written in terms of other operations; its derivatives are theirs. Arguments as for ``op``."""
+    """Register a function written in terms of other operations; its derivatives are theirs.
+
+    Args:
+        method, aliases, inplace, device_into: as for ``op``.
+        bare: nothing stands around the function, as it hands what it is given to the operation of its name, which names a wrong argument.
+    """
     if function is None:
-        return lambda f: composite(f, method=method, aliases=aliases, inplace=inplace, device_into=device_into)
+        return lambda f: composite(f, method=method, aliases=aliases, inplace=inplace, device_into=device_into, bare=bare)
     name, value = function.__name__, function
     if name not in OPERATIONS:
         function = compile_composite(value, name)
-    elif name in TAKE_OUT or "dim" in inspect.signature(value).parameters or isinstance(value, functools.partial):  # which is no method
+    elif not bare:
         function = compile_composite(value, None)  # the operation of its name, which it calls, is what is seen
     COMPOSITES[name] = function
     COMPOSED.update((name, *aliases))
@@ -221,7 +234,11 @@ def composite(
             if device_into is not None and is_written_on_device(device_into, input, args, kwargs):
                 return input
             kept = may_be_recorded(input, *args, *kwargs.values())
-            return write(input, lambda shadow: value(shadow, *args, **kwargs), f"{name}_", kept)
+            try:
+                return write(input, lambda shadow: value(shadow, *args, **kwargs), f"{name}_", kept)
+            except Exception:
+                refuse_wrong(f"{name}_", value, input, *args, **kwargs)
+                raise
 
         call.__name__ = call.__qualname__ = f"{name}_"
         call.__doc__ = f"``{name}`` written into this tensor; returns it. Refused for a leaf that requires a gradient."

@@ -13,6 +13,7 @@ from typing import Any
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import device_index, namespace, on_device_of
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched, VmapLevel
 from gradlib.core.modes import global_state, thread_state, writing
 from gradlib.core.tensor import Tensor
@@ -55,7 +56,11 @@ def takes_out(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, out: Any = None, **named: Any) -> Any:
-        return function(*args, **named) if out is None else call_into(function, out, *args, **named)
+        try:
+            return function(*args, **named) if out is None else call_into(function, out, *args, **named)
+        except Exception:
+            refuse_wrong(function.__name__, call, *args, **named)
+            raise
 
     call.__signature__ = with_out(inspect.signature(function))  # type: ignore[attr-defined]
     return call

@@ -12,6 +12,7 @@ import numpy as np
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.random import RandomStream, as_seed, system_seed
 from gradlib.backend.thread import carried, kept_at_fork
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import VmapLevel
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.tensor import Tensor, wrap
@@ -187,6 +188,10 @@ def draws(function: Callable[..., Any]) -> Callable[..., Any]:
             for level in reversed(thread_state.interpreters):
                 if isinstance(level, VmapLevel) and level not in drawing.decided:
                     return level.draw(call, args, named)
-        return function(*args, **named)
+        try:
+            return function(*args, **named)
+        except Exception:
+            refuse_wrong(function.__name__, call, *args, **named)
+            raise
 
     return call

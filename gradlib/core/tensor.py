@@ -551,10 +551,6 @@ class Tensor(Methods):
         """Whether the only element is not zero. Raises: RuntimeError when there is not exactly one."""
         return bool(self)
 
-    def is_same_size(self, other: Any) -> bool:
-        """Whether the other tensor has the same shape. Source: torch.Tensor.is_same_size."""
-        return tuple(self._array.shape) == tuple(other.shape)
-
     def is_floating_point(self) -> bool:
         """Whether the dtype is a real floating-point one. Source: torch.Tensor.is_floating_point."""
         return dtypes.is_floating_point(self._array.dtype)

@@ -74,6 +74,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         func, argnums, has_aux: as for ``jacrev``.
         randomness: as for ``vmap``.
     Returns: as ``jacrev``.
+    Raises: ValueError for an input that is no Tensor.
     Source: torch.func.jacfwd.
     Example:
         >>> gradlib.func.jacfwd(lambda x: x**2)(gradlib.tensor([1.0, 2.0]))
@@ -88,6 +89,9 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
         partial, primals, single = _partial(func, args, kwargs, argnums)
         given, structure = flatten(primals[0] if single else primals)
         inputs, nesting = flatten(primals)
+        for value in inputs:
+            if not isinstance(value, Tensor):
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
         sizes = [x.shape.numel() for x in inputs]
         level = Level(sum(sizes), randomness, spreads=randomness == "different")
         with level:

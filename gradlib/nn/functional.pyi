@@ -264,7 +264,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
         tensor(2.)
     """
 
-def one_hot(tensor: Tensor, num_classes: Any = -1, *, out: Tensor | None = None) -> Tensor:
+def one_hot(tensor: Tensor, num_classes: _int = -1, *, out: Tensor | None = None) -> Tensor:
     """Rows of zeros with a one at each class.
 
     Args:
@@ -364,7 +364,7 @@ def softmax(input: Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype
         tensor([0.5000, 0.5000])
     """
 
-def softplus(input: Tensor, beta: _Number = 1.0, threshold: Any = 20.0, *, out: Tensor | None = None) -> Tensor:
+def softplus(input: Tensor, beta: _Number = 1.0, threshold: _float = 20.0, *, out: Tensor | None = None) -> Tensor:
     """log(1 + exp(beta * x)) / beta of each element, and x itself where beta * x is above the threshold.
 
     Args:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gradlib.core.grad_mode import no_grad
+from gradlib.core.op import public
 from gradlib.core.tensor import Tensor
 from gradlib.ops.from_data import tensor
 from gradlib.ops.join import cat, stack
@@ -18,6 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@public
 def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
     """The norm of all tensors as if they were one vector, on the first one's device; the host does not wait for it.
 
@@ -45,6 +47,7 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
     return total
 
 
+@public
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> Tensor:
@@ -73,6 +76,7 @@ def clip_grad_norm_(
     return total
 
 
+@public
 def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor) -> None:
     """Scale the gradients in place by ``max_norm / total_norm`` where that is below 1, for a norm that is known already.
 
@@ -92,6 +96,7 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
         _scale(_gradients(parameters), max_norm, total_norm)
 
 
+@public
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
     """Clip every element of the gradients in place to [-clip_value, clip_value].
 
@@ -106,11 +111,13 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
         >>> x.grad
         tensor([1.0000, 0.4000])
     """
+    bound = float(clip_value)
     with no_grad():
         for gradient in _gradients(parameters):
-            gradient.clamp_(-float(clip_value), float(clip_value))
+            gradient.clamp_(-bound, bound)
 
 
+@public
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All parameters in one vector, one after the other; differentiable.
 
@@ -128,6 +135,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     return cat([value.reshape(-1) for value in each])
 
 
+@public
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Make the parameters views of the pieces of one vector: the reverse of `parameters_to_vector`.
 
@@ -142,8 +150,6 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         >>> x
         tensor([1., 1.])
     """
-    if not isinstance(vec, Tensor):
-        raise TypeError(f"expected Tensor, but got: {type(vec).__name__}")
     each = list(parameters)
     _check_one_device(each)
     needed = sum(value.numel() for value in each)
@@ -162,7 +168,7 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> Iterator[Tensor]:
     each = list(parameters)
     yield from (value.grad for value in each if value.grad is not None)
     if not each and isinstance(parameters, types.GeneratorType):
-        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", UserWarning, stacklevel=4)
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", UserWarning, stacklevel=5)
 
 
 def _scale(gradients: Iterable[Tensor], max_norm: float, total: Tensor) -> None:

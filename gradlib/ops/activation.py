@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
-from gradlib.backend.array import device_index, on_device_of, row_major
+from gradlib.backend.array import device_index, namespace, on_device_of, row_major
 from gradlib.backend.mask import chosen, extreme, stepped
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.op import composite, op
 from gradlib.core.random import default_generator
-from gradlib.core.tensor import Tensor, wrap
+from gradlib.core.tensor import Tensor, raw, wrap
 from gradlib.ops.create import zeros_like
 from gradlib.ops.dtype_rules import in_single, takes
 from gradlib.ops.elementwise import erf, exp, sigmoid, tanh
@@ -54,7 +54,7 @@ def relu_op(xp: Any, input: Any) -> Any:
     return extreme(xp.maximum, input, zero)
 
 
-@composite(method=False)
+@composite(method=False, bare=True)
 def relu(input: Any, inplace: bool = False) -> Any:
     """Each element, or 0 where it is negative; the derivative at 0 is 0.
 
@@ -66,7 +66,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
         >>> gradlib.relu(gradlib.tensor([-1.0, 2.0]))
         tensor([0., 2.])
     """
-    return input.relu_() if inplace else relu_op(input)
+    return Tensor.relu_(input) if inplace else relu_op(input)
 
 
 @op(
@@ -197,7 +197,7 @@ def silu_op(xp: Any, input: Any) -> Any:
     return input * sigmoid(input) if input.dtype.kind == "c" else vectorised.silu(xp, input)
 
 
-@composite(method=False)
+@composite(method=False, bare=True)
 def silu(input: Any, inplace: bool = False) -> Any:
     """Each element times its sigmoid.
 
@@ -294,6 +294,8 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
+        if type(input) is not Tensor:
+            namespace(raw(input))  # which refuses what is no array
         return input
     if inplace and isinstance(input, Tensor):
         check_inplace(input, "dropout_")  # before numbers are drawn

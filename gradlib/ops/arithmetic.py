@@ -12,6 +12,7 @@ import numpy as np
 from gradlib.backend import division, dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import is_array, is_cupy, zero_d
 from gradlib.backend.dtype import promote
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.dispatch import operate
 from gradlib.core.inplace import write
 from gradlib.core.op import composite, op, publish
@@ -32,12 +33,16 @@ def add_op(xp: Any, input: Any, other: Any) -> Any:
 
 
 def _subtractable(values: list[Any]) -> list[Any]:
+    _refuse_bools(values)
+    return promote(values)
+
+
+def _refuse_bools(values: list[Any]) -> None:
     if any(isinstance(v, bool) or getattr(v, "dtype", None) == dtypes.bool_ for v in values):
         raise RuntimeError(
             "Subtraction, the `-` operator, with a bool tensor is not supported. Use ~ or logical_not() to invert a mask, ^ or "
             "logical_xor() where two masks differ."
         )
-    return promote(values)
 
 
 @op("linear", promote=_subtractable, aliases=("__sub__",), inplace=True, input=lambda g: g, other=lambda g: -g)
@@ -59,9 +64,19 @@ def _is_one(alpha: Any) -> bool:
     return alpha == 1 and alpha is not True
 
 
-def _times(other: Any, alpha: Any, *operands: Any) -> Any:
-    """other times ``alpha``, whose category (bool, integer, float, complex) must not be higher than the result's."""
-    common = dtypes.result_type(*operands, other)
+def _times(name: str, alpha: Any, input: Any, other: Any, scaled: Any) -> Any:
+    """``scaled``, one of the operands, times ``alpha``; of the function of that name, which is to name a wrong argument."""
+    try:
+        if not name.startswith("add"):
+            _refuse_bools([input, other])
+        return _by_alpha(scaled, alpha, dtypes.result_type(input, other))
+    except Exception:
+        refuse_wrong(name, add, input, other, alpha=alpha)
+        raise
+
+
+def _by_alpha(value: Any, alpha: Any, common: np.dtype) -> Any:
+    """A value times ``alpha``, whose category (bool, integer, float, complex) must not be higher than the result's, ``common``."""
     kind = dtypes.category(common)
     if isinstance(alpha, bool) and kind > 0:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -70,14 +85,14 @@ def _times(other: Any, alpha: Any, *operands: Any) -> Any:
     if isinstance(alpha, complex) and kind < 3:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if not kind:
-        return other if alpha else other ^ other
+        return value if alpha else value ^ value
     alpha = as_element(alpha, common)
-    if isinstance(other, Tensor):
-        return other.to(common) * alpha  # times a fraction, an integer would take the default float dtype
-    return (other.astype(common) if is_array(other) else other) * alpha
+    if isinstance(value, Tensor):
+        return value.to(common) * alpha  # times a fraction, an integer would take the default float dtype
+    return (value.astype(common) if is_array(value) else value) * alpha
 
 
-@composite
+@composite(bare=True)
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input + alpha * other.
 
@@ -89,10 +104,10 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         >>> gradlib.add(gradlib.tensor([1, 2]), gradlib.tensor([10, 20]), alpha=2)
         tensor([21, 42])
     """
-    return add_op(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
+    return add_op(input, other if _is_one(alpha) else _times("add", alpha, input, other, other), out=out)
 
 
-@composite(aliases=("subtract",))
+@composite(aliases=("subtract",), bare=True)
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """input - alpha * other.
 
@@ -104,10 +119,10 @@ def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
         >>> gradlib.sub(gradlib.tensor([10, 20]), gradlib.tensor([1, 2]), alpha=2)
         tensor([ 8, 16])
     """
-    return sub_op(input, other if _is_one(alpha) else _times(other, alpha, input), out=out)
+    return sub_op(input, other if _is_one(alpha) else _times("sub", alpha, input, other, other), out=out)
 
 
-@composite(method=False)
+@composite(method=False, bare=True)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """other - alpha * input.
 
@@ -119,17 +134,17 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         >>> gradlib.rsub(gradlib.tensor([1, 2]), 10)
         tensor([9, 8])
     """
-    return rsub_op(input if _is_one(alpha) else _times(input, alpha, other), other)
+    return rsub_op(input if _is_one(alpha) else _times("rsub", alpha, input, other, input), other)
 
 
 def _add_in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """Add alpha * other to this tensor."""
-    return self.__iadd__(other if _is_one(alpha) else _times(other, alpha, self))
+    return self.__iadd__(other if _is_one(alpha) else _times("add_", alpha, self, other, other))
 
 
 def _sub_in_place(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """Subtract alpha * other from this tensor."""
-    return self.__isub__(other if _is_one(alpha) else _times(other, alpha, self))
+    return self.__isub__(other if _is_one(alpha) else _times("sub_", alpha, self, other, other))
 
 
 publish(_add_in_place, "add_")
@@ -228,7 +243,7 @@ def trunc_divide(xp: Any, input: Any, other: Any) -> Any:
     return down + ((down * other != input) & (down < 0))
 
 
-@composite(aliases=("divide",))
+@composite(aliases=("divide",), bare=True)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Any:
     """Each element of input divided by that of other.
 
@@ -243,10 +258,14 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     """
     if rounding_mode is None:
         return div_op(input, other, out=out)
-    if rounding_mode == "floor":
-        return floor_divide(input, other, out=out)
-    if rounding_mode == "trunc":
-        return trunc_divide(input, other, out=out)
+    try:
+        if rounding_mode == "floor":
+            return floor_divide(input, other, out=out)
+        if rounding_mode == "trunc":
+            return trunc_divide(input, other, out=out)
+    except Exception:
+        refuse_wrong("div", div, input, other)
+        raise
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}")
 
 
@@ -266,7 +285,13 @@ def true_divide(input: Any, other: Any) -> Any:
 
 def _div_in_place(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     """Divide this tensor; rounding_mode as in ``div``."""
-    return self.__itruediv__(other) if rounding_mode is None else write(self, lambda x: div(x, other, rounding_mode=rounding_mode), "div_")
+    if rounding_mode is None:
+        return self.__itruediv__(other)
+    try:
+        return write(self, lambda x: div(x, other, rounding_mode=rounding_mode), "div_")
+    except Exception:
+        refuse_wrong("div_", div, self, other)
+        raise
 
 
 publish(_div_in_place, "div_", "divide_", "true_divide_")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import Namespace, address, is_cupy, strided
+from gradlib.backend.array import Namespace, address, is_cupy, namespace, strided
 from gradlib.core.op import composite, op, publish
-from gradlib.core.tensor import Tensor
+from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.convert import contiguous
 from gradlib.ops.create import zeros_like
 from gradlib.ops.select import where_op
@@ -118,6 +118,8 @@ def resolve_conj(input: Any) -> Any:
         >>> gradlib.resolve_conj(gradlib.tensor([1 + 2j]))
         tensor([1.+2.j])
     """
+    if type(input) is not Tensor:
+        namespace(raw(input))  # which refuses what is no array
     return input
 
 

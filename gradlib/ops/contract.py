@@ -13,6 +13,7 @@ import numpy as np
 
 from gradlib.backend.array import Namespace, is_array
 from gradlib.backend.dtype import promote_types
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
 from gradlib.ops.arithmetic import mul
@@ -185,7 +186,15 @@ def einsum(*args: Any) -> Any:
         operands = tuple(operands[0])
     if not operands:
         raise ValueError("einsum: must specify the equation string and at least one operand, or at least one operand and its subscripts")
-    return _equation(args[0], tuple(map(_SHAPE, operands))).run(operands)
+    try:
+        return _equation(args[0], tuple(map(_SHAPE, operands))).run(operands)
+    except Exception:
+        refuse_wrong("einsum", _by_equation, *args)
+        raise
+
+
+def _by_equation(equation: str, *operands: Any) -> None:
+    """What ``einsum`` takes besides operands with a list of labels each."""
 
 
 _SHAPE = operator.attrgetter("shape")
@@ -342,9 +351,6 @@ def _paired(wide: Shape, fine: Shape) -> Shape:
 
 def _factors(values: list[Any]) -> list[Any]:
     """A promotion rule: a factor without dimensions counts as the other does, as in torch, which gives it dimensions first."""
-    for value in values:
-        if not is_array(value):
-            raise TypeError(f"kron: expected Tensors, got {type(value).__name__}")
     common = promote_types(*(value.dtype for value in values))
     return [value if value.dtype == common else value.astype(common) for value in values]
 

@@ -23,7 +23,7 @@ from gradlib.backend.copying import cast, fill as fill_with, filled
 from gradlib.backend.device import device as Device, resolve
 from gradlib.backend.limits import check_format
 from gradlib.core.batched import Batched
-from gradlib.core.op import op, publish
+from gradlib.core.op import op, public, publish
 from gradlib.core.tensor import Tensor
 from gradlib.ops import create
 from gradlib.ops.dims import sizes_of
@@ -144,6 +144,7 @@ def _named_dtype(name: str) -> Any:
     return dtypes.bfloat16() if found[0] == "bfloat16" else found[0]
 
 
+@public
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """The tensor in the dtype of another. Source: torch.Tensor.type_as."""
     return to(input, dtype=other.dtype)
@@ -305,6 +306,7 @@ def is_tensor(obj: object) -> bool:
     return isinstance(obj, Tensor)
 
 
+@public
 def numel(input: Tensor) -> int:
     """How many elements there are.
 
@@ -318,6 +320,7 @@ def numel(input: Tensor) -> int:
     return input.numel()
 
 
+@public
 def is_floating_point(input: Tensor) -> bool:
     """Whether the elements are floating-point numbers.
 
@@ -331,6 +334,7 @@ def is_floating_point(input: Tensor) -> bool:
     return input.is_floating_point()
 
 
+@public
 def is_complex(input: Tensor) -> bool:
     """Whether the elements are complex numbers.
 
@@ -347,6 +351,7 @@ def is_complex(input: Tensor) -> bool:
 # ---- new ones that take after this one ------------------------------------------------------------------------------------------
 
 
+@public
 def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **other: Any) -> Tensor:
     """A copy of data with this tensor's dtype and device unless others are given. Source: torch.Tensor.new_tensor."""
     create.ignored("new_tensor", other)
@@ -373,6 +378,7 @@ for _name in ("zeros", "ones", "empty", "full"):
 publish(new_tensor, "new_tensor")
 
 
+@public
 def is_inference(input: Tensor) -> bool:
     """Whether the tensor was made in inference mode.
 
@@ -386,6 +392,7 @@ def is_inference(input: Tensor) -> bool:
     return input.is_inference()
 
 
+@public
 def is_conj(input: Tensor) -> bool:
     """False: conjugates are computed at once.
 
@@ -399,6 +406,7 @@ def is_conj(input: Tensor) -> bool:
     return input.is_conj()
 
 
+@public
 def is_neg(input: Tensor) -> bool:
     """False: negatives are computed at once.
 
@@ -412,6 +420,7 @@ def is_neg(input: Tensor) -> bool:
     return input.is_neg()
 
 
+@public
 def is_signed(input: Tensor) -> bool:
     """Whether the dtype has negative numbers.
 
@@ -425,6 +434,7 @@ def is_signed(input: Tensor) -> bool:
     return input.is_signed()
 
 
+@public
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element is not zero.
 
@@ -438,6 +448,7 @@ def is_nonzero(input: Tensor) -> bool:
     return input.is_nonzero()
 
 
+@public
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape.
 
@@ -448,9 +459,14 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
         >>> gradlib.is_same_size(gradlib.zeros(2), gradlib.ones(2))
         True
     """
-    return input.is_same_size(other)
+    return tuple(input.shape) == tuple(other.shape)
 
 
+publish(is_same_size, "is_same_size")
+publish(public(Tensor.detach_), "detach_")
+
+
+@public
 def detach(input: Tensor) -> Tensor:
     """The tensor's memory outside its graph.
 

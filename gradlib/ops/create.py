@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 import sys
 from typing import Any
 
@@ -13,7 +14,9 @@ from gradlib.backend import copying, dtype as dtypes, pointwise
 from gradlib.backend.array import Array, Namespace, is_array, is_cupy, namespace, on_device_of, pinned
 from gradlib.backend.device import require_cuda, resolve
 from gradlib.backend.limits import check_format
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched
+from gradlib.core.op import public
 from gradlib.core.out import takes_out
 from gradlib.core.tensor import Tensor, as_array, wrap
 from gradlib.ops.dims import sizes_of
@@ -175,7 +178,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     """
     ignored("full", other)
     natural = fill_value.dtype if isinstance(fill_value, Tensor) else dtypes.scalar_dtype(fill_value)
-    made = _new("empty", (tuple(size) if not isinstance(size, int) else size,), dtype or natural, device, False, {})
+    made = _new("empty", (size,), natural if dtype is None else dtype, device, False, {})
     array = made._array
     with on_device_of(array):
         copying.fill(array, as_element(fill_value, array.dtype))
@@ -190,6 +193,7 @@ def as_element(value: Any, dtype: np.dtype) -> Any:
     return dtypes.fitted(value if type(value) in (bool, int, float) else _number(value), dtype)
 
 
+@public
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A 0-d tensor of the default dtype (unless another is given) holding one number.
 
@@ -208,7 +212,12 @@ def _like(name: str, input: Any, dtype: Any, device: Any, requires_grad: bool) -
     """New memory of the input's shape and order; a raw array for a raw array, so that rules can use it. What is batched gives the same."""
     if type(input) is Batched:
         return input.again(_like(name, input.value, dtype, device, requires_grad))
-    array = as_array(input._array if isinstance(input, Tensor) else input)
+    if isinstance(input, Tensor):
+        array = input._array
+    elif is_array(input) or isinstance(input, np.generic):
+        array = as_array(input)
+    else:
+        refuse_wrong(f"{name}_like", zeros_like, input)
     chosen = dtypes.as_dtype(dtype)
     xp, place = (namespace(array), on_device_of(array)) if device is None else at(device)
     with place:
@@ -283,11 +292,15 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     ignored("full_like", other)
     if type(input) is Batched:
         return input.again(full_like(input.value, fill_value, dtype=dtype, device=device, requires_grad=requires_grad))
-    made = _like("empty", input, dtype, device, False)
-    array = made._array if isinstance(made, Tensor) else made
-    with on_device_of(array):
-        copying.fill(array, as_element(fill_value, array.dtype))
-    return finished(array, requires_grad) if isinstance(input, Tensor) else made
+    try:
+        made = _like("empty", input, dtype, device, False)
+        array = made._array if isinstance(made, Tensor) else made
+        with on_device_of(array):
+            copying.fill(array, as_element(fill_value, array.dtype))
+        return finished(array, requires_grad) if isinstance(input, Tensor) else made
+    except Exception:
+        refuse_wrong("full_like", full_like, input, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+        raise
 
 
 def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
@@ -304,7 +317,11 @@ def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
 def _number(value: Any) -> Any:
     if type(value) is int or type(value) is float:
         return value
-    return value.item() if isinstance(value, (Tensor, np.generic)) or is_array(value) else value
+    if isinstance(value, (Tensor, np.generic)) or is_array(value):
+        return value.item()
+    if not isinstance(value, (int, float, complex)):
+        raise TypeError(f"expected a number, got {type(value).__name__}")
+    return value
 
 
 @takes_out
@@ -391,7 +408,7 @@ def linspace(
     chosen = dtypes.as_dtype(dtype) or _inexact(first, last)
     xp, place = at(device)
     with place:
-        return finished(_spaced(xp, first, last, int(steps), chosen).astype(chosen, copy=False), requires_grad)
+        return finished(_spaced(xp, first, last, operator.index(steps), chosen).astype(chosen, copy=False), requires_grad)
 
 
 @takes_out
@@ -423,8 +440,8 @@ def logspace(
     chosen = dtypes.as_dtype(dtype) or _inexact(first, last)
     xp, place = at(device)
     with place:
-        exponent = _spaced(xp, first, last, int(steps), chosen, whole=False)
-        return finished(xp.power(exponent.dtype.type(base), exponent).astype(chosen, copy=False), requires_grad)
+        exponent = _spaced(xp, first, last, operator.index(steps), chosen, whole=False)
+        return finished(xp.power(exponent.dtype.type(_number(base)), exponent).astype(chosen, copy=False), requires_grad)
 
 
 def _inexact(*numbers: Any) -> np.dtype:

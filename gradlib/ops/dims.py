@@ -14,10 +14,12 @@ WHOLE = slice(None)
 def wrap_dim(dim: Any, ndim: int) -> int:
     """A dimension counted from the front. A 0-d tensor counts as having one dimension, as in torch.
 
-    Raises: IndexError outside [-ndim, ndim - 1]; TypeError for what is no integer.
+    Raises: IndexError outside [-ndim, ndim - 1]; TypeError for what is no integer, a bool included: it was meant for another argument.
     """
     if type(dim) is int and 0 <= dim < ndim:  # the common case
         return dim
+    if isinstance(dim, bool):
+        raise TypeError("a dimension is an integer, not a bool")
     number = operator.index(dim)
     count = ndim or 1
     if not -count <= number < count:

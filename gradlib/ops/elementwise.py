@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,7 @@ def sgn(xp: Any, input: Any) -> Any:
     return input / xp.where(size == 0, xp.ones_like(size), size)
 
 
+@composite(aliases=("__pos__",))
 def positive(input: Any) -> Any:
     """The tensor itself.
 
@@ -144,9 +146,6 @@ def positive(input: Any) -> Any:
     if input.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
-
-
-composite(positive, aliases=("__pos__",))
 
 
 # ---- powers and exponentials --------------------------------------------------------------------------------------------------
@@ -591,7 +590,7 @@ def round(xp: Any, input: Any, decimals: int = 0) -> Any:
         return input.copy()
     if not decimals:
         return xp.rint(input)
-    scale = 10.0 ** math.fabs(decimals)
+    scale = 10.0 ** math.fabs(operator.index(decimals))
     return xp.rint(input * scale) / scale if decimals > 0 else xp.rint(input / scale) * scale
 
 
@@ -666,6 +665,9 @@ def nan_to_num(xp: Any, input: Any, nan: Any = None, posinf: Any = None, neginf:
         >>> gradlib.nan_to_num(gradlib.tensor([1.0, gradlib.nan]), nan=0.0)
         tensor([1., 0.])
     """
+    nan = None if nan is None else float(nan)
+    posinf = None if posinf is None else float(posinf)
+    neginf = None if neginf is None else float(neginf)
     if input.dtype.kind in "biu":
         return input.copy()
     if input.dtype.kind == "c":

@@ -32,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 _TURNED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-_Dims = int | Sequence[int]
+Dims = int | Sequence[int]
 
 
 # ---- the operations -------------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def _norm(norm: str | None) -> str:
     return norm or "backward"
 
 
-def _dims(name: str, input: Any, s: _Dims | None, dim: _Dims | None, least: int = 0) -> tuple[tuple[int, ...], list[int]]:
+def _dims(name: str, input: Any, s: Dims | None, dim: Dims | None, least: int = 0) -> tuple[tuple[int, ...], list[int]]:
     """The dimensions that are transformed, and their sizes; -1 where the size stays as it is."""
     sizes = None if s is None else [operator.index(n) for n in (s if isinstance(s, Sequence) else (s,))]
     rank = input.ndim
@@ -144,13 +144,13 @@ def _size(n: int | None) -> list[int] | None:
 # ---- the three kinds ------------------------------------------------------------------------------------------------------------
 
 
-def _complex_to_complex(name: str, input: Any, s: _Dims | None, dim: _Dims | None, norm: str | None, forward: bool) -> Any:
+def _complex_to_complex(name: str, input: Any, s: Dims | None, dim: Dims | None, norm: str | None, forward: bool) -> Any:
     input = _computed(name, input)
     dims, sizes = _dims(name, input, s, dim)
     return fft_c2c_op(_resized(name, input, dims, sizes), dims, _norm(norm), forward)
 
 
-def _real_to_complex(name: str, input: Any, s: _Dims | None, dim: _Dims | None, norm: str | None, forward: bool) -> Any:
+def _real_to_complex(name: str, input: Any, s: Dims | None, dim: Dims | None, norm: str | None, forward: bool) -> Any:
     """The half spectrum along the last of the dimensions, then the transform over the others."""
     input = _computed(name, input, real=True)
     dims, sizes = _dims(name, input, s, dim, 1)
@@ -160,7 +160,7 @@ def _real_to_complex(name: str, input: Any, s: _Dims | None, dim: _Dims | None, 
     return fft_c2c_op(half, dims[:-1], norm, forward) if len(dims) > 1 else half
 
 
-def _complex_to_real(name: str, input: Any, s: _Dims | None, dim: _Dims | None, norm: str | None, forward: bool) -> Any:
+def _complex_to_real(name: str, input: Any, s: Dims | None, dim: Dims | None, norm: str | None, forward: bool) -> Any:
     """The transform over all of the dimensions but the last, then real numbers along that from its half spectrum."""
     input = _computed(name, input)
     dims, sizes = _dims(name, input, s, dim, 1)
@@ -277,7 +277,7 @@ def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 
 
 @composite(method=False)
-def fftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: str | None = None) -> Any:
+def fftn(input: Any, s: Dims | None = None, dim: Dims | None = None, norm: str | None = None) -> Any:
     """The discrete Fourier transform over several dimensions.
 
     Args:
@@ -296,7 +296,7 @@ def fftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: str
 
 
 @composite(method=False)
-def ifftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: str | None = None) -> Any:
+def ifftn(input: Any, s: Dims | None = None, dim: Dims | None = None, norm: str | None = None) -> Any:
     """The inverse of ``fftn``.
 
     Args:
@@ -311,7 +311,7 @@ def ifftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: st
 
 
 @composite(method=False)
-def rfftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: str | None = None) -> Any:
+def rfftn(input: Any, s: Dims | None = None, dim: Dims | None = None, norm: str | None = None) -> Any:
     """The half spectrum of real numbers over several dimensions: half along the last of them, whole along the others.
 
     Args:
@@ -327,7 +327,7 @@ def rfftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: st
 
 
 @composite(method=False)
-def irfftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: str | None = None) -> Any:
+def irfftn(input: Any, s: Dims | None = None, dim: Dims | None = None, norm: str | None = None) -> Any:
     """The inverse of ``rfftn``.
 
     Args:
@@ -344,7 +344,7 @@ def irfftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: s
 
 
 @composite(method=False)
-def hfftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: str | None = None) -> Any:
+def hfftn(input: Any, s: Dims | None = None, dim: Dims | None = None, norm: str | None = None) -> Any:
     """The real spectrum of a signal that is its own conjugate mirrored, of which half along the last dimension is given.
 
     Args:
@@ -359,7 +359,7 @@ def hfftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: st
 
 
 @composite(method=False)
-def ihfftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: str | None = None) -> Any:
+def ihfftn(input: Any, s: Dims | None = None, dim: Dims | None = None, norm: str | None = None) -> Any:
     """The inverse of ``hfftn``.
 
     Args:
@@ -374,7 +374,7 @@ def ihfftn(input: Any, s: _Dims | None = None, dim: _Dims | None = None, norm: s
 
 
 @composite(method=False)
-def fft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str | None = None) -> Any:
+def fft2(input: Any, s: Dims | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Any:
     """``fftn`` over the last two dimensions.
 
     Args:
@@ -389,7 +389,7 @@ def fft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str | 
 
 
 @composite(method=False)
-def ifft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str | None = None) -> Any:
+def ifft2(input: Any, s: Dims | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Any:
     """``ifftn`` over the last two dimensions.
 
     Args:
@@ -404,7 +404,7 @@ def ifft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str |
 
 
 @composite(method=False)
-def rfft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str | None = None) -> Any:
+def rfft2(input: Any, s: Dims | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Any:
     """``rfftn`` over the last two dimensions.
 
     Args:
@@ -419,7 +419,7 @@ def rfft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str |
 
 
 @composite(method=False)
-def irfft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str | None = None) -> Any:
+def irfft2(input: Any, s: Dims | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Any:
     """``irfftn`` over the last two dimensions.
 
     Args:
@@ -434,7 +434,7 @@ def irfft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str 
 
 
 @composite(method=False)
-def hfft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str | None = None) -> Any:
+def hfft2(input: Any, s: Dims | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Any:
     """``hfftn`` over the last two dimensions.
 
     Args:
@@ -448,7 +448,7 @@ def hfft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str |
 
 
 @composite(method=False)
-def ihfft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str | None = None) -> Any:
+def ihfft2(input: Any, s: Dims | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Any:
     """``ihfftn`` over the last two dimensions.
 
     Args:
@@ -465,7 +465,7 @@ def ihfft2(input: Any, s: _Dims | None = None, dim: _Dims = (-2, -1), norm: str 
 
 
 @composite(method=False)
-def fftshift(input: Any, dim: _Dims | None = None) -> Any:
+def fftshift(input: Any, dim: Dims | None = None) -> Any:
     """A spectrum with frequency zero in the middle.
 
     Args:
@@ -480,7 +480,7 @@ def fftshift(input: Any, dim: _Dims | None = None) -> Any:
 
 
 @composite(method=False)
-def ifftshift(input: Any, dim: _Dims | None = None) -> Any:
+def ifftshift(input: Any, dim: Dims | None = None) -> Any:
     """The inverse of ``fftshift``, which differs from it where a size is odd.
 
     Args:
@@ -493,7 +493,7 @@ def ifftshift(input: Any, dim: _Dims | None = None) -> Any:
     return _shifted(input, dim, lambda size: (size + 1) // 2)
 
 
-def _shifted(input: Any, dim: _Dims | None, amount: Any) -> Any:
+def _shifted(input: Any, dim: Dims | None, amount: Any) -> Any:
     dims = tuple(range(input.ndim)) if dim is None else tuple(dim) if isinstance(dim, Sequence) else (dim,)
     if not dims:
         raise RuntimeError(f"`shifts` required: there is no dimension to shift, shape {list(input.shape)}, dim {dim}")

@@ -18,6 +18,7 @@ from gradlib.backend.array import device_array, is_array, namespace, on_device_o
 from gradlib.backend.dtype import int64
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.pointwise import arange
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import write
 from gradlib.core.modes import global_state
@@ -241,7 +242,11 @@ def writing(function: Callable[..., Any]) -> Callable[..., Any]:
     on_copy: Any = functools.update_wrapper(functools.partial(function, put), function)
 
     def in_place(input: Tensor, *args: Any, **named: Any) -> Tensor:
-        return write(input, lambda shadow: function(put_into, shadow, *args, **named), f"{name}_", copies_input=False)
+        try:
+            return write(input, lambda shadow: function(put_into, shadow, *args, **named), f"{name}_", copies_input=False)
+        except Exception:
+            refuse_wrong(f"{name}_", on_copy, input, *args, **named)
+            raise
 
     on_copy.__signature__ = inspect.Signature(parameters)
     in_place.__name__ = in_place.__qualname__ = f"{name}_"

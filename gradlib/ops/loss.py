@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, vectorised
-from gradlib.backend.array import Array, Namespace, is_array
+from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.reducing import largest
 from gradlib.core.compile import named
@@ -45,9 +45,6 @@ def _reduced(loss: Any, reduction: str) -> Any:
 
 def _difference(name: str, input: Any, target: Any, kinds: str = "f") -> Any:
     """``input - target``, once dtype and shapes are those of a loss."""
-    for x in (input, target):
-        if not isinstance(x, (Tensor, np.ndarray)) and not is_array(x):
-            raise TypeError(f"{name}: input and target are Tensors, got {type(input).__name__} and {type(target).__name__}")
     if input.shape != target.shape:
         warnings.warn(
             f"Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}). This will likely lead "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -139,6 +140,7 @@ def embedding(
     size = weight.shape[0]
     inside("embedding", input, size, IndexError)
     if padding_idx is not None:
+        padding_idx = operator.index(padding_idx)
         if not -size <= padding_idx < size:
             raise AssertionError(f"Padding_idx must be within num_embeddings, got {padding_idx} of {size}")
         padding_idx %= size
@@ -221,7 +223,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
     """
     if mode != "constant":
         raise NotImplementedError(f"Unrecognised padding mode {mode}; there is 'constant'")
-    amounts = [int(n) for n in pad]
+    amounts = [operator.index(n) for n in pad]
     if len(amounts) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2, got {amounts}")
     if len(amounts) > 2 * input.ndim:

@@ -23,11 +23,9 @@ __all__ = ["addmm", "addmv", "baddbmm", "bmm", "cross", "dot", "matmul", "mm", "
 
 
 def one_dtype(name: str, values: list[Any]) -> None:
-    """Refuse what torch's products refuse: numbers, mixed dtypes and bools."""
+    """Refuse what torch's products refuse: mixed dtypes and bools."""
     first: Any = None
     for value in values:
-        if type(value) is not Tensor and not isinstance(value, (Tensor, np.ndarray)) and not is_array(value):
-            raise TypeError(f"{name}: expected Tensors, got {type(value).__name__}")
         dtype = value.dtype
         first = dtype if first is None else first
         if dtype is not first and dtype != first:

@@ -121,7 +121,7 @@ def randint(
         low, high, size = 0, low, size if high is None else high
     shape = _shape("randint", (size,))
     check_range("randint", low, high)
-    drawn = stream(generator, _index(device, generator)).integers(int(low), int(high), shape)
+    drawn = stream(generator, _index(device, generator)).integers(operator.index(low), operator.index(high), shape)
     return finished(_of_dtype(drawn, dtype), requires_grad)
 
 

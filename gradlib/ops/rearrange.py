@@ -12,7 +12,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import Namespace, copy, device_index, is_array, move, namespace, on_device_of, row_major
 from gradlib.core.batched import Batched, refuse_values
-from gradlib.core.op import composite, op, publish
+from gradlib.core.op import composite, op, public, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.create import at, finished
 from gradlib.ops.dims import WHOLE, sized_method, wrap_dim, wrap_dims
@@ -108,6 +108,8 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
     if isinstance(repeats, int):
         if repeats < 0:
             raise RuntimeError(f"Repeats must be non-negative, got {repeats}")
+        if output_size is not None and output_size != repeats * input.shape[dim]:
+            raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {repeats * input.shape[dim]} but got {output_size}")
         return interleave(input, repeats, dim)
     return index(input, [None] * dim + [_positions(raw(repeats), input.shape[dim], output_size, raw(input))])
 
@@ -130,10 +132,13 @@ def _positions(repeats: Any, size: int, output_size: int | None, like: Any) -> A
         )
     with on_device_of(like):
         ends = xp.cumsum(repeats)
-        if output_size is None:
+        if output_size is None or xp is np:
             if size and int(repeats.min()) < 0:
                 raise RuntimeError("repeats can not be negative")
-            output_size = int(ends[-1]) if size else 0
+            found = int(ends[-1]) if size else 0
+            if output_size is not None and output_size != found:
+                raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {found} but got {output_size}")
+            output_size = found
         return xp.searchsorted(ends, xp.arange(output_size), side="right")
 
 
@@ -225,7 +230,7 @@ def rot90(xp: Namespace, input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     first, second = map(wrap_dim, dims, (input.ndim,) * 2)
     if first == second:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    turns, places = k % 4, [slice(None)] * input.ndim
+    turns, places = operator.index(k) % 4, [slice(None)] * input.ndim
     if turns in (1, 2):
         places[second] = slice(None, None, -1)
     if turns in (2, 3):
@@ -259,7 +264,9 @@ def _part_of_matrices(name: str, xp: Namespace, input: Any, diagonal: Any) -> An
     if len(shape) < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got shape {list(shape)}")
     small = shape[-1] * shape[-2] <= _SMALL
-    if xp is not np or type(diagonal) is not int or not (small or shape[-1] >= _ROWS):
+    if type(diagonal) is not int:
+        diagonal = operator.index(diagonal)
+    if xp is not np or not (small or shape[-1] >= _ROWS):
         return row_major(getattr(xp, name)(input, diagonal))
     if not small:
         return _by_rows(input, diagonal, upper)
@@ -336,6 +343,7 @@ def triu(xp: Namespace, input: Any, diagonal: int = 0) -> Any:
 
 def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
     chosen = dtypes.as_dtype(dtype) or dtypes.int64
+    row, col, offset = map(operator.index, (row, col, offset))
     if row < 0 or col < 0:
         raise RuntimeError(f"{name}: row and col must be non-negative, got {row} and {col}")
     if chosen not in (dtypes.int32, dtypes.int64):
@@ -346,6 +354,7 @@ def _triangle(name: str, row: int, col: int, offset: int, dtype: Any, device: An
         return finished(xp.stack(xp.nonzero(inside)).astype(chosen, copy=False), False)
 
 
+@public
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Rows and columns of the lower triangle of a (row, col) matrix, as a (2, n) tensor in row-major order.
 
@@ -363,6 +372,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     return _triangle("tril_indices", row, col, offset, dtype, device)
 
 
+@public
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Rows and columns of the upper triangle of a (row, col) matrix, as a (2, n) tensor in row-major order.
 

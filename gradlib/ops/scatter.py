@@ -76,12 +76,14 @@ def scatter(put: Any, input: Any, dim: int, index: Any, src: Any = None, *, valu
         input, dim, index: as for ``scatter_add``.
         src: a tensor of input's dtype; or (also as ``value``) a number.
         reduce: "add" or "multiply" instead of replacing; torch gives these no gradient, gradlib does.
-    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside.
+    Raises: RuntimeError for shapes and dtypes that do not fit and, on the CPU, for places outside; TypeError for both src and value.
     Source: torch.scatter.
     Example:
         >>> gradlib.scatter(gradlib.zeros(3), 0, gradlib.tensor([0, 2]), gradlib.tensor([1.0, 2.0]))
         tensor([1., 0., 2.])
     """
+    if src is not None and value is not None:
+        raise TypeError("scatter() takes src or value, got both")
     src = value if src is None else src
     if reduce == "multiply":
         src = src if isinstance(src, Tensor) or is_array(src) else expand(values_for("scatter", src, input), index.shape)

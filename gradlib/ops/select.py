@@ -10,6 +10,7 @@ from gradlib.backend import dtype as dtypes, pointwise
 from gradlib.backend.array import device_array, is_array
 from gradlib.backend.dtype import ALWAYS_HELD, promote
 from gradlib.backend.mask import LEAST, chosen, extreme
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.compile import named
 from gradlib.core.op import composite, op, publish
 from gradlib.ops.dtype_rules import refuse_beyond, takes
@@ -34,8 +35,10 @@ def _branches_meet(values: list[Any]) -> list[Any]:
         return values
     dtype = getattr(condition, "dtype", None)
     if dtype not in (dtypes.bool_, dtypes.uint8):
-        found = type(condition).__name__ if dtype is None else f"a tensor with dtype {dtype}"
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got {found}; compare it first, for example with != 0")
+        refuse_wrong("where", where, condition)
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}; compare it first, for example with != 0"
+        )
     met = promote(branches, fitting=True)
     for value in branches:
         if isinstance(value, (int, float, complex)) and not abs(value) < ALWAYS_HELD:
@@ -55,7 +58,7 @@ def where_op(xp: Any, condition: Any, input: Any, other: Any) -> Any:
     return chosen(xp, condition, input, other)
 
 
-@composite(method=False)
+@composite(method=False, bare=True)
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """Elements of input where condition holds, of other elsewhere; with condition alone, the indices where it holds.
 
@@ -246,7 +249,7 @@ def _clamp_into(input: Any, min: Any = None, max: Any = None) -> bool:
     return pointwise.clamped(input, min, max, input) is not None
 
 
-@composite(inplace=True, device_into=_clamp_into, aliases=("clip",))
+@composite(inplace=True, device_into=_clamp_into, aliases=("clip",), bare=True)
 def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
     """Each element, or the bound that it passes; the gradient passes inside the closed interval.
 

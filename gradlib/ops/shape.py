@@ -17,6 +17,7 @@ import numpy as np
 
 from gradlib.backend.array import Namespace, broadcast_to as stretched, is_view_of, sizes_kept
 from gradlib.backend.dtype import as_dtype
+from gradlib.core.arguments import refuse_wrong
 from gradlib.core.batched import Batched
 from gradlib.core.grad_mode import enable_grad, inference_mode, is_grad_enabled
 from gradlib.core.inplace import refuse_captured, refuse_leaf
@@ -513,7 +514,11 @@ def turns(function: Any, name: str) -> None:
     """Publish ``NAME_``, which makes a tensor the view that ``function`` gives of it; other views of its memory stay as they are."""
 
     def turn(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _become(self, lambda x: function(x, *args, **kwargs), name)
+        try:
+            _become(self, lambda x: function(x, *args, **kwargs), name)
+        except Exception:
+            refuse_wrong(name, function, self, *args, **kwargs)
+            raise
         return self
 
     turn.__name__ = turn.__qualname__ = name

@@ -16,7 +16,7 @@ from gradlib.backend.scatter import scatter_add
 from gradlib.core.batched import Batched
 from gradlib.core.inplace import check_inplace
 from gradlib.core.modes import thread_state
-from gradlib.core.op import composite, op, publish
+from gradlib.core.op import composite, op, public, publish
 from gradlib.core.tensor import Tensor, raw
 from gradlib.ops.dims import part_at, sizes_of, wrap_dim
 from gradlib.ops.elementwise import clone
@@ -104,6 +104,7 @@ def diagonal(xp: Namespace, input: Any, offset: int = 0, dim1: int = 0, dim2: in
     return result
 
 
+@public
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Write one value where all indices are equal, in place.
 
@@ -270,6 +271,7 @@ def as_strided_op(xp: Namespace, input: Any, size: tuple[int, ...], stride: tupl
         raise _outside(size, stride, start, input.itemsize) from None
 
 
+@public
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of the tensor's storage with any sizes and steps, which may overlap.
 

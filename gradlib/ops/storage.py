@@ -10,7 +10,7 @@ from gradlib.backend.limits import check_format
 from gradlib.core.batched import refuse_batched
 from gradlib.core.inplace import refuse_captured
 from gradlib.core.modes import global_state, writing
-from gradlib.core.op import composite, publish
+from gradlib.core.op import composite, public, publish
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_inference
 from gradlib.ops.create import empty
@@ -77,6 +77,7 @@ def _larger(array: Array, shape: tuple[int, ...]) -> Array:
     return made
 
 
+@public
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """``resize_`` to the size of another tensor.
 
@@ -91,6 +92,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
     return resize_(self, tuple(the_template.shape), memory_format=memory_format)
 
 
+@public
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Let this tensor be another window on another tensor's memory; without a source it becomes empty.
 

@@ -194,7 +194,7 @@ def test_nothing_is_compiled_before_it_is_called() -> None:
 
 
 def test_errors_come_from_the_general_path() -> None:
-    with pytest.raises(TypeError, match="mul: expected a Tensor, an array or a number, got str"):
+    with pytest.raises(TypeError, match=r"mul\(\): argument 'other' \(position 2\) must be Tensor or number, not str"):
         gradlib.mul(gradlib.ones(2), "a")
     with pytest.raises(RuntimeError, match=r"mul: the shapes .* input \[2\], other \[3\]"):
         gradlib.ones(2) * gradlib.ones(3)
@@ -267,5 +267,5 @@ def test_half_types_are_printed_without_a_warning(values: list[float]) -> None:
 def test_none_is_no_operand_of_an_empty_tensor_either(name) -> None:
     x = gradlib.zeros(0)
     others = [x] * {"lerp": 1, "addcmul": 1}.get(name, 0)
-    with pytest.raises(TypeError, match=f"{name}: expected a Tensor, an array or a number, got NoneType"):
+    with pytest.raises(TypeError, match=rf"{name}\(\): argument .* must be Tensor or number, not NoneType"):
         getattr(gradlib, name)(x, *others, None)

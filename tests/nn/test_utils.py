@@ -86,7 +86,7 @@ def test_parameters_as_one_vector_and_back():
 
 def test_what_is_no_vector_of_the_parameters_is_refused():
     value = gradlib.zeros(2).requires_grad_()
-    with pytest.raises(TypeError, match="got: list"):
+    with pytest.raises(TypeError, match="must be Tensor, not list of float"):
         vector_to_parameters([1.0, 2.0], [value])
     with pytest.raises(ValueError, match="have 2 elements together; got a vector of 1"):
         vector_to_parameters(gradlib.ones(1), [value])

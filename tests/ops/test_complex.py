@@ -98,9 +98,11 @@ def test_angle_at_zero() -> None:
 def test_complex_from_parts() -> None:
     assert gradlib.complex(t([1.0]), t([2.0])).dtype == gradlib.complex64
     assert gradlib.complex(t(1.0, "float64"), t([[2.0], [3.0]], "float64")).shape == (2, 1)
-    for real, imag in ((t([1.0]), t([1.0], "float64")), (t([1]), t([1])), (t([1.0]), 2.0), (t([1.0], "float16"), t([1.0], "float16"))):
+    for real, imag in ((t([1.0]), t([1.0], "float64")), (t([1]), t([1])), (t([1.0], "float16"), t([1.0], "float16"))):
         with pytest.raises(RuntimeError, match="both parts must be float32 or both float64"):
             gradlib.complex(real, imag)
+    with pytest.raises(TypeError, match=r"'imag'.* must be Tensor, not float"):
+        gradlib.complex(t([1.0]), 2.0)
 
 
 def test_conjugate_in_place() -> None:

@@ -176,7 +176,7 @@ def test_the_forms_of_a_size(make: Any, value: int) -> None:
         make(2, colour=1)
     with pytest.raises(RuntimeError, match="negative"):
         make(-1)
-    with pytest.raises(TypeError, match="integers"):
+    with pytest.raises(TypeError, match="must be int or tuple of ints, not float"):
         make(2.5)
     with pytest.raises(RuntimeError, match="floating point"):
         make(2, dtype=gradlib.int64, requires_grad=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import all_finite, is_array, namespace, on_device_of
+from gradlib.backend.array import all_finite, namespace, on_device_of
 from gradlib.core.modes import global_state, thread_state
 from gradlib.core.tensor import Tensor, raw
 
@@ -88,8 +88,6 @@ def matrices(name: str, square: bool = False, low_precision: bool = False, integ
         dtype = None
         for value in values:
             array = value._array if isinstance(value, Tensor) else value
-            if type(array) is not np.ndarray and not is_array(array):
-                raise TypeError(f"linalg.{name}: expected a Tensor, got {type(value).__name__}")
             if array.ndim < 2:
                 raise RuntimeError(f"linalg.{name}: The input tensor must have at least 2 dimensions, got shape {list(array.shape)}")
             if dtype is not None:
