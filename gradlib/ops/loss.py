@@ -20,6 +20,7 @@ from gradlib.ops.dtype_rules import takes
 from gradlib.ops.elementwise import sigmoid, sign, square
 from gradlib.ops.gather import inside
 from gradlib.ops.index import index as pick
+from gradlib.ops.join import broadcast_tensors
 from gradlib.ops.reduce import back, count, mean, sum, total, total_of_squares
 from gradlib.ops.select import where_op
 from gradlib.ops.softmax import log_softmax, sum_of_lines
@@ -52,6 +53,7 @@ def _difference(name: str, input: Any, target: Any, kinds: str = "f") -> Any:
             UserWarning,
             stacklevel=4,
         )
+        input, target = broadcast_tensors(input, target)  # before their dtypes meet: then a 0-d one counts as much as the other
     away = input - target
     if "bifc"[dtypes.category(away.dtype)] not in kinds:
         raise NotImplementedError(f"{name} is not implemented for {away.dtype}; convert input and target, for example with .float()")

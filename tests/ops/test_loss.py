@@ -48,10 +48,21 @@ def test_the_deprecated_arguments(old: tuple[bool, bool], reduction: str) -> Non
 
 
 @each
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_target_of_no_dimensions_counts_in_promotion(function: Any) -> None:
+    """As in torch, which broadcasts first."""
+    x, target = t([1.0, 2.0]).float(), gradlib.tensor(0.5, dtype="float64", requires_grad=True)
+    loss = function(x, target, reduction="none")
+    assert (loss.dtype, loss.shape) == (gradlib.float64, (2,))
+    assert gradlib.autograd.grad(loss.sum(), target)[0].dtype == gradlib.float64
+    assert function(target.detach(), x).dtype == gradlib.float64
+
+
+@each
 def test_another_shape_warns(function: Any) -> None:
     with pytest.warns(UserWarning, match="different to the input size"):
         assert function(gradlib.ones(2, 3), gradlib.zeros(3), reduction="none").shape == (2, 3)
-    with pytest.warns(UserWarning, match="different to"), pytest.raises(RuntimeError, match="do not fit"):
+    with pytest.warns(UserWarning, match="different to"), pytest.raises(RuntimeError, match="cannot be broadcast"):
         function(gradlib.ones(2, 3), gradlib.zeros(4))
     with pytest.raises(TypeError, match=r"'target'.* must be Tensor, not float"):
         function(gradlib.ones(2), 1.0)
