@@ -1,4 +1,4 @@
-"""Kernels of gradlib's own for small reductions of CuPy arrays: sums, means, and the largest or smallest elements with their places.
+"""Kernels of gradlib's own for small reductions of CuPy arrays: sums, means, the largest or smallest elements with their places, softmax.
 
 Each serves contiguous arrays of real floats whose reduced dimensions stand side by side. As in `gradlib.backend.pointwise`, every other
 call is CuPy's own.
@@ -23,10 +23,17 @@ SERVED = {**CTYPES, **EXACT}
 """The dtypes of which there are kernels; sums and products of floats alone."""
 _BETTER = {"max": ">", "min": "<"}
 _FOLDS = {"sum": ("+", 0), "prod": ("*", 1)}
+_EACH = "for (unsigned k = lane; k < count; k += 32)"
+_EXPONENTIALS = {
+    "softmax": f"{_EACH} out[k * inner] = exp(({{computed}})line[k * inner] - top) / s;",
+    "log_softmax": f"{_EACH} out[k * inner] = ({{computed}})line[k * inner] - top - log(s);",
+    "logsumexp": "if (lane == 0) z[o] = log(s) + top;",
+}
+"""What is written, given the largest element of a line and ``s``, the sum of the exponentials of all less that."""
 
 
 def source(char: str) -> str:
-    """The kernels for elements of a dtype: ``sum``, ``prod``, ``max``, ``min``.
+    """The kernels for elements of a dtype: ``sum``, ``prod``, ``max``, ``min``, and of floats those of `_EXPONENTIALS`.
 
     A warp makes one result, of every inner-th element. Sums and products of half types are made in float32, and divided by a number at the
     end. Of the largest (smallest) elements the first one counts, and NaN before all others; their places are written unless ``places`` is
@@ -48,6 +55,18 @@ def source(char: str) -> str:
             f"    for (unsigned k = lane; k < count; k += 32) s {sign}= {computed}(line[k * inner]);\n"
             f"    for (int bits = 16; bits; bits /= 2) s {sign}= __shfl_xor_sync(0xffffffffu, s, bits);\n"
             f"    if (lane == 0) z[o] = {ctype}(s / by);\n}}\n"
+        )
+    for name, written in _EXPONENTIALS.items() if char in CTYPES else ():
+        finite = "    if (!isfinite(top)) top = 0;\n" if name == "logsumexp" else ""
+        target = "" if name == "logsumexp" else f"    {ctype}* const out = z + (line - x);\n"
+        kernels.append(
+            f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, unsigned n) {{\n'
+            f"{entered}{target}    {computed} top = -INFINITY, s = 0;\n"
+            f"    {_EACH} top = fmax(top, ({computed})line[k * inner]);\n"
+            "    for (int bits = 16; bits; bits /= 2) top = fmax(top, __shfl_xor_sync(0xffffffffu, top, bits));\n"
+            f"{finite}    {_EACH} s += exp(({computed})line[k * inner] - top);\n"
+            "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
+            f"    {written.replace('{computed}', computed)}\n}}\n"
         )
     for name, sign in _BETTER.items():
         parameters = f"const {ctype}* x, {ctype}* z, long long* places, unsigned count, unsigned inner, unsigned n"
@@ -74,7 +93,7 @@ def _module(char: str) -> Any:
 @cache
 def _kernel(name: str, char: str) -> Kernel:
     computed = char if char in WHOLE else "f"  # of the number by which is divided
-    formats = f"PPII{computed}I" if name in _FOLDS else "PPPIII"
+    formats = f"PPII{computed}I" if name in _FOLDS else "PPIII" if name in _EXPONENTIALS else "PPPIII"
     return Kernel(formats, lambda device: _module(char).get_function(f"gradlib_{name}"))
 
 
@@ -117,6 +136,20 @@ def folded(name: str, input: Array, axis: Any, keepdim: bool, mean: bool = False
     (out, n, count, inner), data = planned, input.data
     values = (data.ptr, out.data.ptr, count, inner, count if mean else 1, n)
     return out if _kernel(name, input.dtype.char).run(data.device_id, n * 32, THREADS, *values) else None
+
+
+def exponentials(name: str, input: Array, axis: Any, keepdim: bool = False) -> Array | None:
+    """The "softmax" or "log_softmax" of a CuPy array of floats along a dimension, or its "logsumexp", as ``folded`` gives sums.
+
+    Returns: None where there is no kernel for it.
+    """
+    char, data = input.dtype.char, input.data
+    plan = _plan(input.shape, axis, keepdim) if char in CTYPES and input.ndim and input._c_contiguous else None
+    if plan is None:
+        return None
+    shape, n, count, inner = plan
+    out = cupy().ndarray(shape if name == "logsumexp" else input.shape, input.dtype)
+    return out if _kernel(name, char).run(data.device_id, n * 32, THREADS, data.ptr, out.data.ptr, count, inner, n) else None
 
 
 def summed(input: Array, axis: Any, keepdim: bool, mean: bool = False) -> Array | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, row_major
-from gradlib.backend.reducing import largest
+from gradlib.backend.reducing import exponentials, largest
 from gradlib.backend.sums import SHORT, row_sums
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
@@ -77,6 +77,8 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         >>> gradlib.softmax(gradlib.tensor([0.0, 0.0, 1.0]), dim=0)
         tensor([0.2119, 0.2119, 0.5761])
     """
+    if xp is not np and dtype is None and (made := exponentials("softmax", input, wrap_dim(dim, input.ndim))) is not None:
+        return made
     x, dim = _ready("softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
@@ -101,6 +103,8 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
         >>> gradlib.log_softmax(gradlib.tensor([0.0, 0.0]), dim=0)
         tensor([-0.6931, -0.6931])
     """
+    if xp is not np and dtype is None and (made := exponentials("log_softmax", input, wrap_dim(dim, input.ndim))) is not None:
+        return made
     x, dim = _ready("log_softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
@@ -121,6 +125,8 @@ def logsumexp(xp: Namespace, input: Any, dim: Any, keepdim: bool = False) -> Any
         >>> gradlib.logsumexp(gradlib.tensor([0.0, 0.0]), dim=0)
         tensor(0.6931)
     """
+    if xp is not np and (found := exponentials("logsumexp", input, axes(input.ndim, dim), keepdim)) is not None:
+        return found
     dtype = dtypes.get_default_dtype() if input.dtype.kind in "biu" else input.dtype
     x = input.astype(dtypes.float32 if dtype.itemsize == 2 else dtype, copy=False)
     chosen = axes(x.ndim, dim)

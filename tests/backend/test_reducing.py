@@ -7,7 +7,7 @@ import pytest
 
 import gradlib
 from gradlib.backend.dtype import as_dtype
-from gradlib.backend.reducing import LONGEST, extreme, folded, summed
+from gradlib.backend.reducing import LONGEST, exponentials, extreme, folded, summed
 from tests.device import cupy, skip_module_without_cuda
 
 skip_module_without_cuda()
@@ -45,6 +45,26 @@ def test_extremes_of_integers_and_masks_are_those_of_numpy(dtype):
             if isinstance(axis, int):
                 assert np.array_equal(places.get(), getattr(host, f"arg{name}")(axis=axis))
     assert summed(cupy.asarray(host), 0, False) is None
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_exponentials_of_lines_are_those_of_the_host(dtype):
+    host = np.random.default_rng(3).normal(size=(3, 40, 5)) * 4
+    host[0, 1], host[1, :, 2], host[2, 3, 0], host[2, 4, 1], host[0, 2, 3] = 1000, -np.inf, np.inf, np.nan, -np.inf
+    host = host.astype(as_dtype(dtype))
+    x, y = gradlib.as_tensor(host), gradlib.as_tensor(cupy.asarray(host))
+    close = {"rtol": 8 * float(gradlib.finfo(as_dtype(dtype)).eps), "atol": 1e-6}
+    for name, dims in (("softmax", (0, 1, -1)), ("log_softmax", (0, 1, -1)), ("logsumexp", (0, -1, (0, 1), (1, 2), (0, 1, 2)))):
+        for dim in dims:
+            with np.errstate(all="ignore"):
+                expected, made = (getattr(each, name)(dim) for each in (x, y))
+            assert made.dtype == expected.dtype
+            assert made.shape == expected.shape
+            np.testing.assert_allclose(made.double().numpy(force=True), expected.double().numpy(), **close)
+        assert exponentials(name, y._array, 1) is not None
+    assert y.logsumexp(1, keepdim=True).shape == (3, 1, 5)
+    for given in (y._array.T, y._array[:0], y._array.reshape(-1)[0], cupy.zeros(4, "int64"), cupy.zeros(LONGEST + 1)):
+        assert exponentials("softmax", given, 0) is None
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
