@@ -36,9 +36,15 @@ ONE = {
     "expm1": "expm1(x)", "floor": "floor(x)", "isfinite": "isfinite(x)", "isinf": "isinf(x)", "isnan": "isnan(x)", "log": "log(x)",
     "log10": "log10(x)", "log1p": "log1p(x)", "log2": "log2(x)", "negative": "-x", "reciprocal": "1 / x", "rint": "rint(x)",
     "sign": "x < 0 || x > 0 ? copysign({computed}(1), x) : x - x", "sin": "sin(x)", "sinh": "sinh(x)", "sqrt": "sqrt(x)",
-    "signum": "(x > 0) - (x < 0)", "square": "x * x", "tan": "tan(x)", "tanh": "tanh(x)", "trunc": "trunc(x)",
+    "square": "x * x", "tan": "tan(x)", "tanh": "tanh(x)", "trunc": "trunc(x)",
 }  # fmt: skip
-"""By the name of NumPy's function of one array of floats, its value; ``signum`` is ``sign`` but for NaN, of which it is 0."""
+"""By the name of NumPy's function of one array of floats, its value."""
+
+OWN = {
+    "angle": "isnan(x) ? x : {computed}(x < 0 ? 3.141592653589793 : 0)", "sigmoid": "1 / (exp(-x) + 1)", "signum": "(x > 0) - (x < 0)",
+    "silu": "x * (1 / (exp(-x) + 1))", "softplus": "x > 20 ? x : log1p(exp(x))",
+}  # fmt: skip
+"""The same of functions that CuPy has not, or otherwise; ``signum`` of NaN is 0."""
 
 TWO = {
     "add": "x + y", "arctan2": "atan2(x, y)", "divide": "x / y", "equal": "x == y", "fmax": "fmax(x, y)", "fmin": "fmin(x, y)",
@@ -62,7 +68,7 @@ _BOOLS = {"invert": "!x", "logical_not": "!x"}, {
     "bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y", "equal": "x == y", "logical_and": "x && y",
     "logical_or": "x || y", "not_equal": "x != y",
 }  # fmt: skip
-_VALUES = {**dict.fromkeys(CTYPES, (ONE, TWO)), "i": _INTEGERS, "l": _INTEGERS, "?": _BOOLS}
+_VALUES = {**dict.fromkeys(CTYPES, ({**ONE, **OWN}, TWO)), "i": _INTEGERS, "l": _INTEGERS, "?": _BOOLS}
 """By dtype, the functions of one array and of two that have kernels, and their values."""
 _OF_ONE = frozenset(name for one, _ in _VALUES.values() for name in one)
 _OF_TWO = frozenset(name for _, two in _VALUES.values() for name in two)
@@ -214,6 +220,12 @@ def of_one(name: str, theirs: Callable[..., Array]) -> Callable[..., Array]:
         return theirs(x)
 
     return run
+
+
+def own(name: str, theirs: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function of `OWN`; ``theirs``: the same for arrays that no kernel serves."""
+    made = cache(lambda: of_one(name, theirs))
+    return lambda input: made()(input)
 
 
 @cache

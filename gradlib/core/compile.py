@@ -565,7 +565,7 @@ def _run(op: Op, variant: Variant, made: str) -> list[str]:
     """The value, and the node around it where a gradient is wanted."""
     passed = ", ".join(f"a_{p}" if p in op.tensors else p for p in op.params)
     compute = [f"    out = {variant.value(op, passed)}"]
-    if op.of_floats is not None and _is_dtype_known(op):
+    if op.of_floats is not None and _is_dtype_known(op) and not (variant is ON_DEVICE and op.device is not None):
         compute = [f"    out = (_of_floats if _float is not None else _value)({variant.library}, {passed})"]
     single = len(op.outputs) == 1
     if single:

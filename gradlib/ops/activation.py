@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, pointwise, vectorised
-from gradlib.backend.array import device_index, namespace, on_device_of, row_major
+from gradlib.backend.array import cupy, device_index, namespace, on_device_of, row_major
 from gradlib.backend.mask import chosen, extreme, stepped
 from gradlib.core.inplace import check_inplace, write
 from gradlib.core.modes import global_state, thread_state
@@ -190,7 +190,10 @@ def _silu_slope(g: Any, input: Any) -> Any:
     return g * (s * (input * (1 - s) + 1))
 
 
-@op("elementwise", promote=takes("silu", "fc"), input=_silu_slope)
+@op(
+    "elementwise", promote=takes("silu", "fc"), input=_silu_slope,
+    device=pointwise.own("silu", lambda input: silu_op.op.value(cupy(), input)),  # type: ignore[attr-defined]
+)  # fmt: skip
 @in_single
 def silu_op(xp: Any, input: Any) -> Any:
     """Each element times its sigmoid."""
@@ -219,7 +222,16 @@ def _softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
     return where_op(scaled > threshold, g, g * sigmoid(scaled))
 
 
-@op("elementwise", promote=takes("softplus", "f"), method=False, input=_softplus_slope)
+_plain_softplus = pointwise.own("softplus", lambda input: softplus.op.value(cupy(), input))  # type: ignore[attr-defined]
+
+
+def _softplus_on_device(input: Any, beta: float, threshold: float) -> Any:
+    """``softplus`` of CuPy arrays."""
+    plain = beta == 1 and threshold == 20
+    return _plain_softplus(input) if plain else softplus.op.value(cupy(), input, beta, threshold)  # type: ignore[attr-defined]
+
+
+@op("elementwise", promote=takes("softplus", "f"), method=False, input=_softplus_slope, device=_softplus_on_device)
 @in_single
 def softplus(xp: Any, input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta * x)) / beta of each element, and x itself where beta * x is above the threshold.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from typing import Any
@@ -78,15 +77,12 @@ def sign(xp: Any, input: Any) -> Any:
     return _sign(xp, input)
 
 
-@functools.cache
-def _signum() -> Any:
-    """The sign of floats in a CuPy array, 0 of NaN."""
+def _sign_on_device(input: Any) -> Any:
+    made = cupy().sign(input)
+    return cupy().where(made == made, made, input.dtype.type(0))
 
-    def theirs(input: Any) -> Any:
-        made = cupy().sign(input)
-        return cupy().where(made == made, made, input.dtype.type(0))
 
-    return pointwise.of_one("signum", theirs)
+_signum = pointwise.own("signum", _sign_on_device)
 
 
 def _sign(xp: Any, input: Any) -> Any:
@@ -99,7 +95,7 @@ def _sign(xp: Any, input: Any) -> Any:
         if (largest := made.item(made.argmax())) == largest:  # NaN would be the largest
             return made
     if xp is not np:
-        return _signum()(input)
+        return _signum(input)
     zero = zero_d(0.0, input.dtype)
     made = np.greater(input, zero).view(dtypes.int8)
     made -= np.less(input, zero).view(dtypes.int8)
@@ -314,7 +310,12 @@ def log10(xp: Any, input: Any) -> Any:
     return vectorised.log10(xp, input)
 
 
-@op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (out * (1 - out)))
+@op(
+    "elementwise", promote="float", inplace=True,
+    device=pointwise.own("sigmoid", lambda input: sigmoid.op.value(cupy(), input)),  # type: ignore[attr-defined]
+    device_into=lambda input: pointwise.into("sigmoid")(input),
+    input=lambda g, out: g * (out * (1 - out)),
+)  # fmt: skip
 @in_single
 def sigmoid(xp: Any, input: Any) -> Any:
     """1 / (1 + exp(-x)) of each element, exact in both tails.
