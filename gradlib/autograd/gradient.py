@@ -42,13 +42,13 @@ def grad(
         >>> gradlib.autograd.grad(dx.sum(), (x,))
         (tensor([ 6., 12.]),)
     """
-    _check_options(only_inputs, allow_unused, materialize_grads)
-    options = retain_graph, create_graph, allow_unused, materialize_grads
+    if materialize_grads or not only_inputs:
+        _check_options(only_inputs, allow_unused, materialize_grads)
     if not is_grads_batched:
-        return gradient(outputs, inputs, grad_outputs, *options)
+        return gradient(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
 
     def of_row(*given: Any) -> tuple[Any, ...]:
-        found = gradient(outputs, inputs, given, *options)
+        found = gradient(outputs, inputs, given, retain_graph, create_graph, allow_unused, materialize_grads)
         return tuple(found.values()) if type(inputs) is dict else found
 
     rows = over_rows(of_row, as_tuple(grad_outputs))

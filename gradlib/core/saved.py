@@ -14,7 +14,7 @@ from typing import Any
 from gradlib.backend.array import Array, is_array
 from gradlib.backend.dtype import is_differentiable
 from gradlib.core.declaration import Op
-from gradlib.core.modes import next_seq, recording, restore_saving, thread_state
+from gradlib.core.modes import next_seq, restore_saving, set_grad, thread_state
 from gradlib.core.node import Node, Output, Version, check_outputs, freed, stale
 from gradlib.core.tensor import Tensor, wrap
 
@@ -30,8 +30,11 @@ class PackedTensor:
     def __init__(self, tensor: Tensor, pack: Pack, unpack: Unpack, output: bool = False) -> None:
         """Pack a tensor. For an output of the node that saves it no node is kept: the node would refer to itself."""
         before = next_seq()
-        with recording(False):
+        recorded = set_grad(False)
+        try:
             self.form = pack(tensor)
+        finally:
+            set_grad(recorded)
         version = tensor._version_slot
         if version is not None and version.storage.changed > before:
             raise RuntimeError(

@@ -71,9 +71,12 @@ def _weighted(loss: Any, weight: Any, input: Any, reduction: str, by_weight: boo
     return _reduced(loss * weight, reduction)
 
 
-def _are_many(input: Any, target: Any) -> bool:
-    """Whether these are Tensors of which one pass makes the loss."""
-    return type(input) is type(target) is Tensor and vectorised.are_alike(input._array, target._array)
+def _are_plain(input: Any, target: Any) -> bool:
+    """Whether these are Tensors on the host of one shape and one dtype, float32 or float64: their loss is one operation."""
+    if type(input) is not Tensor or type(target) is not Tensor:
+        return False
+    a, b = input._array, target._array
+    return type(a) is type(b) is np.ndarray and a.dtype is b.dtype and a.dtype.char in "fd" and a.shape == b.shape and a.size > 0
 
 
 # ---- of numbers ---------------------------------------------------------------------------------------------------------------
@@ -99,6 +102,9 @@ def squared_distance(xp: Namespace, input: Any, target: Any, mean: bool = True) 
     return back(summed / away.size if mean else summed, away.dtype)
 
 
+_mse = named(squared_distance, "mse_loss")
+
+
 @composite(method=False)
 def mse_loss(
     input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Any = None
@@ -117,8 +123,8 @@ def mse_loss(
         tensor(2.5000)
     """
     reduction = _reduction(size_average, reduce, reduction)
-    if weight is None and reduction != "none" and _are_many(input, target):
-        return squared_distance(input, target, reduction == "mean")
+    if weight is None and reduction != "none" and _are_plain(input, target):
+        return _mse(input, target, reduction == "mean")
     return _weighted(square(_difference("mse_loss", input, target)), weight, input, reduction)
 
 
@@ -139,7 +145,7 @@ def l1_loss(
 
 
 def _smooth_slope(g: Any, input: Any, beta: float, divided: bool) -> Any:
-    if vectorised.fits(input) and beta <= dtypes.ALWAYS_HELD:  # as below, in two passes
+    if type(input) is np.ndarray and input.dtype.char in "fd" and beta <= dtypes.ALWAYS_HELD:  # as below, in two passes
         return g * ((input if beta == 1 else input / beta).clip(-1, 1) if divided else input.clip(-beta, beta))
     if not divided:
         slope = min(beta, dtypes.largest(input.dtype))
@@ -201,7 +207,7 @@ def smooth_l1_loss(
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}")
     reduction = _reduction(size_average, reduce, reduction)
-    if beta and reduction != "none" and _are_many(input, target):
+    if beta and reduction != "none" and _are_plain(input, target):
         return _smooth_l1([input, target], beta, True, reduction == "mean")
     away = _difference("smooth_l1_loss", input, target)
     return _reduced(smooth_absolute(away, beta) if beta else abs(away), reduction)
@@ -223,7 +229,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     if not delta > 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}")
     reduction = _reduction(None, None, reduction)
-    if weight is None and reduction != "none" and _are_many(input, target):
+    if weight is None and reduction != "none" and _are_plain(input, target):
         return _huber([input, target], delta, False, reduction == "mean")
     loss = smooth_absolute(_difference("huber_loss", input, target), delta, False)
     return _weighted(loss, weight, input, reduction, by_weight=False)

@@ -246,8 +246,8 @@ def test_an_unknown_difference_has_an_unknown_gradient(loss: Any) -> None:
 
 
 @pytest.mark.parametrize("loss", [F.mse_loss, F.huber_loss, F.smooth_l1_loss])
-@pytest.mark.parametrize("number", [1024, 5000, 70_001])
-def test_the_loss_of_many_differences_and_its_slopes_are_those_of_each_in_double_precision(loss: Any, number: int) -> None:
+@pytest.mark.parametrize("number", [1, 10, 1024, 5000, 70_001])
+def test_the_loss_of_differences_and_its_slopes_are_those_of_each_in_double_precision(loss: Any, number: int) -> None:
     rng = np.random.default_rng(0)
     values = [(rng.standard_normal(number) * 2).astype(np.float32) for _ in range(2)]
     for reduction, bound in (("mean", 0.7), ("sum", 1.0)):
@@ -261,6 +261,15 @@ def test_the_loss_of_many_differences_and_its_slopes_are_those_of_each_in_double
         for single, double, wanted in zip(*made, strict=True):
             np.testing.assert_allclose(single, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
             np.testing.assert_allclose(double, wanted, rtol=1e-13, atol=1e-14 * np.abs(wanted).max())
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("loss", "name"), [(F.mse_loss, "MseLoss"), (F.huber_loss, "HuberLoss"), (F.smooth_l1_loss, "SmoothL1Loss")])
+def test_a_loss_of_differences_is_one_node(loss: Any, name: str) -> None:
+    x = gradlib.tensor([0.5, 2.0], requires_grad=True)
+    made = loss(x, gradlib.zeros(2))
+    assert made.grad_fn.name() == f"{name}Backward0"
+    assert [edge and edge.name() for edge, _ in made.grad_fn.next_functions] == ["AccumulateGrad", None]
 
 
 # ---- no rows, no classes, no weight, values that are not finite ---------------------------------------------------------------------
