@@ -91,7 +91,7 @@ def take_along_axis(xp: Namespace, array: Array, index: Array, dim: int) -> Arra
         return array[index]
     places = None if index.size < FEW or not array.flags.c_contiguous else _along(array.shape, index, dim % array.ndim)
     if places is None:
-        return array[_grid(index.shape, index, dim % array.ndim)]
+        return array[along_grid(index.shape, index, dim % array.ndim)]
     return array.reshape(-1).take(places, None, None, "clip")  # which looks at no place again, as "raise" does
 
 
@@ -100,10 +100,10 @@ def put_along_axis(array: Array, index: Array, values: Array, dim: int) -> None:
     if array.ndim == 1:
         array[index] = values
     else:
-        array[_grid(array.shape, index, dim)] = values
+        array[along_grid(array.shape, index, dim)] = values
 
 
-def _grid(shape: tuple[int, ...], index: Array, dim: int) -> tuple[Array, ...]:
+def along_grid(shape: tuple[int, ...], index: Array, dim: int) -> tuple[Array, ...]:
     """Index arrays, one for each dimension, that select by ``index`` along ``dim`` and every place along the others, of these sizes."""
     grid: tuple[Array, ...] = ()
     behind = len(shape)

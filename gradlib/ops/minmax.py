@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes
-from gradlib.backend.array import Namespace, has_nan, is_array, row_major
+from gradlib.backend.array import SMALL, Namespace, has_nan, is_array, row_major, zero_d
 from gradlib.backend.flat_index import take_along_axis
 from gradlib.backend.reducing import extreme as smallest_or_largest
 from gradlib.core.op import REGISTRY, composite, op
@@ -96,12 +96,25 @@ def _all_on_device(name: str) -> Any:
 
 def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     """The gradient goes in equal parts to all elements that attain the extreme; it is NaN where that is."""
+    if type(g) is type(input) is np.ndarray and g.dtype.char in "fd" and not has_nan(out):
+        return _shared_on_host(g, input, out, dim, keepdim)
     mask = input == spread(out, input.shape, dim, keepdim)
     number = sum(mask, dim, keepdim, dtype=dtypes.float32 if g.dtype.itemsize == 2 else g.dtype)
-    if type(out) is np.ndarray and not has_nan(out):
-        return where_op(mask, spread(g / number, input.shape, dim, keepdim), 0)
     share = where_op(out == out, g / number, math.nan)  # no element equals a NaN
     return where_op(mask | spread(out != out, input.shape, dim, keepdim), spread(share, input.shape, dim, keepdim), 0)
+
+
+def _shared_on_host(g: np.ndarray, input: np.ndarray, out: np.ndarray, dim: Any, keepdim: bool) -> Any:
+    """The same of NumPy's float32 or float64, of which none is NaN."""
+    if not keepdim:
+        shape = kept(input.shape, dim)
+        g, out = g.reshape(shape), out.reshape(shape)
+    mask = input == out
+    if mask.size <= SMALL:
+        number = np.add.reduce(mask, axis=axes(input.ndim, dim), dtype=g.dtype, keepdims=True)
+    else:
+        number = sum(mask, dim, True, dtype=g.dtype)
+    return np.where(mask, g / number, zero_d(0.0, g.dtype))
 
 
 @op("other", device=_on_device("max", "amax"), input=_shared)
@@ -177,6 +190,11 @@ def min_op(xp: Namespace, input: Any, dim: int, keepdim: bool = False) -> Any:
 
 def share_of_all(g: Any, input: Any, out: Any, lead: int) -> Any:
     """Share a gradient in equal parts among all elements that attain the result, or are NaN when it is."""
+    if not lead and type(g) is type(input) is np.ndarray and g.dtype.char in "fd":
+        mask = input != input if has_nan(out) else input == out
+        made = np.zeros(input.shape, g.dtype)
+        made[mask] = g / np.count_nonzero(mask)
+        return made
     if not lead:
         mask = (input == out) | (input != input)
         return where_op(mask, g / sum(mask), 0)

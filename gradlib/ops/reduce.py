@@ -37,8 +37,8 @@ def axes(ndim: int, dim: Any) -> Any:
     Returns: None, an int, or a tuple of at least one int, each from 0 to ndim - 1.
     Raises: IndexError for a dimension that is not there, RuntimeError for one named twice.
     """
-    if dim is None:
-        return None
+    if dim is None or (type(dim) is int and 0 <= dim < ndim):  # the common cases
+        return dim
     if isinstance(dim, (tuple, list)):
         found = wrap_dims(dim, ndim)
         return found if found and ndim else None
@@ -61,8 +61,9 @@ def kept(shape: tuple[int, ...], dim: Any) -> tuple[int, ...]:
     chosen = axes(len(shape), dim)
     if chosen is None:
         return (1,) * len(shape)
-    chosen = chosen if isinstance(chosen, tuple) else (chosen,)
-    return tuple(1 if i in chosen else size for i, size in enumerate(shape))
+    if type(chosen) is int:
+        return (*shape[:chosen], 1, *shape[chosen + 1 :])
+    return tuple([1 if i in chosen else size for i, size in enumerate(shape)])
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend import dtype as dtypes, scanning
-from gradlib.backend.array import Namespace, accumulate, has_nan, row_major, running_fold, zero_d
+from gradlib.backend.array import Namespace, accumulate, has_nan, row_major, running_fold
 from gradlib.backend.flat_index import positions
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
@@ -252,7 +252,7 @@ def _running_extreme(xp: Namespace, name: str, input: Any, dim: int) -> Any:
     if xp is np and dim == input.ndim - 1 and attained.flags.c_contiguous and np.count_nonzero(attained) * 8 < attained.size:
         return values, _held(attained)
     if xp is np:
-        places = np.where(attained, positions(input.shape[dim], input.ndim - 1 - dim), zero_d(0, dtypes.int64))
+        places = attained * positions(input.shape[dim], input.ndim - 1 - dim)  # of large arrays in a tenth of the time of where
     else:
         places = xp.where(attained, xp.arange(input.shape[dim]).reshape(-1, *[1] * (input.ndim - 1 - dim)), 0)
     return row_major(values), row_major(accumulate("maximum", places, dim))

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradlib.backend import copying
 from gradlib.backend.array import Namespace
-from gradlib.backend.flat_index import put_along_axis, take_along_axis
+from gradlib.backend.flat_index import along_grid, put_along_axis, take_along_axis
 from gradlib.backend.scatter import scatter_add
 from gradlib.core.op import op
 
@@ -34,7 +34,9 @@ def put_along(xp: Namespace, input: Any, index: Any, dim: int, size: int, repeat
         return input
     dim = dim % input.ndim
     result = xp.zeros((*input.shape[:dim], size, *input.shape[dim + 1 :]), input.dtype)
-    if repeated:
+    if repeated and xp is np:
+        scatter_add(result, along_grid(input.shape, index, dim), input)
+    elif repeated:
         grid = [xp.arange(n).reshape(-1, *[1] * (input.ndim - 1 - i)) for i, n in enumerate(input.shape)]
         grid[dim] = index
         scatter_add(result, tuple(grid), input)

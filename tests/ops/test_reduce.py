@@ -221,6 +221,16 @@ def test_gradient_is_shared_among_ties(function: Callable[[Any], Any], expected:
 
 
 @pytest.mark.nonfinite
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("name", ["amax", "amin", "max", "min", "median"])
+@pytest.mark.parametrize("count", [3, 5000])
+def test_an_infinite_gradient_goes_to_the_chosen_alone(name: str, count: int) -> None:
+    x = gradlib.tensor([0.0, 2.0] * count + [1.0], requires_grad=True)
+    y = getattr(gradlib, name)(x)
+    y.backward(gradlib.tensor(math.inf))
+    assert [math.inf if value == y.item() else 0.0 for value in x.tolist()] == x.grad.tolist()
+
+
 def test_nan_is_the_largest_and_the_smallest() -> None:
     x = t([1.0, NAN, 3.0, NAN])
     for value in (x.max(), x.min(), x.amax(), x.max(0).values, x.median(), x.median(0).values):
