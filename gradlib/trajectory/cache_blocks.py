@@ -23,6 +23,8 @@ _FEW = 6000  # elements of a block up to which a running sum in one call is the 
 _LONG = 48  # bytes of a record from which a single sum is worth moving all of them to time order
 _RECORD = 48  # numbers at most that are moved as one: with few, the cost of a move outweighs that of the copying
 _SHORTEST = 1e-9  # seconds whose third power, and one over it, are far from the ends of float32
+_SUMMED = 128  # numbers that running sums take at a step, from which an addition of NumPy for that step is quicker than they
+_SETUP = 8  # steps whose calls cost as much as filling and emptying a table
 _WIDE = 300  # elements of one step of all rows from which a call of NumPy for each step may pay
 
 
@@ -177,7 +179,9 @@ class Steps:
 
     def _suits_skewed_table(self, sums: int) -> bool:
         """Whether a `SkewedTable` is quickest: few elements but not the fewest, and a step time for all steps, of usual size."""
-        if self.dt.shape[1] > 1 or self.size <= _FEW or 2 * self.rows * self.m < self.horizon:
+        if self.dt.shape[1] > 1 or 2 * self.rows * self.m < self.horizon:
+            return False
+        if self.size <= _FEW and sums * self.size < _SUMMED * (self.horizon + _SETUP):  # all of a sum in one call is quicker
             return False
         if (self.horizon + sums) * (sums + 1) * self.rows * self.m * self.dt.itemsize > skewed_table.LARGEST:
             return False

@@ -41,6 +41,15 @@ def test_gives_what_the_sums_in_place_give(rng, monkeypatch, order, horizon, row
         u = -2 * u
 
 
+@pytest.mark.parametrize(("rows", "order", "tables"), [(4, 3, 0), (8, 3, 1), (8, 2, 0), (12, 2, 1), (16, 1, 0)])
+def test_a_small_block_has_one_where_its_sums_take_longer_than_a_call_for_each_step(rng, monkeypatch, rows, order, tables):
+    monkeypatch.undo()
+    monkeypatch.setattr(skewed_table, "_kept", {})
+    u, dt = rng.standard_normal((rows, 32, 7)).astype(np.float32), np.full((1, 1), 0.1, np.float32)
+    chain.forward(u, [None] * 3, dt, order)
+    assert len(skewed_table._kept) == tables
+
+
 def test_a_number_reaches_later_steps_of_its_own_trajectory_and_no_later_call(rng):
     u = rng.standard_normal(SHAPE)
     args = [None] * 3, np.array([[0.1]]), 3
