@@ -28,6 +28,8 @@ WHOLE = ("f", "d")
 EXACT = {"?": "bool", "i": "int", "l": "long long"}
 NUMBERS = {"f": "f", "d": "d", "e": "f", "E": "f", "i": "i", "l": "q"}  # beside arrays of each dtype, as ``struct`` writes them
 _ALL = {**CTYPES, **EXACT}
+INFINITE = "__int_as_float(0x7f800000)"
+"""Infinity in CUDA, whose compiler knows no macro for it."""
 HEADERS = dict.fromkeys("eE", "#include <cupy/carray.cuh>\n#include <cupy/float16.cuh>\n#include <cupy/bfloat16.cuh>\n")
 
 ONE = {

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.launching import Kernel
-from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, MOST, THREADS, WHOLE
+from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 
 LONGEST = 1024
 """The most elements that are reduced to one: a warp does it, of which longer ones would take more time than CuPy's blocks."""
@@ -25,9 +25,9 @@ _BETTER = {"max": ">", "min": "<"}
 _FOLDS = {"sum": ("+", 0), "prod": ("*", 1)}
 _EACH = "for (unsigned k = lane; k < count; k += 32)"
 _EXPONENTIALS = {
-    "softmax": f"{_EACH} out[k * inner] = exp(({{computed}})line[k * inner] - top) / s;",
-    "log_softmax": f"{_EACH} out[k * inner] = ({{computed}})line[k * inner] - top - log(s);",
-    "logsumexp": "if (lane == 0) z[o] = log(s) + top;",
+    "softmax": f"{_EACH} out[k * inner] = ({{ctype}})(exp(({{computed}})line[k * inner] - top) / s);",
+    "log_softmax": f"{_EACH} out[k * inner] = ({{ctype}})(({{computed}})line[k * inner] - top - log(s));",
+    "logsumexp": "if (lane == 0) z[o] = ({ctype})(log(s) + top);",
 }
 """What is written, given the largest element of a line and ``s``, the sum of the exponentials of all less that."""
 
@@ -61,12 +61,12 @@ def source(char: str) -> str:
         target = "" if name == "logsumexp" else f"    {ctype}* const out = z + (line - x);\n"
         kernels.append(
             f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {ctype}* z, unsigned count, unsigned inner, unsigned n) {{\n'
-            f"{entered}{target}    {computed} top = -INFINITY, s = 0;\n"
+            f"{entered}{target}    {computed} top = -{INFINITE}, s = 0;\n"
             f"    {_EACH} top = fmax(top, ({computed})line[k * inner]);\n"
             "    for (int bits = 16; bits; bits /= 2) top = fmax(top, __shfl_xor_sync(0xffffffffu, top, bits));\n"
             f"{finite}    {_EACH} s += exp(({computed})line[k * inner] - top);\n"
             "    for (int bits = 16; bits; bits /= 2) s += __shfl_xor_sync(0xffffffffu, s, bits);\n"
-            f"    {written.replace('{computed}', computed)}\n}}\n"
+            f"    {written.format(computed=computed, ctype=ctype)}\n}}\n"
         )
     for name, sign in _BETTER.items():
         parameters = f"const {ctype}* x, {ctype}* z, long long* places, unsigned count, unsigned inner, unsigned n"

@@ -12,12 +12,12 @@ from typing import Any
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
 from gradlib.backend.launching import Kernel
-from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, MOST, THREADS
+from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS
 
 LONGEST = 4096
 """The longest lines for which a warp takes no more time than the launches of CuPy's functions."""
 
-_FOLDS = {"sum": ("0", "a + b"), "prod": ("1", "a * b"), "logsumexp": ("-INFINITY", "log_add(a, b)")}
+_FOLDS = {"sum": ("0", "a + b"), "prod": ("1", "a * b"), "logsumexp": (f"-{INFINITE}", "log_add(a, b)")}
 """By name, where it begins and how ``b`` comes to the elements before it, ``a``."""
 _BETTER = {"max": ">=", "min": "<="}
 
@@ -52,15 +52,16 @@ def source(char: str) -> str:
         if name == "logsumexp" and char in EXACT:
             continue
         wide = "long long" if char in EXACT else "double" if char == "d" or (char == "f" and name != "logsumexp") else "float"
+        made = "long long" if char in EXACT else ctype
         kernels.append(
-            f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {"long long" if char in EXACT else ctype}* z, {numbers}) {{\n'
+            f'extern "C" __global__ void gradlib_{name}(const {ctype}* x, {made}* z, {numbers}) {{\n'
             f"{entered}    {wide} before = {neutral};\n"
             "    for (unsigned k = lane; k < rounded; k += 32) {\n"
             f"        {wide} own = k < count ? ({wide})x[{place}] : ({wide}){neutral};\n"
             "        for (unsigned step = 1; step < 32; step *= 2) {\n"
             f"            const {wide} a = __shfl_up_sync(0xffffffffu, own, step), b = own;\n            if (lane >= step) own = {met};\n"
             f"        }}\n        const {wide} a = before, b = own;\n        own = {met};\n"
-            f"        if (k < count) z[{place}] = own;\n        before = __shfl_sync(0xffffffffu, own, 31);\n    }}\n}}\n"
+            f"        if (k < count) z[{place}] = ({made})own;\n        before = __shfl_sync(0xffffffffu, own, 31);\n    }}\n}}\n"
         )
     computed = "float" if char in HEADERS else ctype
     for name, sign in _BETTER.items():
