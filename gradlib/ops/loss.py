@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend import dtype as dtypes, vectorised
+from gradlib.backend import classes as classes_on_device, dtype as dtypes, vectorised
 from gradlib.backend.array import Array, Namespace
 from gradlib.backend.flat_index import are_within, positions
 from gradlib.backend.reducing import largest
@@ -275,6 +275,8 @@ def nll_loss_op(xp: Namespace, input: Any, target: Any, weight: Any, ignore_inde
             raise IndexError(f"nll_loss: target out of bounds: the input of shape {list(input.shape)} has no classes")
         size, weight = 1, None if weight is None else xp.zeros(1, weight.dtype)
         input = xp.zeros((*input.shape[:dim], 1, *input.shape[dim + 1 :]), input.dtype)
+    if xp is not np and weight is None and (made := classes_on_device.loss(input, target, ignore_index, reduction)) is not None:
+        return made
     if _plain(xp, input, target, weight, ignore_index, size):
         picked = input[(positions(target.size, 0), target)[-input.ndim :]]
         if reduction == "none":
@@ -300,6 +302,10 @@ def to_classes(xp: Namespace, input: Any, target: Any, weight: Any, ignore_index
     dim = 0 if len(shape) == 1 else 1
     if not shape[dim]:
         return xp.zeros(shape, input.dtype)
+    if xp is not np and weight is None:
+        found = classes_on_device.loss_gradient(input, target, ignore_index, reduction, shape)
+        if found is not None:
+            return found
     if _plain(xp, input, target, weight, ignore_index, shape[dim]) and len(shape) <= 2:
         made = xp.zeros(shape, input.dtype)
         made[(positions(target.size, 0), target)[-len(shape) :]] = -input / target.size if reduction == "mean" else -input

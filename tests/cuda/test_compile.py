@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gradlib.backend import copying, pointwise, reducing, sorting
+from gradlib.backend import classes, copying, placing, pointwise, reducing, scanning, sorting
 from gradlib.cuda import nvrtc
 from gradlib.cuda.source import CompileError, kernel_files, kernel_folder, read_source
 from gradlib.trajectory.kernel_options import VARIANTS
@@ -164,6 +164,10 @@ def nvcc_report(folder: Path, text: str, source: str) -> str:
 SMALL = {
     "pointwise": pointwise.source("f"), "arange": pointwise.arange_source("d"), "reducing": reducing.source("d"),
     "copying": copying.source(4), "sorting": sorting.source("d"),
+    "integers": pointwise.source("l"), "int32": pointwise.source("i"), "bools": pointwise.source("?"), "float64": pointwise.source("d"),
+    "placing": placing.source(), "scanning": scanning.source("f"), "scanning, float64": scanning.source("d"),
+    "scanning, integers": scanning.source("l"), "reducing, float32": reducing.source("f"), "classes": classes.source("f"),
+    "linspace": pointwise.linspace_source("f"), "linspace, integers": pointwise.linspace_source("l"),
 }  # fmt: skip
 
 
