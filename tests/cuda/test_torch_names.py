@@ -300,7 +300,6 @@ def test_a_tensor_is_made_in_page_locked_memory():
             make(2, device="cuda", pin_memory=True)
 
 
-
 @pytest.mark.skipif(HAS_GPU, reason="hostcuda counts the waits")
 def test_a_copy_to_the_host_that_does_not_block_does_not_wait():
     x = gradlib.ones(4, device="cuda")

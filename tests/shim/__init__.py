@@ -37,24 +37,20 @@ def variant_name(options: Options) -> str:
     return "_".join(re.sub(r"\W", "", value) for _, value in options)
 
 
-def program_text(source: str, variants: Iterable[Options], device: bool = False) -> str:
-    """A program that holds a source once for each set of options, each in a namespace of its own.
-
-    ``device``: CUDA for nvcc, kernels alone; otherwise C++ for g++ with the shim and a main function.
-    """
-    lines = [*([] if device else ['#include "runner.h"']), *(f'#include "{name}"' for name in kernel_files() if name.endswith(".cuh"))]
+def program_text(source: str, variants: Iterable[Options]) -> str:
+    """A program that holds a source once for each set of options, each in a namespace of its own."""
+    lines = ['#include "runner.h"', *(f'#include "{name}"' for name in kernel_files() if name.endswith(".cuh"))]
     kernels = kernel_names(source)
     for number, options in enumerate(variants):
         names = {**dict(options), **{kernel: f"{kernel}_{number}" for kernel in kernels}}
-        lines += [f"namespace v{number} {{", *([] if device else ["alignas(16) unsigned char shared_bytes[SHARED_LIMIT];"])]
+        lines += [f"namespace v{number} {{", "alignas(16) unsigned char shared_bytes[SHARED_LIMIT];"]
         lines += [f"#define {name} {value}" for name, value in names.items()]
         lines += [f'#include "{source}"']
-        for place, kernel in enumerate([] if device else kernels):
+        for place, kernel in enumerate(kernels):
             lines.append(f'const bool added_{place} = add("{variant_name(options)}", "k{place}", {kernel}, shared_bytes);')
         lines += [f"#undef {name}" for name in names]
         lines += ["}"]
-    lines += [] if device else ["int main(int, char** argv) { return run_file(argv[1], argv[2]); }"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "int main(int, char** argv) { return run_file(argv[1], argv[2]); }"])
 
 
 @cache
