@@ -42,14 +42,15 @@ def sanitizers() -> tuple[str, ...]:
 
 FLAGS = (
     "-std=c++17", "-Og", "-w", "-fpermissive", "-fPIC", "-shared", "-fno-strict-aliasing", "-fwrapv", "-fno-threadsafe-statics",
-    "-fno-gnu-unique", "-ffp-contract=off", "-Wl,-Bsymbolic", "-nostdlib",
+    "-fno-gnu-unique", "-ffp-contract=off", "-Wl,-Bsymbolic", "-fno-use-linker-plugin", "-nostdlib",
 )  # fmt: skip
 """Quick to compile; types are punned and integers wrap as CUDA's do; a module's variables are its own.
 
 Under the sanitizers -Og takes three quarters of the time of -O1. -O0 takes less, but then no access outside of a variable through a pointer
 is seen.
 
-The C and C++ libraries are not linked, which saves a fifth of the time: what a kernel calls of them is in the process already.
+The C and C++ libraries are not linked, which saves a fifth of the time: what a kernel calls of them is in the process already. Nor does
+the linker load its plugin for link-time optimisation: a twentieth.
 """
 _BEHIND = ("-lgcc",)  # what arithmetic on _Float16 and __int128 calls
 
