@@ -56,6 +56,22 @@ def numpy_of(name: str) -> Callable[..., Any]:
     return lambda *given: cupy.asarray(getattr(np, name)(*[cupy.asnumpy(each) if hasattr(each, "get") else each for each in given]))
 
 
+def in_full(given: tuple[Any, ...], dtype: Any) -> list[Any]:
+    """The operands as arrays of the result's shape: CuPy has a kernel for them already, where one for a number, or a row, is another."""
+    arrays = [x if isinstance(x, cupy.ndarray) else cupy.asarray(dtype.type(x)) for x in given]
+    return [cupy.ascontiguousarray(x) for x in cupy.broadcast_arrays(*arrays)]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float16", "float32", "float64"])
+def test_cupy_takes_a_number_for_an_array_of_it(dtype):
+    """So `in_full` may stand for it."""
+    x, kind = cupy.asarray(np.linspace(-3, 3, 24).astype(dtype)), np.dtype(dtype)
+    for name in ("subtract", "less", "power"):
+        for given in (x, 3), (3, x), *([(x, 0.1), (0.1, x)] if kind.kind == "f" else []):
+            with np.errstate(all="ignore"):
+                assert same_bits(getattr(cupy, name)(*given), getattr(cupy, name)(*in_full(given, kind))), (name, given)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
     dtype = as_dtype(dtype)
@@ -73,11 +89,8 @@ def test_a_kernel_gives_the_bits_of_cupys_function(dtype, monkeypatch):
                 theirs = rounded_floor_divide
             if name == "remainder":  # CuPy's own divides, and rounds
                 theirs = rounded_remainder
-            for given in ((x, y), *numbers):
-                assert same_bits(function(*given), theirs(*given)), (name, given)
-            for given in broadcast:  # CuPy gets them in full, for which it has a kernel already
-                expected = theirs(*map(cupy.ascontiguousarray, cupy.broadcast_arrays(*given)))
-                assert same_bits(function(*given), expected), (name, given)
+            for given in ((x, y), *numbers, *broadcast):
+                assert same_bits(function(*given), theirs(*in_full(given, dtype))), (name, given)
         monkeypatch.setattr(pointwise, "_where", cache(pointwise._where.__wrapped__))
         given = [(x > 0, x, y), (x > 0, x, y[:1]), ((x > 0)[:1], x, y), ((x > 0)[:, None], x, y[:1])]
         number, row = dtype.type(-np.inf), (x > 0)[:1]
@@ -101,7 +114,8 @@ def test_a_kernel_of_integers_gives_what_cupys_function_gives(dtype):
     for name in two:
         for given in ((x, y), (x, y[0]), (x[:, :1].copy(), y[:1]), *numbers):
             theirs = numpy_of(name) if "shift" in name else getattr(cupy, name)
-            assert same_bits(pointwise.of_two(name, watched(name, seen))(*given), theirs(*given)), (name, given)
+            expected = theirs(*in_full(given, x.dtype))
+            assert same_bits(pointwise.of_two(name, watched(name, seen))(*given), expected), (name, given)
     mask, number = y > 0, np.dtype(dtype).type(1)
     given = [(mask, x, y), (mask[0], x, y[:1])]
     given += [(mask, x, number), (mask[:1], 3, y), (mask, -1, number)] if dtype != "bool" else []
