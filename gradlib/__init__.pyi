@@ -191,7 +191,7 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def acosh_(input: Tensor) -> Tensor:
     """``acosh`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-def add(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
+def add(input: _Operand, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other.
 
     Args:
@@ -1292,7 +1292,7 @@ def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = No
         tensor([3, 5])
     """
 
-def div(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
+def div(input: _Operand, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
     """Each element of input divided by that of other.
 
     Args:
@@ -1305,7 +1305,7 @@ def div(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None, ou
         tensor([ 3., -4.])
     """
 
-def divide(input: Tensor, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
+def divide(input: _Operand, other: _Operand, *, rounding_mode: _str | None = None, out: Tensor | None = None) -> Tensor:
     """Each element of input divided by that of other.
 
     Args:
@@ -1690,7 +1690,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         tensor([0., 0.], dtype=float64)
     """
 
-def full(size: _Shape, fill_value: _Number, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+def full(size: _Shape, fill_value: _Operand, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """A tensor with one value everywhere; the dtype defaults to the value's as a tensor.
 
     Args:
@@ -1704,7 +1704,7 @@ def full(size: _Shape, fill_value: _Number, *, dtype: _DType | None = None, devi
                 [7, 7]])
     """
 
-def full_like(input: Tensor, fill_value: _Number, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
+def full_like(input: Tensor, fill_value: _Operand, *, dtype: _DType | None = None, device: _Device | None = None, requires_grad: _bool = False) -> Tensor:
     """One value everywhere, with the input's shape, dtype, device and memory order.
 
     Args:
@@ -3521,7 +3521,7 @@ def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None
 @overload
 def stack(tensors: Sequence[Tensor], *, axis: _int = 0, out: Tensor | None = None) -> Tensor: ...
 
-def std(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
+def std(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
     """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient.
 
     Args:
@@ -3533,7 +3533,7 @@ def std(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, 
         tensor(1.)
     """
 
-def std_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+def std_mean(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean over ``dim``.
 
     Args:
@@ -3546,7 +3546,7 @@ def std_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = N
         (tensor(1.), tensor(2.))
     """
 
-def sub(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: _Operand, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other.
 
     Args:
@@ -3558,7 +3558,7 @@ def sub(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | Non
         tensor([ 8, 16])
     """
 
-def subtract(input: Tensor, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
+def subtract(input: _Operand, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other.
 
     Args:
@@ -3995,7 +3995,7 @@ def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
 @overload
 def unsqueeze(input: Tensor, *, axis: _int, out: Tensor | None = None) -> Tensor: ...
 
-def var(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
+def var(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
     """Variance over ``dim`` (a number, several, or all).
 
     Args:
@@ -4010,7 +4010,7 @@ def var(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, 
         tensor(0.6667)
     """
 
-def var_mean(input: Tensor, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+def var_mean(input: Tensor, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """The variance and the mean over ``dim``.
 
     Args:

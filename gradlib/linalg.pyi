@@ -242,7 +242,7 @@ def norm(A: Tensor, ord: _float | Literal['fro', 'nuc'] | None = None, dim: _Dim
         tensor(5.)
     """
 
-def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, atol: _float | None = None, rtol: _float | None = None, out: Tensor | None = None) -> Tensor:
+def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, atol: _float | Tensor | None = None, rtol: _float | Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """The pseudoinverse of matrices: the inverse where there is one, else the nearest thing to it.
 
     Args:
@@ -364,7 +364,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -
     """
 
 @overload
-def vector_norm(input: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 2, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
+def vector_norm(input: Tensor, ord: _float = 2, dim: _Dims | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor:
     """The ``ord``-norm of the elements over ``dim``: (sum |x|^ord)^(1/ord), the largest or smallest |x| for ±inf, their number for 0.
 
     Args:
@@ -378,4 +378,4 @@ def vector_norm(input: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 2, d
         tensor(7.)
     """
 @overload
-def vector_norm(input: Tensor, ord: _float | Literal['fro', 'nuc'] | None = 2, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...
+def vector_norm(input: Tensor, ord: _float = 2, *, axis: _Dims | None = None, keepdims: _bool = False, dtype: _DType | None = None, out: Tensor | None = None) -> Tensor: ...

@@ -38,9 +38,9 @@ KINDS = {
         "Tensor",
     ),
     **_same("weight bias pos_weight sorter append prepend", "Tensor | None"),
-    **_same("other exponent test_elements tensor1 tensor2 start end step mean std", "Operand"),
+    **_same("other exponent test_elements tensor1 tensor2 start end step mean std fill_value", "Operand"),
     **_same("out", "Tensor | None"),
-    **_same("alpha beta value fill_value s", "Number"),
+    **_same("alpha beta value s", "Number"),
     **_same("shape size sizes dims shifts stride repeats normalized_shape destination offsets", "Shape"),
     **_same("dim axis", "Dims | None"),
     **_same("dim0 dim1 dim2 dimension offset diagonal k decimals num_classes", "int"),
@@ -82,11 +82,22 @@ KINDS_OF = {
     **_of("scatter", "src", "Tensor | Number | None"),
     **_of("movedim moveaxis", "source", "int | Sequence[int]"),
     **_of("view_as expand_as reshape_as type_as matmul kron vdot cross linalg_cross inner equal allclose", "other", "Tensor"),
-    **_of("pow bucketize searchsorted rsub", "input", "Operand"),
+    **_of("pow bucketize searchsorted add sub subtract rsub div divide", "input", "Operand"),
+    **_of("where", "input", "Operand | None"),
     **_of("linear embedding", "weight", "Tensor"),
     **_of("select narrow cat concat concatenate stack unbind split split_with_sizes chunk gather unsqueeze", "dim", "int"),
     **_of("argsort cumprod cumsum logcumsumexp log_softmax softmax", "dim", "int"),
-    **_of("argmax argmin max min prod", "dim", "int | None"),
+    **_of("argmax argmin prod", "dim", "int | None"),
+    **_of("max min", "dim", "int | Tensor | None"),
+    **_of("std std_mean var var_mean", "dim", "Dims | bool | None"),
+    **_of("view", "shape", "Shape | DType"),
+    **_of("type", "dtype", "DType | str | None"),
+    **_of("copy_", "src", "Operand"),
+    **_of("pinv", "atol", "float | Tensor | None"),
+    **_of("pinv", "rtol", "float | Tensor | None"),
+    **_of("bernoulli_", "p", "float | Tensor"),
+    **_of("vector_norm", "ord", "float"),
+    **_of("new_full", "size", "Any"),
     **_of("unfold", "size", "int"),
     **_of("unfold", "step", "int"),
     **_of("permute rot90 tile", "dims", "Sequence[int]"),
@@ -97,6 +108,7 @@ KINDS_OF = {
     **_of("clamp_max", "max", "Tensor | Number"),
     **_of("tensordot", "dims", "int | Sequence[Sequence[int]]"),
     **_of("roll", "dims", "Dims | None"),
+    **_of("max min", "out", "Tensor | tuple[Tensor, ...] | None"),
     **_of("aminmax cummax cummin eig eigh kthvalue lstsq qr slogdet sort svd topk", "out", "tuple[Tensor, ...] | None"),
 }
 """Arguments whose name means something else in one function."""
@@ -146,6 +158,8 @@ def _as_declared(op: Any, name: str, kind: str) -> str:
     """What an argument of an operation takes: whether it is a tensor, or a list of them, stands in its declaration."""
     if name == op.sequence:
         return kind if kind == "Sequence[Tensor]" else "Any"
+    if kind == "Tensor" and len(op.tensors) > 1 and (op.kind in ("elementwise", "none") or isinstance(op.promote, str)):
+        return "Operand"  # a number meets the other operand
     if (name in op.tensors) is kind.startswith(("Tensor", "Operand", "Sequence[Tensor]")):
         return kind
     return "Operand | None" if name in op.tensors else "Any"
@@ -180,7 +194,7 @@ def _is_int(value: Any) -> bool:
         return False
     try:
         operator.index(value)
-    except (TypeError, RuntimeError):
+    except Exception:  # what a Tensor, or a class of the user's, refuses with
         return False
     return True
 
@@ -194,7 +208,7 @@ def _is_dtype(value: Any) -> bool:
         return False
     try:
         as_dtype(value)
-    except (TypeError, ValueError):
+    except Exception:
         return False
     return True
 
@@ -211,7 +225,7 @@ def _either(*tests: Callable[[Any], bool]) -> Callable[[Any], bool]:
 _TESTS: dict[str, Callable[[Any], bool]] = {
     "Tensor": _is_tensor,
     "Operand": _either(_is_tensor, _is_number),
-    "Number": _is_number,
+    "Number": lambda value: _is_number(value) or (_is_tensor(value) and not value.ndim),
     "Sequence[Tensor]": _several(_is_tensor),
     "tuple[Tensor | None, ...]": _several(_either(_is_tensor, lambda value: value is None)),
     "Iterable[Tensor]": lambda value: (

@@ -484,7 +484,7 @@ class Methods:
     def bernoulli(self, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """1 with the probability that each element says (or with probability p everywhere), else 0; in the input's dtype."""
 
-    def bernoulli_(self, p: _float | Literal['fro', 'nuc'] | None = 0.5, *, generator: Generator | None = None) -> Tensor:
+    def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 with probability p (a number, or a Tensor that broadcasts) and 0 else. Source: torch.Tensor.bernoulli_."""
 
     def bfloat16(self, memory_format: object = None) -> Tensor:
@@ -598,7 +598,7 @@ class Methods:
     def contiguous(self, memory_format: object = None) -> Tensor:
         """The tensor in row-major memory; itself when it is so."""
 
-    def copy_(self, src: Tensor, non_blocking: _bool = False) -> Tensor:
+    def copy_(self, src: _Operand, non_blocking: _bool = False) -> Tensor:
         """Write src into this tensor, in this tensor's dtype and on its device; gradients flow to src. Returns: this tensor."""
 
     def copysign(self, other: _Operand, *, out: Tensor | None = None) -> Tensor:
@@ -745,7 +745,7 @@ class Methods:
     def fill_(self, *args: Any) -> Tensor:
         """``fill`` written into this tensor; returns it. Refused for a leaf that requires a gradient."""
 
-    def fill_diagonal_(self, fill_value: _Number, wrap: _bool = False) -> Tensor:
+    def fill_diagonal_(self, fill_value: _Operand, wrap: _bool = False) -> Tensor:
         """Write one value where all indices are equal, in place."""
 
     def fix(self, *, out: Tensor | None = None) -> Tensor:
@@ -1395,7 +1395,7 @@ class Methods:
     @overload
     def squeeze_(self, *, axis: _Dims | None = None) -> Tensor: ...
 
-    def std(self, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
+    def std(self, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
         """Standard deviation over ``dim``: the square root of ``var``; zero has zero gradient."""
 
     def sub(self, other: _Operand, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:
@@ -1548,7 +1548,7 @@ class Methods:
     @overload
     def unsqueeze_(self, *, axis: _int) -> Tensor: ...
 
-    def var(self, dim: _Dims | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
+    def var(self, dim: _Dims | _bool | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | None = None) -> Tensor:
         """Variance over ``dim`` (a number, several, or all)."""
 
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:

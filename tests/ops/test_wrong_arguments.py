@@ -13,7 +13,7 @@ import pytest
 
 import gradlib
 from gradlib.autograd.forward_ad import dual_level, make_dual
-from gradlib.core.arguments import is_of, kind_of
+from gradlib.core.arguments import is_of, kind_of, refuse_wrong
 from gradlib.core.tensor import Tensor
 from tests.ops.case import as_tensors
 from tests.ops.test_table import CASES
@@ -110,9 +110,12 @@ def calls() -> dict[tuple[Any, str], Call]:
                 found.setdefault(key, (args, named))
             before, inside = inside, True
             try:
-                return call(*args, **named)
+                made = call(*args, **named)
             finally:
                 inside = before
+            if not inside:
+                refuse_wrong(key[1], call, *args, **named)  # finds nothing to say of what was taken
+            return made
 
         return run
 
