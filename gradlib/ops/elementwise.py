@@ -12,6 +12,7 @@ from gradlib.backend import dtype as dtypes, pointwise, vectorised
 from gradlib.backend.array import all_finite, copy, cupy, is_array, zero_d
 from gradlib.backend.limits import check_format
 from gradlib.core.op import composite, op
+from gradlib.core.tensor import Tensor
 from gradlib.ops.create import zeros_like
 from gradlib.ops.dtype_rules import in_single, takes
 from gradlib.ops.select import where_op
@@ -310,11 +311,24 @@ def log10(xp: Any, input: Any) -> Any:
     return vectorised.log10(xp, input)
 
 
+def _sigmoid_slope(g: Any, out: Any) -> Any:
+    return sigmoid_backward(g, out) if isinstance(out, Tensor) else g * (out * (1 - out))
+
+
+@op(
+    "elementwise", promote="same", method=False,
+    grad_output=lambda g, result: _sigmoid_slope(g, result), result=lambda g, grad_output, result: g * grad_output * (1 - 2 * result),
+)  # fmt: skip
+def sigmoid_backward(xp: Any, grad_output: Any, result: Any) -> Any:
+    """The gradient of ``sigmoid`` where that gave result; second derivatives record it as one operation."""
+    return grad_output * (result * (1 - result))
+
+
 @op(
     "elementwise", promote="float", inplace=True,
     device=pointwise.own("sigmoid", lambda input: sigmoid.op.value(cupy(), input)),  # type: ignore[attr-defined]
     device_into=lambda input: pointwise.into("sigmoid")(input),
-    input=lambda g, out: g * (out * (1 - out)),
+    input=_sigmoid_slope,
 )  # fmt: skip
 @in_single
 def sigmoid(xp: Any, input: Any) -> Any:
@@ -465,7 +479,20 @@ def cosh(xp: Any, input: Any) -> Any:
     return vectorised.cosh(xp, input)
 
 
-@op("elementwise", promote="float", inplace=True, input=lambda g, out: g * (1 - out * out))
+def _tanh_slope(g: Any, out: Any) -> Any:
+    return tanh_backward(g, out) if isinstance(out, Tensor) else g * (1 - out * out)
+
+
+@op(
+    "elementwise", promote="same", method=False,
+    grad_output=lambda g, result: _tanh_slope(g, result), result=lambda g, grad_output, result: g * grad_output * (-2 * result),
+)  # fmt: skip
+def tanh_backward(xp: Any, grad_output: Any, result: Any) -> Any:
+    """The gradient of ``tanh`` where that gave result; second derivatives record it as one operation."""
+    return grad_output * (1 - result * result)
+
+
+@op("elementwise", promote="float", inplace=True, input=_tanh_slope)
 def tanh(xp: Any, input: Any) -> Any:
     """Hyperbolic tangent of each element.
 
