@@ -574,6 +574,15 @@ def test_signs_of_zeros_and_nan(device: str) -> None:
         gradlib.nextafter(gradlib.tensor([1]), gradlib.tensor([2]))
 
 
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_numbers_next_to_infinities(dtype: str) -> None:
+    largest = float(np.finfo(dtype).max)
+    x = gradlib.tensor([math.inf, -math.inf, math.inf, -math.inf, math.inf, math.nan, largest], dtype=dtype)
+    to = gradlib.tensor([0.0, math.inf, math.inf, -math.inf, math.nan, 1.0, math.inf], dtype=dtype)
+    np.testing.assert_array_equal(host(gradlib.nextafter(x, to)), [largest, -largest, math.inf, -math.inf, math.nan, math.nan, math.inf])
+
+
 BEYOND = {
     "clamp": (lambda x, number: gradlib.clamp(x, max=number), {"float16": 7e4, "float32": 1e300, "int64": 1e300}),
     "clamp_": (lambda x, number: x.clone().clamp_(number), {"float16": 7e4, "float32": 1e300}),
