@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.pointwise import of_two
 
@@ -62,12 +63,13 @@ def float_remainder(input: Any, other: Any) -> Array:
 
 
 _FLOATS = {"floor_divide": float_floor_divide, "remainder": float_remainder}
-_OURS = {"floor_divide": floor_divide, "fmod": fmod, "remainder": remainder}
+_OURS = {"floor_divide": floor_divide, "fmod": fmod, "remainder": remainder, **quotient.OURS}
 
 
-def device_function(name: str) -> Any:
-    """The function of this name for CuPy arrays: these here, else CuPy's own, None where it has none."""
-    return _OURS.get(name) or getattr(cupy(), name, None)
+def device_function(name: str, kind: str = "c") -> Any:
+    """The function of this name for CuPy arrays of a kind of dtype: these here, else CuPy's own, None where it has none."""
+    ours = _OURS.get(name) if kind == "c" or name not in quotient.OURS else None
+    return ours or getattr(cupy(), name, None)
 
 
 def _opposed(rest: Array, other: Any) -> Array:

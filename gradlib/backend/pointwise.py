@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.launching import Functions, Kernel, Slots, launcher
 
@@ -580,7 +581,7 @@ def where(mask: Array, x: Any, y: Any) -> Array:
 @cache
 def function(name: str, in_single: bool = False) -> Callable[..., Array]:
     """CuPy's function of a name, behind a kernel of gradlib's own where there is one."""
-    return small(name, getattr(cupy(), name), in_single)
+    return small(name, quotient.OURS.get(name) or getattr(cupy(), name), in_single)
 
 
 def small(name: str, theirs: Any, in_single: bool = False) -> Any:
@@ -596,7 +597,7 @@ class _Prepared:
     """CuPy for the value of an operation: each function as `small` gives it, found once."""
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(cupy(), name)
+        found = quotient.OURS.get(name) or getattr(cupy(), name)
         made = vars(self)[name] = small(name, found)
         if made is not found and hasattr(found, "reduce"):
             made.reduce = found.reduce

@@ -17,20 +17,21 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from gradlib.backend import quotient
 from gradlib.backend.array import cupy
 from gradlib.backend.copying import converted
 from gradlib.backend.pointwise import into, of_one, of_two
 
 _BINARY: dict[type, tuple[str, Any]] = {
     ast.Add: ("add", operator.add), ast.Sub: ("subtract", operator.sub), ast.Mult: ("multiply", operator.mul),
-    ast.Div: ("divide", operator.truediv), ast.Lt: ("less", operator.lt), ast.LtE: ("less_equal", operator.le),
+    ast.Div: ("divide", quotient.over), ast.Lt: ("less", operator.lt), ast.LtE: ("less_equal", operator.le),
     ast.Gt: ("greater", operator.gt), ast.GtE: ("greater_equal", operator.ge), ast.Eq: ("equal", operator.eq),
     ast.NotEq: ("not_equal", operator.ne),
 }  # fmt: skip
 _MARK = "_on_device_"
 
 
-_IN_PLACE = {"add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": operator.itruediv}
+_IN_PLACE = {"add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": quotient.over_in_place}
 _NO_ARRAYS = frozenset(("char", "dtype", "itemsize", "kind", "ndim", "shape", "size"))
 """Attributes whose values are numbers and names: operators beside them are Python's."""
 _PACKAGES = ("gradlib.ops", "gradlib.backend.vectorised")

@@ -65,7 +65,7 @@ def inplace_form(op: Op, further: Callable[[Tensor], tuple[Any, ...]] | None = N
                 return input
             elif _fits(array, values):
                 with counted(input), on_device_of(array):
-                    on_device: Any = device_function(ufunc)
+                    on_device: Any = device_function(ufunc, array.dtype.kind)
                     if isinstance(on_device, namespace(array).ufunc):
                         on_device(array, *values, out=array)
                     else:  # one that is not CuPy's own

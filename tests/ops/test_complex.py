@@ -121,3 +121,33 @@ def test_the_conjugate_of_real_elements_keeps_their_dtype(dtype: str) -> None:
     x.conj_physical_()
     assert x.dtype == dtype
     assert x.tolist() == [1, 0, 1]
+
+
+PARTS = [0.0, -0.0, 1.0, -2.0, 1e-30, 1e30, math.inf]
+DIVISORS = [complex(a, b) for a in PARTS for b in PARTS]
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_quotients_by_zero_infinity_and_numbers_far_from_one(dtype: str) -> None:
+    """NumPy's, on every device."""
+    for number in (1 + 2j, 0j, 3 + 0j, complex(math.inf, 1)):
+        a, b = np.full(len(DIVISORS), number, dtype), np.array(DIVISORS, dtype)
+        x, y = t(a), t(b)
+        real = y.real.contiguous()
+        in_place = x.clone()
+        in_place /= y
+        for made, right in [
+            (x / y, a / b), (in_place, a / b), (x.clone().div_(y), a / b), (x / real, a / b.real.astype(dtype)),
+            (real / x, b.real.astype(dtype) / a), (3 / y, np.asarray(3, dtype) / b), (x / 0, a / np.zeros((), dtype)),
+            (y.reciprocal(), 1 / b), (x.expand(2, -1).T / y[:, None], (a / b)[:, None].repeat(2, 1)),
+        ]:  # fmt: skip
+            for part in ("real", "imag"):
+                np.testing.assert_allclose(getattr(host(made), part), getattr(right, part), rtol=1e-5 if dtype == "complex64" else 1e-14)
+
+
+@pytest.mark.nonfinite
+def test_gradients_by_an_infinite_divisor_are_zero() -> None:
+    x, y = t([1 + 2j, 3j], requires_grad=True), t([math.inf, 2j], gradlib.complex64)
+    (slope,) = gradlib.autograd.grad((x / y).abs().sum(), x)
+    np.testing.assert_allclose(host(slope), [0, 0.5j], atol=1e-6)

@@ -11,14 +11,14 @@ from gradlib.backend.vectorised.blocks import are_long, blocks, is_large
 
 
 def reciprocal(xp: Namespace, input: Any) -> Any:
-    """1 / x: by division, which takes NumPy half as long as its ``reciprocal``."""
-    return np.divide(zero_d(1.0, input.dtype), input) if is_large(input) else xp.reciprocal(input)
+    """1 / x: by division, which takes NumPy half as long as its ``reciprocal``, whose complex 1 / 0 is NaN in both parts."""
+    return np.divide(zero_d(1.0, input.dtype), input) if is_large(input) or (xp is np and input.dtype.kind == "c") else xp.reciprocal(input)
 
 
 def reciprocal_root(xp: Namespace, input: Any) -> Any:
     """1 / sqrt(x)."""
     root = xp.sqrt(input)
-    return np.divide(zero_d(1.0, root.dtype), root, out=root) if is_large(root) else xp.reciprocal(root)
+    return np.divide(zero_d(1.0, root.dtype), root, out=root) if is_large(root) else reciprocal(xp, root)
 
 
 def _fraction_of(x: Array, out: Array) -> None:

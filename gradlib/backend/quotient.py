@@ -1,0 +1,76 @@
+"""Quotients of complex numbers on CuPy arrays as NumPy and torch have them: CuPy's own are NaN by zero and by infinity.
+
+Source: Smith, Algorithm 116: Complex Division, Communications of the ACM 5 (1962).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradlib.backend.array import Array, cupy
+
+_SMITH = """
+    typedef typename T::value_type real;
+    const real a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
+    if (c == 0 && d == 0) {
+        const real none = c * c;  // 0, also of -0
+        z = T(a / none, b / none);
+    } else if ((c < 0 ? -c : c) >= (d < 0 ? -d : d)) {
+        const real ratio = d / c, scale = 1 / (c + d * ratio);
+        z = T((a + b * ratio) * scale, (b - a * ratio) * scale);
+    } else {
+        const real ratio = c / d, scale = 1 / (d + c * ratio);
+        z = T((a * ratio + b) * scale, (b * ratio - a) * scale);
+    }
+"""
+
+
+@cache
+def _kernel() -> Any:
+    return cupy().ElementwiseKernel("T x, T y", "T z", _SMITH, "gradlib_quotient")
+
+
+def _are_complex(x: Any, y: Any) -> bool:
+    """Whether a CuPy array is among two operands, and a complex number."""
+    array = cupy().ndarray
+    if not (isinstance(x, array) or isinstance(y, array)):
+        return False
+    return any(isinstance(each, complex) or getattr(getattr(each, "dtype", None), "kind", "") == "c" for each in (x, y))
+
+
+def _quotient(x: Any, y: Any) -> Array:
+    array = cupy().ndarray
+    dtype = np.result_type(*(each.dtype if isinstance(each, array) else each for each in (x, y)))
+    return _kernel()(*(each.astype(dtype, copy=False) if isinstance(each, array) else dtype.type(each) for each in (x, y)))
+
+
+def over(x: Any, y: Any) -> Any:
+    """``x / y`` of any operands."""
+    return _quotient(x, y) if _are_complex(x, y) else x / y
+
+
+def over_in_place(x: Any, y: Any) -> Any:
+    """``x /= y`` of any operands; returns x."""
+    if _are_complex(x, y):
+        x[...] = _quotient(x, y)
+    else:
+        x /= y
+    return x
+
+
+def divide(x: Any, y: Any, *more: Any, **options: Any) -> Array:
+    """``cupy.true_divide``."""
+    return _quotient(x, y) if not (more or options) and _are_complex(x, y) else cupy().true_divide(x, y, *more, **options)
+
+
+def reciprocal(x: Array, *more: Any, **options: Any) -> Array:
+    """``cupy.reciprocal``."""
+    return _quotient(1, x) if not (more or options) and x.dtype.kind == "c" else cupy().reciprocal(x, *more, **options)
+
+
+OURS: dict[str, Callable[..., Array]] = {"divide": divide, "true_divide": divide, "reciprocal": reciprocal}
+"""By CuPy's names."""
