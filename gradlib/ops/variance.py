@@ -12,7 +12,7 @@ from gradlib.backend.array import SMALL, Namespace, row_major, zero_d
 from gradlib.backend.sums import row_sums
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
-from gradlib.ops.reduce import axes, count, mean, spread, total, total_of_squares
+from gradlib.ops.reduce import axes, count, kept, mean, total, total_of_squares
 from gradlib.ops.select import where_op
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
@@ -76,7 +76,7 @@ def _variance_rule(g: Any, input: Any, dim: Any, correction: float, keepdim: boo
     freedom = count(input.shape, dim) - correction
     middle = mean(input, dim, True)
     away = input - middle
-    g = spread(g, input.shape, dim, keepdim)
+    g = g if keepdim or g.ndim == 0 else g.reshape(kept(input.shape, dim))  # which the product stretches
     if freedom <= 0 and (dim is None or not input.ndim):  # as torch has it: NaN where an element is the mean, else inf
         return g * where_op(input == middle, math.nan, math.inf)  # two infinities are equal, though their difference is NaN
     return g * (away * (2 / freedom if freedom else math.inf))
@@ -90,6 +90,8 @@ def var_op(xp: Namespace, input: Any, dim: Any = None, correction: float = 1, ke
 
 def _deviation_rule(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """As for the variance, and zero where the deviation is zero."""
+    if type(out) is np.ndarray and np.count_nonzero(out) == out.size:
+        return _variance_rule(g / (out * 2), input, dim, correction, keepdim)
     still = out == 0
     return _variance_rule(where_op(still, 0.0, g / where_op(still, 1.0, out * 2)), input, dim, correction, keepdim)
 
