@@ -92,7 +92,11 @@ def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
     return out * (g - sum_of_products(g, out, dim))
 
 
-@op("other", complex="explicit", input=lambda g, out, dim: g - exp(out) * sum(g, dim, True))
+def _log_softmax_rule(g: Any, out: Any, dim: int) -> Any:
+    return g - exp(out) * (sum_of_lines(np, g, wrap_dim(dim, g.ndim)) if type(g) is np.ndarray else sum(g, dim, True))
+
+
+@op("other", complex="explicit", input=_log_softmax_rule)
 def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     """Logarithm of ``softmax``, accurate also where that is tiny.
 
