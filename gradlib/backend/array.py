@@ -12,7 +12,7 @@ import math
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -461,23 +461,6 @@ def rows(array: Array, axis: int) -> tuple[Array, ...]:
         return tuple([made(shape[1:], kind, start + k * step) for k in range(shape[0])])
     size, steps = shape[:axis] + shape[axis + 1 :], steps[:axis] + steps[axis + 1 :]
     return tuple([made(size, kind, start + k * step, steps) for k in range(shape[axis])])
-
-
-def parts(array: Array, sizes: Sequence[int], axis: int) -> tuple[Array, ...] | None:
-    """Views of a CuPy array of these sizes along a dimension, one behind another; the same at less cost than slices.
-
-    Returns: None unless the sizes are not negative and add up to the dimension's.
-    """
-    made, shape, steps, start = type(array), array.shape, array.strides, array.data
-    kind, step, before, after, left = array.dtype.type, steps[axis], shape[:axis], shape[axis + 1 :], shape[axis]
-    results, layout = [], () if axis == 0 and array._c_contiguous else (steps,)
-    for size in sizes:
-        if size < 0:
-            return None
-        results.append(made((*before, size, *after), kind, start, *layout))
-        start = start + size * step  # += would move the array's own pointer
-        left -= size
-    return tuple(results) if left == 0 else None
 
 
 def is_writeable(array: Array) -> bool:

@@ -446,7 +446,7 @@ def logspace(
 
 def _inexact(*numbers: Any) -> np.dtype:
     default = dtypes.get_default_dtype()
-    return dtypes.to_complex(default) if any(isinstance(v, complex) for v in numbers) else default
+    return dtypes.to_complex(default) if complex in map(type, numbers) else default
 
 
 @takes_out

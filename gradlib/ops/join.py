@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradlib.backend.array import Namespace, cupy, parts, row_major, rows
+from gradlib.backend.array import Namespace, row_major, rows
 from gradlib.backend.copying import concatenated, stacked
 from gradlib.core.op import composite, op, publish
 from gradlib.core.tensor import Size, Tensor, raw
@@ -263,11 +263,27 @@ def _joined(g: list[Any], shape: tuple[int, ...], sizes: Sequence[int], dim: int
     return cat(_present(g, [(*shape[:at], size, *shape[at + 1 :]) for size in sizes]), at)
 
 
+def _dim_to_cut(dim: int, shape: tuple[int, ...]) -> int:
+    if not shape:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    return wrap_dim(dim, len(shape))
+
+
 def _split_on_device(input: Any, split_sizes: Sequence[int], dim: int) -> tuple[Any, ...]:
-    """``split_with_sizes`` of CuPy arrays."""
-    ndim = input.ndim
-    made = parts(input, split_sizes, dim if 0 <= dim < ndim else wrap_dim(dim, ndim)) if ndim else None
-    return split_with_sizes.op.value(cupy(), input, split_sizes, dim) if made is None else made  # type: ignore[attr-defined]  # an error
+    """``split_with_sizes`` of CuPy arrays, from sizes and steps: at less cost than by slices."""
+    made, shape, steps, start = type(input), input.shape, input.strides, input.data
+    at = dim if 0 <= dim < len(shape) else _dim_to_cut(dim, shape)
+    kind, step, before, after, left = input.dtype.type, steps[at], shape[:at], shape[at + 1 :], shape[at]
+    results, offset, layout = [], 0, () if at == 0 and input._c_contiguous else (steps,)
+    for size in split_sizes:
+        if size < 0:
+            raise _missized(split_sizes, shape[at], at)
+        results.append(made((*before, size, *after), kind, start + offset if offset else start, *layout))
+        offset += size * step
+        left -= size
+    if left:
+        raise _missized(split_sizes, shape[at], at)
+    return tuple(results)
 
 
 @op(
@@ -289,9 +305,7 @@ def split_with_sizes(xp: Namespace, input: Any, split_sizes: Sequence[int], dim:
         (tensor([0]), tensor([1, 2]))
     """
     shape = input.shape
-    if not shape:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    at = wrap_dim(dim, len(shape))
+    at = _dim_to_cut(dim, shape)
     before, end, made = (WHOLE,) * at, 0, []
     for size in split_sizes:
         begin = end
@@ -331,9 +345,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
         return split_with_sizes(tensor, tuple(split_size), dim)
     split_size = operator.index(split_size)
     shape = tensor._array.shape if type(tensor) is Tensor else raw(tensor).shape
-    if not shape:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    size = shape[dim if 0 <= dim < len(shape) else wrap_dim(dim, len(shape))]
+    size = shape[dim if 0 <= dim < len(shape) else _dim_to_cut(dim, shape)]
     if split_size < 0 or (split_size == 0 and size):
         raise RuntimeError(
             f"split_size can only be 0 if dimension size is 0, and not negative, but got split_size {split_size} for dimension size {size}"
