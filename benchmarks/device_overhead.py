@@ -1,4 +1,4 @@
-"""What an operation on a GPU costs the host, gradlib's part and CuPy's: `python -m benchmarks.device_overhead [--only NAME ...]`.
+"""What an operation on a GPU costs the host, gradlib's part and CuPy's: `python -m benchmarks.device_overhead [--only NAME ... | --all]`.
 
 Without a GPU the driver of hostcuda is beneath CuPy, and its launches, copies and fills do nothing: what is left is Python's and CuPy's
 work before the driver. The times are of the processor; a GPU's own driver takes 2 to 4 microseconds more at each launch.
@@ -18,8 +18,8 @@ from typing import Any
 
 from benchmarks.python_calls import python_calls
 
-ROUNDS, SECONDS = 120, 0.002
-"""How often each operation is timed, the least being taken, and for how long each time."""
+ROUNDS, FEW, SECONDS = 120, 12, 0.002
+"""How often each operation is timed, the least being taken, and one of very many; for how long each time."""
 
 
 def library() -> Any:
@@ -78,6 +78,7 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     x, y, m, i, p, v = (gradlib.as_tensor(each) for each in (a, b, mask, index, place, row))
     x, w = x.clone().requires_grad_(), y.clone().requires_grad_()
     turned, halves, large = y.T, y.half(), gradlib.ones(64, 64, device="cuda")
+    labels = gradlib.as_tensor(cp.arange(4))
     own, own16, brain, two = y.clone(), y.half(), y.bfloat16(), y[:2].clone()
     parts = bare_parts(REGISTRY["split_with_sizes"])
     products, sines, ratios = [x * w], [gradlib.sin(x)], [x / w]
@@ -160,6 +161,24 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
         "scatter_add": (lambda: x.scatter_add(0, p, two), None),
         "index_add": (lambda: x.index_add(0, i, two), None),
         "topk": (lambda: x.topk(2), None),
+        "scatter_reduce": (lambda: x.scatter_reduce(0, p, two, "amax"), None),
+        "cumsum": (lambda: x.cumsum(-1), lambda: a.cumsum(-1)),
+        "cummax": (lambda: x.cummax(-1), None),
+        "log_softmax": (lambda: x.log_softmax(-1), None),
+        "logsumexp": (lambda: x.logsumexp(-1), None),
+        "nll_loss": (lambda: functional.nll_loss(x, labels), None),
+        "silu": (lambda: functional.silu(x), None),
+        "2 ** x": (lambda: 2**x, lambda: 2**a),
+        "x // y": (lambda: x // y, lambda: a // b),
+        "i << i, integers": (lambda: p << p, lambda: place << place),
+        "sign": (lambda: x.sign(), lambda: cp.sign(a)),
+        "isclose": (lambda: gradlib.isclose(x, y), lambda: cp.isclose(a, b)),
+        "linspace": (lambda: gradlib.linspace(0, 1, 8, device="cuda"), lambda: cp.linspace(0, 1, 8)),
+        "y.zero_": (lambda: own.zero_(), lambda: own._array.fill(0)),
+        "y.masked_fill_": (lambda: own.masked_fill_(m, 0.0), lambda: cp.putmask(own._array, mask, 0.0)),
+        "y[mask] = 0": (lambda: own.__setitem__(m, 0.0), lambda: own._array.__setitem__(mask, 0.0)),
+        "y[index] = 0": (lambda: own.__setitem__(i, 0.0), lambda: own._array.__setitem__(index, 0.0)),
+        "index_fill": (lambda: x.index_fill(0, i, 2.0), None),
         "x ** 2.5": (lambda: x**2.5, lambda: a**2.5),
         "clamp": (lambda: gradlib.clamp(x, 0.0, 1.0), lambda: cp.clip(a, 0.0, 1.0)),
         "to another dtype": (lambda: x.to(gradlib.float64), lambda: a.astype(cp.float64)),
@@ -177,10 +196,44 @@ def rows(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None
     return made
 
 
+def every(cp: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]:
+    """The same for the rows of the suite ``ops`` of `gradlib bench`, of 10 elements each."""
+    import numpy as np
+
+    import gradlib
+    from gradlib.cli.bench.suites.forms import FORMS
+    from gradlib.cli.bench.suites.ops import rows as entries
+
+    made: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]] = {}
+    for entry in entries():
+        drawn = entry.draw(np.random.default_rng(0), 10)
+        arrays = [cp.asarray(array, {"f": "f", "c": "F"}.get(array.dtype.kind, array.dtype)) for array in drawn]
+        given = [gradlib.as_tensor(array) for array in arrays]
+        given = [each.requires_grad_() if entry.gradient and each.dtype.kind in "fc" else each for each in given]
+        array_form = entry.array or FORMS.get(entry.name)
+        theirs = None if array_form is None else functools.partial(array_form, cp, *arrays)
+        made[entry.name] = functools.partial(entry.call, gradlib, *given), theirs
+    return made
+
+
+def runs(function: Callable[[], Any]) -> bool:
+    """Whether a call succeeds, twice as the first may compile; what does not is left out: CuPy has not all that NumPy has."""
+    try:
+        function()
+        function()
+    except Exception as error:
+        print(f"left out: {str(error)[:120]}", file=sys.stderr)
+        return False
+    return True
+
+
 def microseconds(function: Callable[[], Any]) -> float:
-    """The processor's time for one call."""
+    """The processor's time for one call; infinite for one that fails on what it reads where nothing was computed."""
     begin = time.process_time()
-    function()
+    try:
+        function()
+    except Exception:
+        return float("inf")
     number = max(1, int(SECONDS / max(time.process_time() - begin, 1e-6)))
     begin = time.process_time()
     for _ in range(number):
@@ -192,25 +245,30 @@ def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", help="operations, as the table names them")
-    wanted = parser.parse_args().only
+    parser.add_argument("--all", action="store_true", help="every row of the suite ops of `gradlib bench`, the furthest beyond CuPy first")
+    given = parser.parse_args()
+    wanted = given.only
     cp = library()
     from gradlib.testing import hostcuda
 
-    chosen = {name: pair for name, pair in rows(cp).items() if not wanted or name in wanted}
-    for pair in chosen.values():
-        for function in filter(None, pair):
-            function()
-            function()
+    made = every(cp) if given.all else rows(cp)
+    chosen = {name: pair for name, pair in made.items() if not wanted or name in wanted}
+    chosen = {name: (ours, theirs if theirs and runs(theirs) else None) for name, (ours, theirs) in chosen.items() if runs(ours)}
     skipped = hostcuda.skipped_work() if hostcuda.is_active() else contextlib.nullcontext()
     least: dict[Callable[[], Any], float] = {}
+    lines = []
     with skipped:
-        for _ in range(ROUNDS):  # each goes through all, so that a busy moment of the machine falls on one of the times only
+        for _ in range(FEW if given.all else ROUNDS):  # each goes through all, so that a busy moment falls on one of the times only
             for function in (each for pair in chosen.values() for each in pair if each is not None):
                 least[function] = min(least.get(function, float("inf")), microseconds(function))
-        print(f"{'operation':28} {'calls':>6} {'gradlib us':>11} {'CuPy us':>8} {'gradlib - CuPy':>15}")
         for name, (ours, theirs) in chosen.items():
-            beside = "" if theirs is None else f"{least[theirs]:8.2f} {least[ours] - least[theirs]:15.2f}"
-            print(f"{name:28} {len(python_calls(ours)):6} {least[ours]:11.2f} {beside}".rstrip())
+            beyond = least[ours] - (least[theirs] if theirs else 0.0)
+            beside = "" if theirs is None else f"{least[theirs]:8.2f} {beyond:15.2f}"
+            if least[ours] < float("inf"):
+                lines.append((-beyond, f"{name:28} {len(python_calls(ours)):6} {least[ours]:11.2f} {beside}".rstrip()))
+        print(f"{'operation':28} {'calls':>6} {'gradlib us':>11} {'CuPy us':>8} {'gradlib - CuPy':>15}")
+        for _, line in sorted(lines) if given.all else lines:
+            print(line)
     if hostcuda.is_active():
         sys.stdout.flush()
         os._exit(0)  # the driver knows nothing of what was allocated here
