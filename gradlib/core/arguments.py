@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -158,8 +159,9 @@ def _as_declared(op: Any, name: str, kind: str) -> str:
     """What an argument of an operation takes: whether it is a tensor, or a list of them, stands in its declaration."""
     if name == op.sequence:
         return kind if kind == "Sequence[Tensor]" else "Any"
-    if kind == "Tensor" and len(op.tensors) > 1 and (op.kind in ("elementwise", "none") or isinstance(op.promote, str)):
-        return "Operand"  # a number meets the other operand
+    meets = len(op.tensors) > 1 and (op.kind in ("elementwise", "none") or isinstance(op.promote, str))
+    if kind == "Tensor" and meets and not isinstance(sys.exc_info()[1], AttributeError):
+        return "Operand"  # a number meets the other operand, unless what failed was to ask it for what a tensor has
     if (name in op.tensors) is kind.startswith(("Tensor", "Operand", "Sequence[Tensor]")):
         return kind
     return "Operand | None" if name in op.tensors else "Any"
@@ -269,12 +271,16 @@ def _in_words(kind: str) -> str:
 
 def _received(value: Any) -> str:
     """The type of a value; of an array that holds no numbers and of a list which is not of one type throughout, of its elements too."""
-    name = type(value).__name__
+    name = _class_name(value)
     if is_array(value):
         return f"{name} of {value.dtype}"
     if isinstance(value, (list, tuple)) and value:
-        return f"{name} of {' and '.join(dict.fromkeys(type(each).__name__ for each in value))}"
+        return f"{name} of {' and '.join(dict.fromkeys(map(_class_name, value)))}"
     return name
+
+
+def _class_name(value: Any) -> str:
+    return "Tensor" if isinstance(value, Tensor) else type(value).__name__
 
 
 def _advice(kind: str, value: Any) -> str:

@@ -219,6 +219,13 @@ def test_what_is_said(call: Callable[[], Any], text: str) -> None:
     assert refused.value.__suppress_context__
 
 
+def test_a_number_in_the_place_of_a_tensor() -> None:
+    """Taken where it meets a tensor, and else named."""
+    assert gradlib.maximum(2, X).shape == X.shape
+    with pytest.raises(TypeError, match=r"lerp\(\): argument 'input' \(position 1\) must be Tensor, not int"):
+        gradlib.lerp(2, X, X)
+
+
 def test_an_error_of_right_arguments_is_what_it_was() -> None:
     with pytest.raises(RuntimeError, match="do not fit together"):
         gradlib.add(X, gradlib.ones(5))
