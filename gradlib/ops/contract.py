@@ -13,6 +13,7 @@ import numpy as np
 
 from gradlib.backend.array import Namespace, is_array
 from gradlib.backend.dtype import promote_types
+from gradlib.backend.rows import by_rows, has_rows
 from gradlib.core.arguments import refuse_wrong
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import Tensor
@@ -372,7 +373,9 @@ def kron(xp: Namespace, input: Any, other: Any) -> Any:
     """
     wide, fine, whole = interleaved(input.shape, other.shape)
     a, b = input.reshape(wide), other.reshape(fine)
-    return (a * b if xp is np else mul(a, b)).reshape(whole)
+    if xp is not np:
+        return mul(a, b).reshape(whole)
+    return (by_rows(np.multiply, a, b) if has_rows(other) else a * b).reshape(whole)
 
 
 @functools.lru_cache(maxsize=512)

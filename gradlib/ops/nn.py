@@ -11,6 +11,7 @@ import numpy as np
 
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, namespace, on_device_of, row_major, zero_d
+from gradlib.backend.rows import by_rows, has_rows
 from gradlib.backend.scatter import scatter_add
 from gradlib.backend.sums import SHORT, row_sums
 from gradlib.core.compile import named
@@ -258,7 +259,8 @@ def _normal_slope(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, .
 def _normal_rule(g: Any, input: Any, centre: Any, rstd: Any, dims: tuple[int, ...]) -> Any:
     """Project out of the gradient what shifts or scales a row. ``out`` is not saved, so users may write it."""
     if type(g[0]) is np.ndarray and g[1] is None and g[2] is None and g[0].dtype is input.dtype and input.dtype.char in "fd":
-        return _normal_slope(g[0], input, centre, rstd, dims)
+        given = g[0], input, centre, rstd, dims
+        return by_rows(_normal_slope, *given) if has_rows(input) else _normal_slope(*given)
     normal = (input - centre) * rstd
     result: Any = 0
     if g[0] is not None:
@@ -279,14 +281,20 @@ def native_layer_norm(xp: Namespace, input: Any, dims: tuple[int, ...], eps: flo
         centre = (row_sums(x) / count)[..., None]
         away = x - centre
         rstd = (1 / np.sqrt(row_sums(away * away) / count + eps))[..., None]
+        away *= rstd
     else:
-        number = max(math.prod(map(x.shape.__getitem__, dims)), 1)
-        dim = dims[0] if len(dims) == 1 else dims
-        centre = total(xp, x, dim, True) / number
-        away = x - centre
-        rstd = 1 / xp.sqrt(total_of_squares(xp, away, dim, True) / number + eps)
-    away *= rstd
+        away, centre, rstd = by_rows(_normalised, xp, x, dims, eps) if has_rows(x) else _normalised(xp, x, dims, eps)
     return row_major(away.astype(input.dtype, copy=False)), centre, rstd
+
+
+def _normalised(xp: Namespace, x: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+    number = max(math.prod(map(x.shape.__getitem__, dims)), 1)
+    dim = dims[0] if len(dims) == 1 else dims
+    centre = total(xp, x, dim, True) / number
+    away = x - centre
+    rstd = 1 / xp.sqrt(total_of_squares(xp, away, dim, True) / number + eps)
+    away *= rstd
+    return away, centre, rstd
 
 
 @composite(method=False)

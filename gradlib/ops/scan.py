@@ -14,6 +14,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes, scanning
 from gradlib.backend.array import Namespace, accumulate, has_nan, row_major, running_fold
 from gradlib.backend.flat_index import positions
+from gradlib.backend.rows import by_rows, has_rows
 from gradlib.core.op import composite, op
 from gradlib.core.tensor import raw
 from gradlib.ops.dims import WHOLE, wrap_dim
@@ -318,8 +319,9 @@ def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
 def diff_op(xp: Namespace, input: Any, dim: int) -> Any:
     """The differences of neighbours along a dimension, counted from 0, of at least one element; of bools whether they differ."""
     whole = (slice(None),) * dim
-    differ = xp.not_equal if input.dtype.kind == "b" else xp.subtract
-    return row_major(differ(input[(*whole, slice(1, None))], input[(*whole, slice(0, -1))]))
+    differ: Any = xp.not_equal if input.dtype.kind == "b" else xp.subtract
+    given = input[(*whole, slice(1, None))], input[(*whole, slice(0, -1))]
+    return row_major(by_rows(differ, *given) if has_rows(input) else differ(*given))
 
 
 @op("linear", method=False, complex="explicit", input=lambda g, dim: diff_op(g, dim))
@@ -330,7 +332,11 @@ def diff_backward(xp: Namespace, input: Any, dim: int) -> Any:
     made = xp.empty(shape, input.dtype)
     made[(*whole, slice(1, None))] = input
     made[(*whole, 0)] = 0
-    made[(*whole, slice(0, -1))] -= input
+    rest = made[(*whole, slice(0, -1))]
+    if has_rows(input):
+        by_rows(np.subtract, rest, input, rest)
+    else:
+        rest -= input
     return made
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gradlib.backend import dtype as dtypes
 from gradlib.backend.array import SMALL, Namespace, row_major
 from gradlib.backend.reducing import exponentials, largest
+from gradlib.backend.rows import by_rows, has_rows
 from gradlib.backend.sums import SHORT, row_sums
 from gradlib.core.op import op
 from gradlib.ops.dims import wrap_dim
@@ -82,17 +83,29 @@ def softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     x, dim = _ready("softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
+    return _result(by_rows(_softmax, xp, x, dim) if has_rows(x) else _softmax(xp, x, dim), input, dtype)
+
+
+def _softmax(xp: Namespace, x: Any, dim: int) -> Any:
     made = x if _is_moderate(xp, x) else _below_largest(xp, x, dim)
     made = xp.exp(made, None if made is x else made)
     made /= sum_of_lines(xp, made, dim)
-    return _result(made, input, dtype)
+    return made
 
 
 def _softmax_rule(g: Any, out: Any, dim: int) -> Any:
+    return by_rows(_softmax_slope, g, out, dim) if has_rows(out) else _softmax_slope(g, out, dim)
+
+
+def _softmax_slope(g: Any, out: Any, dim: int) -> Any:
     return out * (g - sum_of_products(g, out, dim))
 
 
 def _log_softmax_rule(g: Any, out: Any, dim: int) -> Any:
+    return by_rows(_log_softmax_slope, g, out, dim) if has_rows(out) else _log_softmax_slope(g, out, dim)
+
+
+def _log_softmax_slope(g: Any, out: Any, dim: int) -> Any:
     return g - exp(out) * (sum_of_lines(np, g, wrap_dim(dim, g.ndim)) if type(g) is np.ndarray else sum(g, dim, True))
 
 
@@ -112,9 +125,13 @@ def log_softmax(xp: Namespace, input: Any, dim: int, dtype: Any = None) -> Any:
     x, dim = _ready("log_softmax", input, dim, dtype)
     if not x.size:
         return _result(x, input, dtype)
+    return _result(by_rows(_log_softmax, xp, x, dim) if has_rows(x) else _log_softmax(xp, x, dim), input, dtype)
+
+
+def _log_softmax(xp: Namespace, x: Any, dim: int) -> Any:
     made = _below_largest(xp, x, dim)
     made -= xp.log(sum_of_lines(xp, xp.exp(made), dim))
-    return _result(made, input, dtype)
+    return made
 
 
 @op("other", input=lambda g, input, out, dim, keepdim: _logsumexp_rule(g, input, out, dim, keepdim))
