@@ -123,7 +123,8 @@ def matmul(xp: Any, input: Any, other: Any) -> Any:
 def multiplied(xp: Any, input: Any, other: Any) -> Any:
     """``xp.matmul``; of stacks of bfloat16, which CuPy does not multiply, in float32, to be rounded by the caller."""
     if xp is np:
-        if 0 < input.ndim < 3 and input.size <= SMALL and type(other) is np.ndarray and 0 < other.ndim < 3 and input.dtype.char in "fdFD":
+        small = 0 < input.ndim < 3 and input.size <= SMALL and type(other) is np.ndarray and 0 < other.ndim < 3
+        if small and input.dtype.char in "fdFD" and input.size != 1 != other.size:  # there a single 0 makes 0 of an infinity too
             return input.dot(other)  # the same product, of which the call takes half as long
         return np.matmul(input, other)
     if capturing.capture is not None and input.dtype.kind in "fcV":

@@ -286,3 +286,13 @@ def test_stacks_of_bfloat16(rng: np.random.Generator, shapes: tuple[tuple[int, .
         linear = gradlib.nn.functional.linear(a, b.T, gradlib.ones(4, dtype="bfloat16"))
         assert linear.dtype == gradlib.bfloat16
         np.testing.assert_allclose(host(linear.double()), exact + 1, rtol=2**-8, atol=2**-8)
+
+
+@pytest.mark.nonfinite
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    ("left", "right"), [((1, 1), (1, 3)), ((1,), (1, 3)), ((3, 1), (1, 1)), ((3, 1), (1,)), ((1, 1), (1,)), ((2, 2), (2,))]
+)
+def test_zero_times_infinity_is_nan_in_matrices_of_one_number_too(left: tuple[int, ...], right: tuple[int, ...], dtype: str) -> None:
+    for a, b in ((0.0, np.inf), (np.nan, 0.0)):
+        assert np.isnan(host(gradlib.full(left, a, dtype=dtype) @ gradlib.full(right, b, dtype=dtype)).real).all()
