@@ -13,7 +13,7 @@ from gradlib.numpy.indexing import along_axis
 from gradlib.numpy.operands import axes_of, axis_of, cast, constant, first_tensor, floating, promoted, tensor_of, value_of, vector
 from gradlib.numpy.registry import implements, numpy_function
 from gradlib.numpy.shaping import concatenate, stack
-from gradlib.ops import elementwise, minmax, product, reduce, select
+from gradlib.ops import elementwise, minmax, reduce, select
 
 
 def _part(x: Tensor, along: int, start: int | None, stop: int | None) -> Tensor:
@@ -185,12 +185,11 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * mat
 
 
 def _full_convolution(x: Tensor, y: Tensor) -> Tensor:
-    """Sums of products at all shifts: a product with the matrix whose columns are y, shifted."""
+    """Sums of products at all shifts: of the columns of the matrix whose row i is y times x's i-th number behind i zeros."""
     rows, columns = x.shape[0], y.shape[0]
-    padded = concatenate([y, y.new_zeros((rows,))])
-    # Row i of the matrix is y behind i zeros: read cyclically from a vector one longer than a row.
-    matrix = padded.broadcast_to((rows, rows + columns)).reshape((-1,))[: rows * (rows + columns - 1)].reshape((rows, rows + columns - 1))
-    return product.matmul(x, matrix)
+    products = x[:, None] * y  # before there are zeros beside them: an infinity times one is NaN
+    padded = concatenate([products, products.new_zeros((rows, rows))], 1)
+    return padded.reshape((-1,))[: rows * (rows + columns - 1)].reshape((rows, rows + columns - 1)).sum(0, dtype=products.dtype)
 
 
 @implements(np.convolve)

@@ -172,3 +172,11 @@ def test_joined_between_brackets():
 
 def test_shapes_may_be_arrays():
     assert np.reshape(gradlib.ones(4), np.array([2, 2])).shape == (2, 2)
+
+
+def test_a_number_that_is_none_reaches_what_it_overlaps_in_a_convolution() -> None:
+    short, long = np.array([np.inf, 1.0, np.nan]), np.array([1.0, 2.0, 3.0, 4.0])
+    for mode in ("full", "same", "valid"):
+        for a, v in ((short, long), (long, short), (long, long)):
+            np.testing.assert_array_equal(host(gnp.convolve(gradlib.tensor(a), gradlib.tensor(v), mode)), np.convolve(a, v, mode))
+            np.testing.assert_array_equal(host(gnp.correlate(gradlib.tensor(a), gradlib.tensor(v), mode)), np.correlate(a, v, mode))
