@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.dtype import bfloat16
-from gradlib.cuda import nvrtc
 from gradlib.cuda.launch import Call, checked_args
+from tests.shim.kept import ptx_and_report
 
 _NUMPY = {
     "s16": np.int16, "u16": np.uint16, "b16": np.uint16, "s32": np.int32, "u32": np.uint32, "b32": np.uint32, "s64": np.int64,
@@ -66,7 +66,7 @@ class Memory:
 @cache
 def compiled(source: str, options: Any) -> str:
     """The PTX of all kernels of a source."""
-    return nvrtc.ptx(source, options, 90)
+    return ptx_and_report(source, options)[0]
 
 
 @cache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from importlib import metadata
 
@@ -11,11 +9,11 @@ import pytest
 
 from gradlib.backend import classes, copying, placing, pointwise, reducing, scanning, sorting
 from gradlib.cuda import nvrtc
-from gradlib.cuda.launch import compile_options, compiled_text
 from gradlib.cuda.signature import Options
 from gradlib.cuda.source import CompileError, kernel_files, read_source
 from gradlib.trajectory.kernel_options import VARIANTS
 from tests import shim
+from tests.shim.kept import ptx_and_report
 
 SOURCES = [name for name in kernel_files() if name.endswith(".cu")]
 STORAGE = ["float", "double", "half_t", "bfloat16_t"]
@@ -98,7 +96,7 @@ SPILLS = {("chain_forward", "double_int_2_0_1_1"): 16}
 @pytest.mark.skipif(not ARCHITECTURES, reason="no NVRTC: pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12")
 @pytest.mark.parametrize(("source", "options"), sets_of_options(), ids=lambda x: x if isinstance(x, str) else shim.variant_name(x))
 def test_nvrtc_compiles_every_set_of_options_without_spills(source, options):
-    ptx, report = ptx_and_report(source, options)
+    ptx, report = ptx_and_report(source, options, min(90, ARCHITECTURES[-1]))
     kernels = shim.kernel_names(source)
     assert all(re.search(rf"\.entry {kernel}\b", ptx) for kernel in kernels)
     if ARCHITECTURES[-1] >= 80 and "tile.cuh" in read_source(source):
@@ -107,23 +105,6 @@ def test_nvrtc_compiles_every_set_of_options_without_spills(source, options):
     assert {kernel for kernel, *_ in found} == set(kernels)
     for kernel, *local in found:
         assert max(map(int, local)) <= SPILLS.get((kernel, shim.variant_name(options)), 0)
-
-
-def ptx_and_report(source: str, options: Options) -> tuple[str, str]:
-    """What NVRTC makes for 9.0 and what its assembler says of that, kept between runs for as long as the sources stay as they are."""
-    flags = (*compile_options(options, source), f"--gpu-architecture=sm_{min(90, ARCHITECTURES[-1])}", "--ptxas-options=-v")
-    digest = hashlib.sha256("\0".join([source, *map(str, nvrtc.version()), *flags]).encode()).hexdigest()[:20]  # sources: among the flags
-    kept = shim.cache_folder() / f"{source}-{digest}.ptx"
-    if not kept.exists():
-        library = nvrtc._bindings()
-        program = library.createProgram(compiled_text(source, options), source, (), ())
-        library.compileProgram(program, flags)
-        made = kept.with_suffix(f".{os.getpid()}")
-        made.write_text(library.getPTX(program).decode() + "\0" + library.getProgramLog(program))
-        made.replace(kept)
-        library.destroyProgram(program)
-    ptx, _, report = kept.read_text().partition("\0")
-    return ptx, report
 
 
 def check_asynchronous_copies(ptx: str, storage: str) -> None:
@@ -155,7 +136,7 @@ def loops(ptx: str, kernel: str) -> list[list[str]]:
 def test_instructions_of_the_chain(storage):
     """What kernels/README.md counts: of the walk over four steps, and no division but one for each step of a trajectory's times."""
     options = (("STORAGE", storage), ("INDEX", "int"), ("ORDER", "2"), ("EXACT", "0"), ("SOURCES", "0"), ("OUTPUTS", "1"))
-    found = loops(nvrtc.ptx("chain.cu", options, 90), "chain_forward")
+    found = loops(ptx_and_report("chain.cu", options)[0], "chain_forward")
     walks = [x for x in found if sum("st.shared" in line for line in x) == 16]
     assert len(walks) == 2  # with times of each step, and without
     assert max(map(len, walks)) <= (119 if storage == "float" else 148)

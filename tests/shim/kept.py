@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
 from pathlib import Path
+
+from gradlib.cuda import nvrtc
+from gradlib.cuda.launch import compile_options, compiled_text
+from gradlib.cuda.signature import Options
 
 
 def cache_folder() -> Path:
@@ -25,3 +30,20 @@ def cache_folder() -> Path:
         raise RuntimeError(f"{folder}, where the tests keep compiled kernels, can be written by others: {remedy}")
     folder.chmod(0o700)
     return folder
+
+
+def ptx_and_report(source: str, options: Options, architecture: int = 90) -> tuple[str, str]:
+    """What NVRTC makes of a kernel file and what its assembler says of that, kept for as long as the sources stay as they are."""
+    flags = (*compile_options(options, source), f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v")
+    digest = hashlib.sha256("\0".join([source, *map(str, nvrtc.version()), *flags]).encode()).hexdigest()[:20]  # sources: among the flags
+    kept = cache_folder() / f"{source}-{digest}.ptx"
+    if not kept.exists():
+        library = nvrtc._bindings()
+        program = library.createProgram(compiled_text(source, options), source, (), ())
+        library.compileProgram(program, flags)
+        made = kept.with_suffix(f".{os.getpid()}")
+        made.write_text(library.getPTX(program).decode() + "\0" + library.getProgramLog(program))
+        made.replace(kept)
+        library.destroyProgram(program)
+    ptx, _, report = kept.read_text().partition("\0")
+    return ptx, report
