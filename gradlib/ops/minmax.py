@@ -96,24 +96,23 @@ def _all_on_device(name: str) -> Any:
 
 def _shared(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
     """The gradient goes in equal parts to all elements that attain the extreme; it is NaN where that is."""
-    if type(g) is type(input) is np.ndarray and g.dtype.char in "fd" and not has_nan(out):
-        return _shared_on_host(g, input, out, dim, keepdim)
+    if type(g) is type(input) is np.ndarray and input.size <= SMALL and g.dtype.char in "fd" and not has_nan(out):
+        return _shared_of_few(g, input, out, dim, keepdim)
     mask = input == spread(out, input.shape, dim, keepdim)
     number = sum(mask, dim, keepdim, dtype=dtypes.float32 if g.dtype.itemsize == 2 else g.dtype)
+    if type(out) is np.ndarray and not has_nan(out):
+        return where_op(mask, spread(g / number, input.shape, dim, keepdim), 0)
     share = where_op(out == out, g / number, math.nan)  # no element equals a NaN
     return where_op(mask | spread(out != out, input.shape, dim, keepdim), spread(share, input.shape, dim, keepdim), 0)
 
 
-def _shared_on_host(g: np.ndarray, input: np.ndarray, out: np.ndarray, dim: Any, keepdim: bool) -> Any:
-    """The same of NumPy's float32 or float64, of which none is NaN."""
+def _shared_of_few(g: np.ndarray, input: np.ndarray, out: np.ndarray, dim: Any, keepdim: bool) -> Any:
+    """The same of few of NumPy's float32 or float64, of which none is NaN."""
     if not keepdim:
         shape = kept(input.shape, dim)
         g, out = g.reshape(shape), out.reshape(shape)
     mask = input == out
-    if mask.size <= SMALL:
-        number = np.add.reduce(mask, axis=axes(input.ndim, dim), dtype=g.dtype, keepdims=True)
-    else:
-        number = sum(mask, dim, True, dtype=g.dtype)
+    number = np.add.reduce(mask, axis=axes(input.ndim, dim), dtype=g.dtype, keepdims=True)
     return np.where(mask, g / number, zero_d(0.0, g.dtype))
 
 
