@@ -1,5 +1,6 @@
 """Robot trajectories from controls: position, velocity, acceleration and jerk, with every derivative. README.md says more."""
 
+from gradlib.backend.names import suggest_names as _suggest_names
 from gradlib.trajectory import batching as batching
 from gradlib.trajectory.bspline import step_bspline as step_bspline
 from gradlib.trajectory.chain import (
@@ -58,3 +59,5 @@ from gradlib.trajectory.state import (
     JointTrajectory as JointTrajectory,
     Plans as Plans,
 )
+
+_suggest_names(__name__)
