@@ -33,7 +33,9 @@ def _norm_rule(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool
         if out.ndim and not keepdim:
             shape = kept(input.shape, dim)
             g, out = g.reshape(shape), out.reshape(shape)
-        return g * (input / out)
+        made = input / out
+        made *= g
+        return made
     if ord not in (0, 1) and abs(ord) != math.inf:
         g = where_op(out == 0, 0.0, g)
     g = spread(g, input.shape, dim, keepdim)
