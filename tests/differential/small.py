@@ -42,7 +42,7 @@ THRESHOLDS = {
     "ops.sort": "_FEW _LARGE",
     "optim.foreach": "SMALL _CACHED",
     "optim.optimizer": "_BLOCK",
-    "trajectory.cache_blocks": "_BLOCK _FEW _LARGEST _LONG _RECORD _STEP _WIDE",
+    "trajectory.cache_blocks": "_BLOCK _FEW _LARGEST _LONG _RECORD _SETUP _STEP _SUMMED _WIDE",
     "trajectory.cost_host": "_BLOCK",
     "trajectory.planning.sines": "_ALONE _SHORT",
     "trajectory.planning.solve": "ELEMENTS",
@@ -51,6 +51,7 @@ THRESHOLDS = {
 """Those by which one of several ways to the same result is chosen on the host, or how much of it is computed at a time."""
 
 OTHERS = {
+    "backend.classes": "LONGEST",
     "backend.copying": "PARTS",
     "backend.dlpack": "_BFLOAT _UNSIGNED",
     "backend.dtype": "_FEW",
