@@ -256,7 +256,7 @@ JUDGED: list[Judged] = [
     Judged(
         ("value",),
         "at a tie, or beside NaN, torch's tangent is not what its gradient says",
-        line=r"fmax|fmin|maximum|minimum|\b(max|min)\(|logcumsumexp",
+        line=r"fmax|fmin|maximum|minimum|median|\b(max|min)\(|logcumsumexp",
         modes=("forward",),
     ),
     Judged(("accepts",), "torch has no 0-d form of it", line=r"repeat_interleave|logcumsumexp", message="Dimension out of range|Index"),
@@ -316,7 +316,10 @@ JUDGED: list[Judged] = [
     ),
     Judged(("requires_grad",), "bools have no gradient", line=r"WHERE.*\b(eq|ne|lt|le|gt|ge)_\(", message=r"torch: +True"),
     Judged(
-        ("raises",), "eigenvalues of NaN: torch gives NaN or raises, as LAPACK happens to", line=r"(?s)nan.*eigvalsh", message="non-finite"
+        ("raises",),
+        "eigenvalues of NaN: torch gives NaN or raises, as LAPACK happens to",
+        line=r"(?s)(nan|inf).*eigvalsh",
+        message="non-finite",
     ),
     Judged(
         ("value",),
@@ -364,6 +367,9 @@ JUDGED: list[Judged] = [
         line=r"logaddexp",
         message=r"torch: .*nan",
         modes=("again",),
+    ),
+    Judged(
+        ("value",), "torch divides the result by the input, which is NaN of zeros and infinities", line=r"copysign", message=r"torch: .*nan"
     ),
     Judged(
         ("value",), "the sign of the zero that relu gives", line=r"(?s)relu.*(atan2|arctan2|/|div|reciprocal|angle|copysign)", message="-"
