@@ -36,9 +36,10 @@ def test_version_is_the_installed_one() -> None:
 def test_packages_that_nothing_else_uses_are_loaded_when_they_are_asked_for() -> None:
     code = """
 import sys, gradlib
-later = {f"gradlib.{name}" for name in gradlib._LATER}
+later = {"gradlib.autograd.profiler", *(f"gradlib.{name}" for name in gradlib._LATER)}
 assert not later & set(sys.modules), later & set(sys.modules)
-assert gradlib._LATER <= set(dir(gradlib))
+assert gradlib._LATER <= set(dir(gradlib)) and "profiler" in dir(gradlib.autograd)
+assert gradlib.autograd.profiler.profile
 assert gradlib.optim.Adam and gradlib.trajectory.step_jerk
 from gradlib import distributed
 assert later <= set(sys.modules)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from gradlib.autograd import (
-    forward_ad as forward_ad,
-    functional as functional,
-    grad_mode as grad_mode,
-    graph as graph,
-    profiler as profiler,
-)
+import sys as _sys
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+from gradlib.autograd import forward_ad as forward_ad, functional as functional, grad_mode as grad_mode, graph as graph
 from gradlib.autograd.anomaly import detect_anomaly as detect_anomaly, set_detect_anomaly as set_detect_anomaly
 from gradlib.autograd.function import Function as Function
 from gradlib.autograd.grad_mode import (
@@ -18,6 +16,7 @@ from gradlib.autograd.grad_mode import (
 from gradlib.autograd.gradcheck import GradcheckError as GradcheckError, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from gradlib.autograd.gradient import grad as grad
 from gradlib.autograd.variable import Variable as Variable
+from gradlib.backend.names import no_such_name as _no_such_name
 from gradlib.core.backward import backward as backward
 from gradlib.core.grad_mode import (
     enable_grad as enable_grad,
@@ -25,3 +24,17 @@ from gradlib.core.grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+
+if TYPE_CHECKING:
+    from gradlib.autograd import profiler as profiler
+
+
+def __getattr__(name: str) -> object:
+    """``profiler``, which is loaded when it is asked for."""
+    if name == "profiler":
+        return _import_module(f"{__name__}.profiler")
+    raise _no_such_name(_sys.modules[__name__], name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "profiler"})
