@@ -8,3 +8,6 @@ from gradlib.autograd.profiler.nvprof import load_nvprof as load_nvprof
 from gradlib.autograd.profiler.nvtx import emit_nvtx as emit_nvtx
 from gradlib.autograd.profiler.profiling import profile as profile
 from gradlib.autograd.profiler.record import record_function as record_function
+from gradlib.backend.names import suggest_names as _suggest_names
+
+_suggest_names(__name__)

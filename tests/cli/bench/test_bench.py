@@ -236,6 +236,11 @@ def test_cases_of_a_suite_have_names_of_their_own(name):
     assert len({(c.name, c.size, c.dtype) for c in cases}) == len(cases)
 
 
+def test_operations_have_names_of_their_own():
+    names = [entry.name for entry in ops.rows()]
+    assert sorted(names) == sorted(set(names))
+
+
 @pytest.mark.parametrize("entry", list(ops.rows()), ids=lambda entry: entry.name)
 def test_operation_gives_what_numpy_gives_and_has_a_gradient_where_it_says_so(entry):
     for case in ops.of(entry, "cpu", (10,), ("float64",)):

@@ -207,7 +207,8 @@ def pointwise() -> Iterator[Entry]:
     yield from named("addcmul", partial(normal, count=3))
     yield from named("addcdiv", within(0.5, 2.0, 3))
     yield Entry("where", masked, lambda m, x, c, y: m.where(c, x, y), lambda m, x, c, y: m.where(c, x, y))
-    yield from named("real imag angle abs conj_physical view_as_real", complexes)
+    yield from named("real imag angle conj_physical view_as_real", complexes)
+    yield from (replace(entry, name="abs(complex)") for entry in named("abs", complexes))
     yield Entry("complex", partial(normal, count=2), lambda m, a, b: m.complex(a, b))
     yield Entry("view_as_complex", lambda rng, n: [rng.standard_normal((n // 2, 2))], lambda m, x: m.view_as_complex(x))
 
@@ -220,7 +221,7 @@ def reductions() -> Iterator[Entry]:
     yield from along("all any argmax argmin", square, 1, gradient=False)
     yield from along("sum mean prod amax amin var std nansum logsumexp", square, 1)
     yield from along("sum mean", square, 0)
-    yield from named("max min", distinct, 1)
+    yield from (replace(entry, name=f"{entry.name}(dim=1)") for entry in named("max min", distinct, 1))
     yield from named("aminmax std_mean var_mean", normal)
     yield from named("norm", normal)
     yield Entry("vector_norm", square, lambda m, x: m.linalg.vector_norm(x, dim=1))
