@@ -111,14 +111,33 @@ def written_when_called(
     function.__code__ = function.__code__.replace(co_name=name, co_filename=file)
     function.__name__ = function.__qualname__ = name
 
-    def written() -> FunctionType:
-        space.update(_COMMON, **names())
-        function.__code__ = next(part for part in _compiled(file, write()).co_consts if isinstance(part, CodeType))
-        return function
-
-    linecache.cache[file] = (lambda: write() + "\n",)  # for tools that show the source before the first call
-    space["_written"] = written
+    text = _Unwritten(function, file, write, names)
+    linecache.cache[file] = (text.shown,)  # for tools that show the source before the first call
+    space["_written"] = text
     return function
+
+
+class _Unwritten:
+    """What gives a function its text when it is first called; a class and no closures, since hundreds of them wait."""
+
+    __slots__ = ("file", "function", "names", "write")
+
+    def __init__(self, function: FunctionType, file: str, write: Callable[[], str], names: Callable[[], dict[str, Any]]) -> None:
+        self.function = function
+        self.file = file
+        self.write = write
+        self.names = names
+
+    def __call__(self) -> FunctionType:
+        """Write and compile the text. Returns: the function, which has it now."""
+        self.function.__globals__.update(_COMMON, **self.names())
+        code = _compiled(self.file, self.write())
+        self.function.__code__ = next(part for part in code.co_consts if isinstance(part, CodeType))
+        return self.function
+
+    def shown(self) -> str:
+        """The text as a file has it."""
+        return self.write() + "\n"
 
 
 @functools.cache
@@ -141,14 +160,16 @@ def compile_composite(function: Callable[..., Any], label: str | None) -> Callab
     name, own = function.__name__, inspect.signature(function)
     parameters = own.parameters
     defaults = {p.name: p.default for p in parameters.values()} | {"out": None}
-    names = {"_function": function, "run_observed": run_observed, "call_into": call_into, "refuse_wrong": refuse_wrong}
+    names: Callable[[], dict[str, Any]] = functools.partial(
+        dict, _function=function, run_observed=run_observed, call_into=call_into, refuse_wrong=refuse_wrong
+    )
     into = with_out(own) if name in TAKE_OUT else own
     head, call = _listed(into.parameters)
     if "dim" in parameters:
         head, call = f"{head}, **aliases", f"{call}, **aliases"
     file = f"{WRITTEN}{label or name}, function"
     made = functools.wraps(function)(
-        written_when_called(name, file, head, call, lambda: source_of_composite(name, parameters, label, into), defaults, lambda: names)
+        written_when_called(name, file, head, call, functools.partial(source_of_composite, name, parameters, label, into), defaults, names)
     )
     made.__signature__ = into  # type: ignore[attr-defined]
     return made
@@ -260,12 +281,18 @@ def compile_call(op: Op, operator: bool = False) -> Any:
     variant = OPERATOR if operator else CALL
     head, call = (", ".join(op.params),) * 2 if operator else _signature(op)
     function: Any = written_when_called(
-        op.label, variant.file(op), head, call, lambda: source_of_call(op, variant), op.defaults, lambda: _parts(op) | forward_names(op)
-    )
+        op.label, variant.file(op), head, call, functools.partial(source_of_call, op, variant), op.defaults,
+        functools.partial(_names_of_call, op),
+    )  # fmt: skip
     function.__doc__ = op.value.__doc__
     function.__module__ = op.value.__module__
     function.op = op
     return function
+
+
+def _names_of_call(op: Op) -> dict[str, Any]:
+    """What the text of ``compile_call`` names."""
+    return _parts(op) | forward_names(op)
 
 
 def named(call: Callable[..., Any], label: str, node: bool = True) -> Callable[..., Any]:
