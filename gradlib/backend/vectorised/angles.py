@@ -70,10 +70,7 @@ def arctan(x: Array, out: Array) -> None:
     one = CONSTANTS[x.dtype.char].one
     half = np.multiply(x, x)
     half += one
-    np.sqrt(half, half)
-    half += one
-    np.divide(x, half, half)
-    _doubled_arctan(half, np.multiply(half, half, out), out)
+    _by_half_the_angle(x, half, one, out)
 
 
 @of_one(None, None)
@@ -82,7 +79,12 @@ def arcsin(x: Array, out: Array) -> None:
     one = CONSTANTS[x.dtype.char].one
     half = np.subtract(one, x)
     half *= np.add(one, x, out)
-    np.sqrt(half, half)
+    _by_half_the_angle(x, half, one, out)
+
+
+def _by_half_the_angle(x: Array, square: Array, one: Array, out: Array) -> None:
+    """2 arctan(x / (1 + sqrt(square))); ``square`` is written over."""
+    half = np.sqrt(square, square)
     half += one
     np.divide(x, half, half)
     _doubled_arctan(half, np.multiply(half, half, out), out)
