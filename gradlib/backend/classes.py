@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Kernel
+from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS, WHOLE
 
 LONGEST = 4096
@@ -54,7 +54,7 @@ def source(char: str) -> str:
 
 @cache
 def _kernel(name: str, char: str) -> Kernel:
-    module = cupy().RawModule(code=source(char), options=("--std=c++17",), backend="nvrtc")
+    module = compiled(source(char))
     return Kernel("PPPqqIII", lambda device: module.get_function(f"gradlib_{name}"))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, assign, cupy, device_array
-from gradlib.backend.launching import Kernel
+from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import CTYPES, HEADERS, MOST, THREADS
 
 PARTS = 8
@@ -64,7 +64,7 @@ def source(itemsize: int) -> str:
 
 @cache
 def _module(itemsize: int) -> Any:
-    return cupy().RawModule(code=source(itemsize), options=("--std=c++17",), backend="nvrtc")
+    return compiled(source(itemsize))
 
 
 @cache
@@ -245,7 +245,7 @@ def cast_source(char: str) -> str:
 
 @cache
 def _casts(char: str) -> Any:
-    return cupy().RawModule(code=cast_source(char), options=("--std=c++17",), backend="nvrtc")
+    return compiled(cast_source(char))
 
 
 @cache

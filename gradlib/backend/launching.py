@@ -45,6 +45,11 @@ class Slots:
         return memory, ctypes.addressof(places)
 
 
+def compiled(source: str, *options: str) -> Any:
+    """CuPy's module of a CUDA text, which NVRTC compiles for each device at its first kernel there. ``options``: further ones for it."""
+    return cupy().RawModule(code=source, options=("--std=c++17", *options), backend="nvrtc")
+
+
 def launcher() -> tuple[Callable[..., None], Callable[[], Any]]:
     """The driver's launch, and what gives the current stream."""
     library = cupy()

@@ -14,7 +14,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy, device_array
 from gradlib.backend.copying import LETTERS, packed
-from gradlib.backend.launching import Kernel
+from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import MOST, THREADS, spans_of
 
 MOST_ARRAYS = 4
@@ -77,7 +77,7 @@ def _exchanged(ctype: str, bits: str, value: str) -> str:
 
 @cache
 def _module() -> Any:
-    return cupy().RawModule(code=source(), options=("--std=c++17",), backend="nvrtc")
+    return compiled(source())
 
 
 @cache

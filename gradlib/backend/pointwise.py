@@ -18,7 +18,7 @@ import numpy as np
 
 from gradlib.backend import quotient
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Functions, Kernel, Slots, launcher
+from gradlib.backend.launching import Functions, Kernel, Slots, compiled, launcher
 
 MOST = 1 << 20
 """The most elements of an array for which a kernel of these runs: beyond, a launch is no longer what takes the time."""
@@ -136,7 +136,7 @@ def source(char: str) -> str:
 
 @cache
 def _module(char: str) -> Any:
-    return cupy().RawModule(code=source(char), options=("--std=c++17",), backend="nvrtc")
+    return compiled(source(char))
 
 
 class Form(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Kernel
+from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS, WHOLE
 
 LONGEST = 1024
@@ -87,7 +87,7 @@ def source(char: str) -> str:
 
 @cache
 def _module(char: str) -> Any:
-    return cupy().RawModule(code=source(char), options=("--std=c++17",), backend="nvrtc")
+    return compiled(source(char))
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
-from gradlib.backend.launching import Kernel
+from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import CTYPES, EXACT, HEADERS, INFINITE, MOST, THREADS
 
 LONGEST = 4096
@@ -86,7 +86,7 @@ def source(char: str) -> str:
 
 @cache
 def _module(char: str) -> Any:
-    return cupy().RawModule(code=source(char), options=("--std=c++17",), backend="nvrtc")
+    return compiled(source(char))
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 
 from gradlib.backend.array import Array, cupy
 from gradlib.backend.dtype import int64
-from gradlib.backend.launching import Kernel
+from gradlib.backend.launching import Kernel, compiled
 from gradlib.backend.pointwise import MOST, THREADS
 
 LONGEST = 256
@@ -58,7 +58,7 @@ def source(char: str) -> str:
 
 @cache
 def _kernel(char: str) -> Kernel:
-    module = cupy().RawModule(code=source(char), options=("--std=c++17",), backend="nvrtc")
+    module = compiled(source(char))
     return Kernel("PPPIIII", lambda device: module.get_function("gradlib_sort"))
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradlib.backend.array import Array, cupy
-from gradlib.backend.launching import Functions, Slots, launcher
+from gradlib.backend.launching import Functions, Slots, compiled, launcher
 from gradlib.core.modes import writing
 from gradlib.core.tensor import Tensor
 from gradlib.core.writes import refuse_inference
@@ -93,7 +93,7 @@ def source(char: str) -> str:
 @cache
 def _module(char: str) -> Any:
     """``--fmad=false``: a product and a sum are rounded one after the other, as in CuPy's kernels for each."""
-    return cupy().RawModule(code=source(char), options=("--std=c++17", "--fmad=false"), backend="nvrtc")
+    return compiled(source(char), "--fmad=false")
 
 
 class _Kernel:
