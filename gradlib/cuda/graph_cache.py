@@ -69,7 +69,7 @@ class Graphed:
 def _key(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return tuple(leaf.shape), str(leaf.dtype), str(leaf.device), leaf.requires_grad
-    return type(leaf), leaf
+    return type(leaf), repr(leaf) if isinstance(leaf, (float, complex)) else leaf  # 0.0 equals -0.0, and the work may not
 
 
 def graphed(function: Callable[..., Any] | None = None, *, max_graphs: int = 8) -> Any:
@@ -77,14 +77,15 @@ def graphed(function: Callable[..., Any] | None = None, *, max_graphs: int = 8) 
 
     The function runs eagerly for tensors on the CPU, within another capture, and, after one warning that names the operation, where it
     cannot be captured. Calls with the same shapes and the same other arguments must do the same work and have no side effects. Gradients
-    reach the tensors that are passed, and no others. Results are copies.
+    reach the tensors that are passed, and no others. Results are copies. Backward of a call comes before the next call with the same
+    shapes.
 
     Args:
         function: takes and returns tensors, or nested tuples, lists and dicts of them. Other arguments must be hashable; each of their
             values has a graph of its own.
         max_graphs: how many graphs are kept; beyond that, the least recently used one is dropped.
     Returns: the function, with a method ``reset``.
-    Raises: ValueError for max_graphs below 1.
+    Raises: ValueError for max_graphs below 1; RuntimeError in a backward whose values a later call has overwritten.
     Example:
         >>> @gradlib.cuda.graphed
         ... def loss(x):

@@ -31,6 +31,8 @@ class _Captured:
     structure: Structure = LEAF
     cotangents: tuple[Tensor | None, ...] = ()
     gradients: tuple[Tensor | None, ...] = ()
+    later: tuple[_Captured, ...] = ()  # those that were captured after it, in the same memory
+    held: object = None  # stands for the call whose values are in the memory for its backward
 
     @property
     def sought(self) -> tuple[Tensor, ...]:
@@ -64,6 +66,12 @@ class _Captured:
             left = iter(found)
             self.gradients = tuple(next(left) if value.requires_grad else None for value in self.inputs)
 
+    def holds(self, call: object) -> None:
+        """From now on the memory has the values of this call, or with None those of no call; those of later functions are overwritten."""
+        self.held = call
+        for other in self.later:
+            other.held = None
+
     def function(self) -> Callable[..., Any]:
         """The function for the user, which replays the graphs."""
         captured = self
@@ -77,15 +85,24 @@ class _Captured:
                     if static.data_ptr() != value.data_ptr():
                         static.copy_(value)
                 captured.forward.replay()
+                ctx.call = object()
+                captured.holds(ctx.call)
                 return tuple(out.detach() for out in captured.outputs)
 
             @staticmethod
             @once_differentiable
             def backward(ctx: Any, *grads: Tensor) -> Any:
+                if captured.held is not ctx.call:
+                    raise RuntimeError(
+                        "a graphed callable runs backward once for each call, before it is called again and, of several in one memory, in "
+                        "the reverse order of the calls; what this backward needs has been overwritten: graph a function that makes all "
+                        "the calls"
+                    )
                 for static, g in zip(captured.cotangents, grads, strict=True):
                     if static is not None and static.data_ptr() != g.data_ptr():
                         static.copy_(g)
                 captured.backward.replay()
+                captured.holds(None)
                 return tuple(None if g is None else g.detach() for g in captured.gradients)
 
         def replayed(*user_args: Any) -> Any:
@@ -103,7 +120,8 @@ def make_graphed_callables(
     """Capture functions so that their forward, and their backward, each run as one CUDA graph.
 
     The result is called as the function is, with tensors of the shapes, dtypes and devices of the samples, and is recorded as one node.
-    Its results lie in the graph's memory: the next call overwrites them, so clone what is to last. Second derivatives are refused.
+    Its results lie in the graph's memory: the next call overwrites them, so clone what is to last. Backward comes before the next call,
+    once. Second derivatives are refused.
 
     Args:
         callables: a function, or a tuple of functions in the order in which they will be called. An object with a method ``parameters``
@@ -114,7 +132,8 @@ def make_graphed_callables(
         allow_unused_input: whether an input may have no gradient.
         pool: whose memory to share, as for ``CUDAGraph.capture_begin``.
     Returns: a function, or a tuple of them.
-    Raises: AssertionError for samples that are no tensors; RuntimeError for what cannot be captured, which names the operation.
+    Raises: AssertionError for samples that are no tensors; RuntimeError for what cannot be captured, which names the operation, and in a
+        backward whose values a later call has overwritten.
     Source: torch.cuda.make_graphed_callables.
     Example:
         >>> if gradlib.cuda.is_available():
@@ -135,6 +154,8 @@ def make_graphed_callables(
         own = getattr(call, "parameters", None)
         parameters = tuple(own()) if callable(own) else ()
         made.append(_Captured(call, tuple(sample), (*given, *parameters), len(given)))
+    for i, each in enumerate(made):
+        each.later = tuple(made[i + 1 :])
     memory = graph_pool_handle() if pool is None else pool
     synchronize()
     with stream(Stream()):

@@ -82,6 +82,40 @@ def test_samples_that_are_no_tensors_and_unused_inputs_are_refused() -> None:
     assert b.grad is None
 
 
+def test_backward_is_refused_where_a_later_call_has_overwritten_its_values() -> None:
+    def make() -> Any:
+        return cuda.make_graphed_callables((lambda x: x.square(), lambda x: x.exp()), ((drawn(3, grad=True),), (drawn(3, grad=True),)))
+
+    x, y = drawn(3, grad=True), drawn(3, grad=True)
+    first, second = make()
+    kept = first(x)
+    first(y)
+    with pytest.raises(RuntimeError, match="has been overwritten"):
+        kept.sum().backward()
+    kept = first(x)
+    second(kept).sum().backward()
+    assert gradlib.allclose(x.grad, 2 * x * (x * x).exp())
+    kept = second(x)
+    first(y).sum().backward()
+    with pytest.raises(RuntimeError, match="has been overwritten"):
+        kept.sum().backward()
+    kept = first(x)
+    kept.sum().backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="once for each call"):
+        kept.sum().backward()
+    assert y.grad is not None
+
+
+def test_graphed_tells_minus_zero_from_zero() -> None:
+    @cuda.graphed
+    def signed(x: gradlib.Tensor, sign: float) -> gradlib.Tensor:
+        return x / sign
+
+    x = gradlib.ones(3, device="cuda")
+    assert signed(x, 0.0).tolist() == [float("inf")] * 3
+    assert signed(x, -0.0).tolist() == [float("-inf")] * 3
+
+
 def test_what_cannot_be_captured_is_named_by_make_graphed_callables() -> None:
     with pytest.raises(RuntimeError, match=r"^item cannot be captured"):
         cuda.make_graphed_callables(lambda x: x * x.sum().item(), (drawn(3),))
