@@ -13,10 +13,10 @@ from typing import Any
 from gradlib.backend.array import Array, namespace, on_device_of
 from gradlib.backend.thread import carried
 from gradlib.core.batched import Batched
-from gradlib.core.compile import WRITTEN
 from gradlib.core.modes import on_every_node
 from gradlib.core.node import Node
 from gradlib.core.tensor import raw
+from gradlib.core.written import WRITTEN
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_anomaly_enabled", "set_detect_anomaly"]
 

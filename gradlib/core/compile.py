@@ -1,232 +1,37 @@
-"""Writes the Python of each operation's fast path, as ``dataclasses`` writes ``__init__``: when it is first called.
+"""Writes the Python of each operation's fast path when it is first called (``written.py``).
 
 The fast path is what runs when every input is a Tensor on NumPy of one dtype, float32 or float64 (or a Python number), and nothing
 unusual is active. It does no look-up by name, no loop over inputs and no call but the operation's own. Everything else goes to
 ``dispatch``, where CuPy arrays find a fast path of their own, written when the first of them comes; the rest goes to ``slow_path``, which
-does the same in general and is the text to read first. ``inspect.getsource(gradlib.tanh)`` shows what is written, and so do a traceback
-and the debugger.
+does the same in general and is the text to read first. ``inspect.getsource(gradlib.tanh)`` shows what is written.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-import inspect
-import linecache
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FunctionType
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
 from gradlib.backend import array as arrays, vectorised
 from gradlib.backend.division import device_function
-from gradlib.backend.dtype import float32, float64, is_differentiable
 from gradlib.backend.pointwise import prepared, small
-from gradlib.core import modes
-from gradlib.core.arguments import refuse_wrong
 from gradlib.core.compile_forward import forward_names, forward_path, has_forward_path, number_taken
-from gradlib.core.declaration import Op
-from gradlib.core.device_rules import function_on_device, on_device
-from gradlib.core.dispatch import conjugate, dispatch, keywords, meet, narrowed, operate, slow_path, wrap_several
-from gradlib.core.node import Node, Version, check_outputs, freed, stale
-from gradlib.core.out import FUNCTIONS as TAKE_OUT, call_into, with_out
-from gradlib.core.saved import OpNode, output_tensor, pack_results, saved_attributes
+from gradlib.core.compile_node import node_name
+from gradlib.core.declaration import OPERATIONS, Op
+from gradlib.core.device_rules import function_on_device
+from gradlib.core.saved import pack_results
 from gradlib.core.streams import default_stream, keep_stream
-from gradlib.core.tensor import Tensor, as_array
-from gradlib.core.views import View, mark_view, views_of
-from gradlib.core.writes import has_begun
-
-_COMMON = {
-    "np": np,
-    "ndarray": np.ndarray,
-    "F32": float32,
-    "F64": float64,
-    "is_differentiable": is_differentiable,
-    "Tensor": Tensor,
-    "blank": functools.partial(object.__new__, Tensor),  # quicker than Tensor(), and than object.__new__(Tensor)
-    "global_state": modes.global_state,
-    "thread_state": modes.thread_state,
-    "next_seq": modes.next_seq,
-    "dispatch": dispatch,
-    "slow_path": slow_path,
-    "operate": operate,
-    "keywords": keywords,
-    "meet": meet,
-    "narrowed": narrowed,
-    "wrap_several": wrap_several,
-    "mark_view": mark_view,
-    "views_of": views_of,
-    "View": View,
-    "Version": Version,
-    "ref": ref,
-    "as_array": as_array,
-    "asarray": np.asarray,
-    "generic": np.generic,
-    "freed": freed,
-    "stale": stale,
-    "check_outputs": check_outputs,
-    "output_tensor": output_tensor,
-    "has_begun": has_begun,
-}
-
-
-WRITTEN = "gradlib, written for "
-"""How the names of the files begin under which tools find the texts written here."""
-
-
-def build(name: str, file: str, source: str, names: dict[str, Any]) -> Any:
-    """The function of that name in a Python text, with what every written text may name and what this one needs besides.
-
-    ``file``: the name under which tracebacks, the debugger and ``inspect`` find the text.
-    """
-    space = {**_COMMON, **names}
-    exec(_compiled(file, source), space)
-    return space[name]
-
-
-def _compiled(file: str, source: str) -> CodeType:
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    return compile(source, file, "exec")
-
-
-def written_when_called(
-    name: str, file: str, head: str, call: str, write: Callable[[], str], defaults: Mapping[str, Any], names: Callable[[], dict[str, Any]]
-) -> FunctionType:
-    """A function whose text is written and compiled at its first call.
-
-    Until then its body is one line. Then its code is exchanged, so that whoever holds the function has the written one.
-
-    Args:
-        name, file: as for ``build``.
-        head: its parameters, with defaults named ``_default_NAME``. call: how it hands all of them on.
-        write: gives the text. names: gives what it names, as for ``build``.
-        defaults: the values of parameters left out.
-    """
-    space: dict[str, Any] = {f"_default_{each}": value for each, value in defaults.items()}
-    exec(_unwritten(head, call), space)
-    function: FunctionType = space.pop("unwritten")
-    function.__code__ = function.__code__.replace(co_name=name, co_filename=file)
-    function.__name__ = function.__qualname__ = name
-
-    text = _Unwritten(function, file, write, names)
-    linecache.cache[file] = (text.shown,)  # for tools that show the source before the first call
-    space["_written"] = text
-    return function
-
-
-class _Unwritten:
-    """What gives a function its text when it is first called; a class and no closures, since hundreds of them wait."""
-
-    __slots__ = ("file", "function", "names", "write")
-
-    def __init__(self, function: FunctionType, file: str, write: Callable[[], str], names: Callable[[], dict[str, Any]]) -> None:
-        self.function = function
-        self.file = file
-        self.write = write
-        self.names = names
-
-    def __call__(self) -> FunctionType:
-        """Write and compile the text. Returns: the function, which has it now."""
-        self.function.__globals__.update(_COMMON, **self.names())
-        code = _compiled(self.file, self.write())
-        self.function.__code__ = next(part for part in code.co_consts if isinstance(part, CodeType))
-        return self.function
-
-    def shown(self) -> str:
-        """The text as a file has it."""
-        return self.write() + "\n"
-
-
-@functools.cache
-def _unwritten(head: str, call: str) -> CodeType:
-    """The definition of a function that has these parameters and waits for its text; many operations share one."""
-    return compile(f"def unwritten({head}):\n    return _written()({call})\n", "<unwritten>", "exec")
+from gradlib.core.written import WRITTEN, build, written_when_called
 
 
 def _parts(op: Op) -> dict[str, Any]:
     """What the texts of an operation name of its declaration."""
     nodes = {"Node": op.node, "Lasting": op.lasting_node}
     return {"op": op, "_value": op.value, "_of_floats": op.of_floats, "_direct": op.direct, "_meet": op.meet, **nodes}
-
-
-# ---- what is written in terms of operations ---------------------------------------------------------------------------------
-
-
-def compile_composite(function: Callable[..., Any], label: str | None) -> Callable[..., Any]:
-    """The public form of a function of operations: it takes NumPy's ``axis`` and ``keepdims`` too, and observers see it by its label."""
-    name, own = function.__name__, inspect.signature(function)
-    parameters = own.parameters
-    defaults = {p.name: p.default for p in parameters.values()} | {"out": None}
-    names: Callable[[], dict[str, Any]] = functools.partial(
-        dict, _function=function, run_observed=run_observed, call_into=call_into, refuse_wrong=refuse_wrong
-    )
-    into = with_out(own) if name in TAKE_OUT else own
-    head, call = _listed(into.parameters)
-    if "dim" in parameters:
-        head, call = f"{head}, **aliases", f"{call}, **aliases"
-    file = f"{WRITTEN}{label or name}, function"
-    made = functools.wraps(function)(
-        written_when_called(name, file, head, call, functools.partial(source_of_composite, name, parameters, label, into), defaults, names)
-    )
-    made.__signature__ = into  # type: ignore[attr-defined]
-    return made
-
-
-def source_of_composite(name: str, parameters: Mapping[str, inspect.Parameter], label: str | None, into: inspect.Signature) -> str:
-    """The Python text of ``compile_composite``."""
-    call = _listed(parameters)[1]
-    head = _listed(into.parameters)[0]
-    lines = []
-    if "dim" in parameters:
-        head += ", **aliases"
-        lines += ["    if aliases:", "        dim = aliases.pop('axis', dim)"]
-        lines += ["        keepdim = aliases.pop('keepdims', keepdim)"] if "keepdim" in parameters else []
-        lines += ["        if aliases:", f"            return _function({call}, **aliases)  # which refuses them"]
-    if name in TAKE_OUT:
-        lines += ["    if out is not None:", f"        return call_into(_function, out, {call})"]
-    if label is not None:
-        lines += ["    if global_state.active:", f"        return run_observed({label!r}, _function, {call})"]
-    lines.append(f"    return _function({call})")
-    named = ["    except Exception:", f"        refuse_wrong({(label or name)!r}, _function, {call})", "        raise"]
-    return "\n".join([f"def {name}({head}):", "    try:", *(f"    {line}" for line in lines), *named])
-
-
-_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-
-
-def _listed(parameters: Mapping[str, inspect.Parameter]) -> tuple[str, str]:
-    """Parameters as they stand in a definition, their defaults by the names ``_default_NAME``; and how they are handed on."""
-    head: list[str] = []
-    call: list[str] = []
-    for p in parameters.values():
-        if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in head):
-            head.append("*")
-        stars = _STARS.get(p.kind, "")
-        head.append(stars + p.name + ("" if p.default is p.empty else f"=_default_{p.name}"))
-        call.append(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else stars + p.name)
-    return ", ".join(head), ", ".join(call)
-
-
-def run_observed(label: str, function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Run a composite under the observer of this thread, if it has one."""
-    observer = modes.thread_state.observer
-    given = (*args, *named.values())
-    flat = (x for value in given for x in (value if isinstance(value, (list, tuple)) else (value,)))
-    if observer is None or label in OPERATIONS or not any(isinstance(x, Tensor) for x in flat):
-        return function(*args, **named)
-    return observer.composed(label, given, functools.partial(function, *args, **named))
-
-
-OPERATIONS: set[str] = set()
-"""The names by which operations are seen; a function of operations that is named like the one it calls is not shown as well."""
-COMPOSED: set[str] = set()
-"""The names of functions of operations."""
-
-
-# ---- the call ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -784,150 +589,3 @@ def _live(op: Op, places: tuple[int, ...]) -> str:
     """The condition that one of the tensors at these places wants a gradient."""
     names = [op.tensors[place] for place in places]
     return " or ".join(f"any(n_{name})" if name == op.sequence else f"n_{name} is not None" for name in names)
-
-
-# ---- the node ---------------------------------------------------------------------------------------------------------------
-
-
-def node_name(op_name: str) -> str:
-    """torch's name for the node of an operation: ``log_softmax`` gives LogSoftmaxBackward0."""
-    return "".join(part[:1].upper() + part[1:] for part in op_name.strip("_").split("_")) + "Backward0"
-
-
-class RunNode(OpNode):
-    """A node of an operation that has rules: its methods are written, and take the places of these, when the first of its class runs."""
-
-    __slots__ = ()
-
-    op: Op
-    conjugates: bool
-
-    def run(self, g: Any) -> Any:
-        return _write_run(self, "run")(self, g)
-
-    def run_and_free(self, g: Any) -> Any:
-        return _write_run(self, "run_and_free")(self, g)
-
-    def run_recorded(self, g: Any) -> Any:
-        return _write_run(self, "run_recorded")(self, g)
-
-    def run_on_device(self, g: Any) -> Any:
-        return _write_run(self, "run_on_device")(self, g)
-
-
-@functools.cache
-def compile_node(op: Op, name: str, conjugates: bool = False, lasts: bool = False) -> type[Node]:
-    """The node class of an operation, whose ``run`` applies its rules.
-
-    Args:
-        op: the operation as it was declared. name: the nodes' name, which may be that of an alias.
-        conjugates: the rules are holomorphic, and the values complex.
-        lasts: an argument is a number, so that the node holds no tensor and can run as often as one likes.
-    """
-    if lasts:
-        node = compile_node(op, name, conjugates)
-        same = {"__slots__": (), "__module__": node.__module__, "__doc__": node.__doc__}
-        return type(name, (node,), {**same, "frees": False, "run_and_free": Node.run_and_free}) if node.frees else node
-    body: dict[str, Any] = {
-        "__slots__": (),
-        "single": len(op.tensors) == 1 and op.sequence is None,
-        "saved_names": op.saved_names,
-        "output_names": op.outputs,
-        "keeps_outputs": not set(op.outputs).isdisjoint(op.saved_names),
-        "frees": op.saves_tensors,
-        "op": op,
-        "conjugates": conjugates,
-        "__module__": op.value.__module__,
-        "__doc__": f"One run of ``{op.name}``.",
-        **saved_attributes(op.saved_names),
-    }
-    made: type[Node] = type(name, (RunNode if op.rules else OpNode,), body)
-    return made
-
-
-def _write_run(node: RunNode, method: str) -> Any:
-    """Write and compile a method of a node's class."""
-    op = node.op
-    declared = on_device(op.rules, op.value) if method == "run_on_device" else op.rules
-    rules = {f"rule_{tensor}": rule for tensor, rule in declared.items()}
-    run = build(method, f"{WRITTEN}{op.name}, {method}", source_of_run(op, method), rules)
-    run = _conjugated(run) if node.conjugates else run
-    owner = next(each for each in type(node).__mro__ if "op" in vars(each))  # which a class of lasting nodes has beneath
-    setattr(owner, method, run)
-    return run
-
-
-def _conjugated(run: Any) -> Any:
-    """A holomorphic rule in torch's convention: the gradient is g times the conjugate of the derivative."""
-
-    def run_conjugated(self: Node, g: Any) -> Any:
-        grads = run(self, conjugate(g))
-        return tuple(conjugate(d) for d in grads) if isinstance(grads, (tuple, list)) else conjugate(grads)
-
-    return run_conjugated
-
-
-def source_of_run(op: Op, method: str) -> str:
-    """The Python text that unpacks what a node saved, checks versions and applies the rules."""
-    recorded = method == "run_recorded"
-    lines = [f"def {method}(self, g):"]
-    shared = [name for name in op.saved_names if op.joint or len(op.needed_by[name]) != 1 or len(op.tensors) == 1 or name == op.sequence]
-    unpacked = [line for name in shared for line in _unpacked(op, name, "    ", recorded)]
-    if op.saved_names:
-        lines.append("    saved = self.saved")
-        lines += ["    if saved is None:", "        raise freed(self)"] if op.saves_tensors else []
-        lines.append(f"    {', '.join(op.saved_names)}, = saved")
-    if any(need.kind == "output" for need in op.needs.values()):
-        lines += ["    if self._meta is not None:", "        check_outputs(self)"]
-    lines += unpacked
-    if len(op.tensors) == 1 and op.sequence is None:
-        (tensor,) = op.tensors
-        return "\n".join([*lines, *_given_back(op, method, f"rule_{tensor}({', '.join(op.rule_params[tensor])})")])
-    lines.append("    edges = self.edges")
-    results = []
-    for position, tensor in enumerate(op.tensors):
-        if tensor in op.joint:
-            continue
-        if tensor not in op.rules:
-            results.append(f"*[None] * (len(edges) - {position})" if tensor == op.sequence else "None")
-            continue
-        call = f"rule_{tensor}({', '.join(op.rule_params[tensor])})"
-        if tensor == op.sequence:
-            results.append(f"*{call}")
-            continue
-        lines += [f"    d_{tensor} = None", f"    if edges[{position}] is not None:"]
-        for name in op.rule_params[tensor]:
-            if name in op.saved_names and name not in shared:
-                lines += _unpacked(op, name, "        ", recorded)
-        lines.append(f"        d_{tensor} = {call}")
-        results.append(f"d_{tensor}")
-    return "\n".join([*lines, *_given_back(op, method, f"({', '.join(results)},)")])
-
-
-def _given_back(op: Op, method: str, grads: str) -> list[str]:
-    if method != "run_and_free" or not op.saves_tensors:
-        return [f"    return {grads}"]
-    return [f"    grads = {grads}", "    self.saved = None", "    return grads"]
-
-
-def _unpacked(op: Op, name: str, indent: str, recorded: bool) -> list[str]:
-    """Lines that turn a saved name into what its rules take: outputs rebuilt as Tensors when recording, inputs checked."""
-    _, kind, place, _ = op.needs[name]
-    if kind == "output":
-        return [f"{indent}{name} = output_tensor(self, {name}, {place})"] if recorded else []
-    if kind != "tensor":
-        return []
-    if name == op.sequence:
-        inner = _checked("item", indent + "    ", recorded)
-        return [f"{indent}items, {name} = {name} or (), []", f"{indent}for item in items:", *inner, f"{indent}    {name}.append(item)"]
-    return _checked(name, indent, recorded)
-
-
-def _checked(name: str, indent: str, recorded: bool) -> list[str]:
-    """Check that a saved input was not written since; on the first-order path, take its array."""
-    return [
-        f"{indent}if isinstance({name}, Tensor):",
-        f"{indent}    if {name}._version_slot is not None and {name}._version_slot.changed >= self.seq:",
-        f"{indent}        raise stale(self, {name}._array.shape, {name}._version_slot)",
-        *([] if recorded else [f"{indent}    {name} = {name}._array"]),
-    ]

@@ -11,6 +11,11 @@ from gradlib.core.node import Node
 
 KINDS = ("elementwise", "linear", "bilinear", "other", "none")
 
+OPERATIONS: set[str] = set()
+"""The names by which operations are seen; a function of operations that is named like the one it calls is not shown as well."""
+COMPOSED: set[str] = set()
+"""The names of functions of operations."""
+
 
 class Joint(NamedTuple):
     """A mark in a rule's place: the rule of the operation's list of tensors gives this input's gradient too, before those of the list.

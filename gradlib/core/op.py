@@ -23,20 +23,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gradlib.core.arguments import refuse_wrong
-from gradlib.core.compile import (
-    COMPOSED,
-    OPERATIONS,
-    compile_call,
-    compile_composite,
-    compile_node,
-    compile_observed,
-    compile_on_device,
-    compile_packing,
-    direct_function,
-    named,
-    node_name,
-)
-from gradlib.core.declaration import Op
+from gradlib.core.compile import compile_call, compile_observed, compile_on_device, compile_packing, direct_function, named
+from gradlib.core.compile_composite import compile_composite
+from gradlib.core.compile_node import compile_node, node_name
+from gradlib.core.declaration import COMPOSED, OPERATIONS, Op
 from gradlib.core.inplace import inplace_form, is_written_on_device, may_be_recorded, write
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor, publish as publish

@@ -14,7 +14,8 @@ import pytest
 
 import gradlib
 from gradlib.autograd import forward_ad, gradcheck, gradgradcheck
-from gradlib.core.compile import node_name, source_of_call, source_on_device
+from gradlib.core.compile import source_of_call, source_on_device
+from gradlib.core.compile_node import node_name
 from gradlib.core.declaration import Joint, Op
 from gradlib.core.op import REGISTRY, CompiledOp
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from gradlib.autograd.profiler.event_list import EventList
 from gradlib.autograd.profiler.events import FunctionEvent, Interval, Kernel
 from gradlib.autograd.profiler.nvtx import DOMAIN
-from gradlib.core.compile import COMPOSED, OPERATIONS
+from gradlib.core.declaration import COMPOSED, OPERATIONS
 
 OUTSIDE = "(outside ranges)"
 """The name of the events for kernels that were launched outside every range."""

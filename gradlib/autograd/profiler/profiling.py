@@ -17,10 +17,10 @@ from gradlib.autograd.profiler.flops import backward_flops, forward_flops
 from gradlib.autograd.profiler.ranges import gradient_sizes, is_recording, sizes, stashed_seq
 from gradlib.backend.array import cupy, is_array
 from gradlib.backend.device import device, synchronize
-from gradlib.core.compile import WRITTEN
 from gradlib.core.modes import next_seq, observer
 from gradlib.core.node import Node
 from gradlib.core.tensor import Tensor
+from gradlib.core.written import WRITTEN
 
 _PACKAGE = str(Path(gradlib.core.__file__).parents[1])
 
