@@ -187,7 +187,7 @@ class early_leaves:
         self.before: dict[AccumulateGrad, int] = {}
 
     def __enter__(self) -> None:
-        alive = [leaf() for leaf in tuple(global_state.hooked)]
+        alive = [leaf() for leaf in list(global_state.hooked)]  # tuple() may begin a collection, which discards from the set
         hooked = {leaf for leaf in alive if leaf is not None and leaf.leaf_meta.accumulated_hooks}
         last: dict[AccumulateGrad, Any] = {}
         for node in below(self.starts) if hooked else ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -209,6 +210,26 @@ class TestPostAccumulateHooks:
         x.register_post_accumulate_grad_hook(lambda t: 5)
         with pytest.raises(TypeError, match="expected Variable, but hook returned 'int'"):
             square(x).backward()
+
+    def test_garbage_with_hooks_may_be_collected_at_any_moment_of_a_walk(self) -> None:
+        others = [leaf() for _ in range(30)]  # memory for copies of few is kept, and begins no collection
+        for each in others:
+            each.register_post_accumulate_grad_hook(lambda t: None)
+        threshold = gc.get_threshold()
+        gc.disable()
+        try:
+            for objects in range(120):  # the collection begins when so many have been made
+                dead = leaf()
+                dead.register_post_accumulate_grad_hook(lambda t, dead=dead: None)
+                del dead
+                y = square(others[0])
+                gc.set_threshold(gc.get_count()[0] + objects)
+                gc.enable()
+                y.backward()
+                gc.disable()
+        finally:
+            gc.set_threshold(*threshold)
+            gc.enable()
 
     def test_one_returns_nothing_or_the_leaf(self) -> None:
         x = leaf()
