@@ -1,6 +1,7 @@
-"""A kernel of gradlib's own that sorts the short lines of a small CuPy array: values and places in one launch.
+"""A kernel of gradlib's own that sorts the short lines of a small CuPy array, or finds what stands at some places of the sorted ones.
 
-CuPy's ``argsort`` takes several launches and buffers whatever the size. As in `gradlib.backend.pointwise`, every other call is CuPy's own.
+Values and places come from one launch, where CuPy's ``argsort`` takes several and buffers whatever the size. As in
+`gradlib.backend.pointwise`, every other call is CuPy's own.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ _FLOATS = {  # the type of the bits without and with a sign, and the bits of inf
     "e": ("unsigned short", "short", 0x7C00), "E": ("unsigned short", "short", 0x7F80), "f": ("unsigned", "int", 0x7F800000),
     "d": ("unsigned long long", "long long", 0x7FF0000000000000),
 }  # fmt: skip
+COMPARED = frozenset((*_WHOLE, *_FLOATS))
+"""The dtypes whose elements are compared here."""
 
 
-def source(char: str) -> str:
-    """The kernel for elements of a dtype; a thread finds the place of one element, which is the number of those before it.
+def keys(char: str) -> tuple[str, str]:
+    """The type whose integers stand for the elements of a dtype, and the functions ``key`` and ``is_nan`` of one.
 
     Floats are compared by their bits as integers, since CuPy's options flush subnormal numbers: zeros of both signs are equal, and so
-    are all NaN, which come behind infinity. Equal elements keep their order.
+    are all NaN, which come behind infinity.
     """
     if char in _WHOLE:
-        ctype, key = _WHOLE[char], "return x;"
+        ctype, key, nan = _WHOLE[char], "return x;", "false"
     else:
         unsigned, ctype, infinity = _FLOATS[char]
         largest = f"({ctype})(({unsigned})-1 >> 1)" if ctype != "short" else "(short)0x7fff"
@@ -42,39 +45,64 @@ def source(char: str) -> str:
             f"const {unsigned} size = ({unsigned})(({unsigned})x << 1);\n"
             f"    return size > ({unsigned}){2 * infinity}ull ? {largest} : size == 0 ? 0 : x < 0 ? x ^ {largest} : x;"
         )
+        nan = f"key(x) == {largest}"
+    return ctype, f"__device__ {ctype} key({ctype} x) {{\n    {key}\n}}\n__device__ bool is_nan({ctype} x) {{ return {nan}; }}\n"
+
+
+def source(char: str) -> str:
+    """The kernel for elements of a dtype; a thread finds the place of one element, which is the number of those before it.
+
+    Equal elements keep their order. Only what comes to the ``count`` places from ``start`` on is written; where ``median`` and a line holds
+    NaN, these begin with the first one.
+    """
+    ctype, functions = keys(char)
     return (
-        f"__device__ {ctype} key({ctype} x) {{\n    {key}\n}}\n"
+        f"{functions}"
         f'extern "C" __global__ void gradlib_sort(const {ctype}* x, {ctype}* z, long long* places, unsigned size, unsigned inner,\n'
-        "    unsigned descending, unsigned n) {\n"
+        "    unsigned start, unsigned count, unsigned descending, unsigned median, unsigned n) {\n"
         f"    const unsigned i = blockIdx.x * {THREADS} + threadIdx.x;\n    if (i >= n) return;\n"
-        "    const unsigned k = i / inner % size, line = i - k * inner;\n"
-        f"    const {ctype} own = key(x[i]);\n    unsigned before = 0;\n"
+        "    const unsigned outer = i / inner / size, k = i / inner - outer * size, line = i - k * inner;\n"
+        f"    const {ctype} own = key(x[i]);\n    unsigned before = 0, missing = 0;\n"
         "    for (unsigned m = 0; m < size; m++) {\n"
-        f"        const {ctype} other = key(x[line + m * inner]);\n"
+        f"        const {ctype} raw = x[line + m * inner], other = key(raw);\n        missing += is_nan(raw);\n"
         "        before += (descending ? other > own : other < own) || (other == own && m < k);\n    }\n"
-        "    z[line + before * inner] = x[i];\n    places[line + before * inner] = k;\n}\n"
+        "    before -= median && missing ? size - missing : start;  // below 0 wraps around\n    if (before >= count) return;\n"
+        "    const unsigned to = line - outer * (size - count) * inner + before * inner;\n"
+        "    z[to] = x[i];\n    places[to] = k;\n}\n"
     )
 
 
 @cache
 def _kernel(char: str) -> Kernel:
     module = compiled(source(char))
-    return Kernel("PPPIIII", lambda device: module.get_function("gradlib_sort"))
+    return Kernel("PPPIIIIIII", lambda device: module.get_function("gradlib_sort"))
 
 
-def sorted_lines(array: Array, axis: Any, descending: bool) -> tuple[Array, Array] | None:
-    """The elements of a contiguous CuPy array in order along a dimension, and the places (int64) that they come from.
+def sorted_lines(
+    array: Array, axis: Any, descending: bool, start: int = 0, count: Any = None, *, keepdim: bool = True, median: bool = False
+) -> tuple[Array, Array] | None:
+    """The elements of a CuPy array in order along a dimension, and the places (int64) that they come from.
 
+    Args:
+        start, count: give only so many from there on; all when None. keepdim: whether the dimension stays, of one element.
+        median: begin with the first NaN in lines that hold one.
     Returns: None where there is no kernel for it.
     """
-    shape, char = array.shape, array.dtype.char
-    if (char not in _WHOLE and char not in _FLOATS) or not array._c_contiguous or not 0 < (n := array.size) <= MOST:
+    shape, char, ndim = array.shape, array.dtype.char, array.ndim
+    if char not in COMPARED or not 0 < (n := array.size) <= MOST:
         return None
-    ndim = len(shape)
-    if type(axis) is not int or not -ndim <= axis < ndim or shape[axis] > LONGEST:
+    if type(axis) is not int or not -ndim <= axis < ndim or (size := shape[axis]) > LONGEST:
         return None
-    ndarray, data = cupy().ndarray, array.data
-    out, places = ndarray(shape, array.dtype), ndarray(shape, int64)
-    inner = math.prod(shape[axis % ndim + 1 :])
-    values = (data.ptr, out.data.ptr, places.data.ptr, shape[axis], inner, bool(descending), n)
+    if count is None:
+        count = size
+    elif type(count) is not int or not 0 <= start < start + count <= size:
+        return None
+    axis %= ndim
+    inner, ndarray = math.prod(shape[axis + 1 :]), cupy().ndarray
+    if count != size or not keepdim:
+        shape = (*shape[:axis], *((count,) if keepdim else ()), *shape[axis + 1 :])
+    if not array._c_contiguous:
+        array = array.copy()
+    data, out, places = array.data, ndarray(shape, array.dtype), ndarray(shape, int64)
+    values = (data.ptr, out.data.ptr, places.data.ptr, size, inner, start, count, bool(descending), median, n)
     return (out, places) if _kernel(char).run(data.device_id, n, THREADS, *values) else None

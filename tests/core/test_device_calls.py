@@ -56,6 +56,10 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "split, sizes": lambda x, **_: x.split([1, 3]), "chunk": lambda x, **_: x.chunk(2, -1), "clamp_": lambda z, **_: z.clamp_(0.0, 1.0),
     "clamp_, max": lambda z, **_: z.clamp_(max=1.0), "fill_": lambda z, **_: z.fill_(2.0), "copy_": lambda z, y, **_: z.copy_(y),
     "z[i] = rows": lambda z, i, t, **_: z.__setitem__(i, t), "z[m] = 0": lambda z, m, **_: z.__setitem__(m, 0.0),
+    "topk": lambda x, **_: x.topk(2), "topk, first": lambda x, **_: x.topk(2, 0), "kthvalue": lambda x, **_: x.kthvalue(2),
+    "median": lambda x, **_: x.median(), "median, dim": lambda x, **_: x.median(-1), "bucketize": lambda y, r, **_: gradlib.bucketize(y, r),
+    "searchsorted": lambda y, t, **_: gradlib.searchsorted(t, y[:2]), "isin": lambda y, r, **_: gradlib.isin(y, r),
+    "unique": lambda y, **_: y.unique(),
     "masked_fill": lambda x, m, **_: x.masked_fill(m, 0.0), "masked_fill_": lambda z, m, **_: z.masked_fill_(m, 0.0),
 }  # fmt: skip
 THEIRS = (

@@ -61,6 +61,7 @@ OTHERS = {
     "backend.reducing": "LONGEST",
     "backend.rows": "_BUFFER",
     "backend.scanning": "LONGEST",
+    "backend.searching": "LONGEST",
     "backend.sorting": "LONGEST",
     "backend.vectorised.half": "_OVERFLOW",
     "backend.vectorised.remainders": "_FIRST_DIGITS",
