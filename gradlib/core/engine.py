@@ -176,10 +176,10 @@ def _walk_arrays(
 
 
 class early_leaves:
-    """While entered, a walk accumulates into leaves with hooks for that right behind the last node that uses them, as torch does.
+    """While entered, a walk accumulates into leaves right behind the last node that uses them, as torch does, if some have hooks for that.
 
-    Their hooks may send or apply a gradient while the walk goes on. That node is found by a pass over the graph, which other walks do
-    not need: they come to the leaves at their end.
+    Such a hook may send or apply a gradient while the walk goes on, and find those that were complete before it, of leaves without
+    hooks too. The last node is found by a pass over the graph, which other walks do not need: they come to the leaves at their end.
     """
 
     def __init__(self, roots: Iterable[tuple[Node, Any]]) -> None:
@@ -192,9 +192,9 @@ class early_leaves:
         last: dict[AccumulateGrad, Any] = {}
         for node in below(self.starts) if hooked else ():
             for edge in node.edges:
-                if type(edge) is AccumulateGrad and edge in hooked:
+                if type(edge) is AccumulateGrad:
                     last[edge] = min(node.seq - 0.5, last.get(edge, node.seq))  # behind that node, and before every other
-        for leaf, seq in last.items():
+        for leaf, seq in () if hooked.isdisjoint(last) else last.items():
             self.before[leaf], leaf.seq = leaf.seq, seq
 
     def __exit__(self, *exc: object) -> None:
@@ -411,7 +411,8 @@ def _without_gradient(node: Node, hooks: dict[int, dict[int, Callable[..., Any]]
 
 
 def _after(node: Node, grads: Any, g: Any) -> Any:
-    """Run a node's post-hooks on what it returned."""
+    """Run a node's post-hooks on what it returned, in the shapes and dtypes of its inputs."""
+    grads = tuple([d if d is None or target is None else fit(d, target, node) for target, d in zip(node.edges, grads, strict=True)])
     recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, list) else [g]))
     outputs = tuple(None if x is None else _shown(x, recorded) for x in (g if isinstance(g, list) else [g]))
     for hook in tuple(node._meta.post_hooks.values()):  # type: ignore[union-attr]

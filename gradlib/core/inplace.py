@@ -274,7 +274,7 @@ def refuse_leaf(target: Tensor, view: View | None, name: str) -> None:
         return
     if view.custom and not view.several and node is not None:
         raise RuntimeError(f"{name}: this tensor {CUSTOM_VIEW.format(written='is being modified inplace')}")
-    if isinstance(view.base._node, AccumulateGrad):
+    if isinstance(view.base._node, AccumulateGrad) or (view.base._node is None and node is not None):
         raise RuntimeError(f"a view of a leaf Variable that requires grad is being used in an in-place operation ({name}).")
     if (view.several or not view.recorded) and (node is not None or view.base._node is not None):
         refuse_view(view, name)
@@ -367,7 +367,10 @@ def is_part_recordable(target: Tensor) -> bool:
     if type(target) is not Tensor or isinstance(target._node, AccumulateGrad) or global_state.active or global_state.born is not None:
         return False
     view = target._meta.view if target._meta is not None else None
-    return view is None or not (view.several or view.custom or not view.recorded or isinstance(view.base._node, AccumulateGrad))
+    if view is None:
+        return True
+    leaf = isinstance(view.base._node, AccumulateGrad) or (view.base._node is None and target._node is not None)
+    return not (view.several or view.custom or not view.recorded or leaf)
 
 
 def rebase_part(target: Tensor, step: Step, node: Node | None) -> None:

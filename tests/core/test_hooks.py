@@ -652,3 +652,22 @@ def test_a_hook_of_accumulated_gradients_runs_before_the_rest_of_the_walk_and_on
     for _ in range(2):
         (gradlib.tanh(hidden * late) * end).sum().backward(retain_graph=True)
     assert order == ["end", "hidden", "late", "early"] * 2  # torch's
+
+
+def test_a_hook_of_accumulated_gradients_finds_those_that_came_before_it() -> None:
+    """Of leaves without such hooks too: an optimiser may step all of them in the hook of the last."""
+    first, last = (gradlib.ones(2, requires_grad=True) for _ in range(2))
+    found: list[Any] = []
+    last.register_post_accumulate_grad_hook(lambda leaf: found.append(first.grad.tolist()))
+    (gradlib.tanh(last * 0) * first + first).sum().backward()
+    assert found == [[1, 1]]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_hook_of_a_node_is_shown_gradients_as_its_inputs_get_them(create_graph: bool) -> None:
+    x, y = gradlib.ones(3, requires_grad=True), gradlib.ones(2, 1, dtype=gradlib.float64, requires_grad=True)
+    shown: list[Any] = []
+    z = x * y
+    z.grad_fn.register_hook(lambda grads, outputs: shown.extend((list(g.shape), g.dtype, g.tolist()) for g in grads))
+    z.sum().backward(create_graph=create_graph)
+    assert shown == [([3], gradlib.float32, [2, 2, 2]), ([2, 1], gradlib.float64, [[3], [3]])]

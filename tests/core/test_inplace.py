@@ -234,6 +234,16 @@ class TestRefused:
             x[:2].add_(1)
         assert (x.tolist(), x._version) == ([1, 2, 3], 0)
 
+    def test_leaves_that_are_views(self) -> None:
+        """What their base becomes says nothing to such a leaf: it would get no gradient any more."""
+        for write in (lambda x: x[0].mul_(2), lambda x: x.__setitem__(0, 1.0), lambda x: x.view(-1).__setitem__(0, x.sum())):
+            x = gradlib.zeros(6).reshape(2, 3).requires_grad_()
+            with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+                write(x)
+            assert x.is_leaf
+            x.sum().backward()
+            assert x.grad is not None
+
     def test_one_of_several_views(self) -> None:
         a, _ = (leaf() * 1).split([1, 2])
         with pytest.raises(RuntimeError, match="several views"):
