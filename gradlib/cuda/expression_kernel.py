@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from gradlib.backend.array import Array, cupy
 from gradlib.backend.launching import Functions, Slots, launcher
 from gradlib.backend.pointwise import HEADERS, MOST, THREADS, WHOLE
 from gradlib.cuda.launch import awaited
-from gradlib.cuda.source import Source, compile_error
+from gradlib.cuda.source import Source, showing_line
 
 
 class Variable(NamedTuple):
@@ -22,17 +21,6 @@ class Variable(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.type} {self.name}"
-
-
-@contextmanager
-def showing_line(name: str, source: Source) -> Iterator[None]:
-    """Within it an error of the compiler's becomes a CompileError, which shows the user's line."""
-    try:
-        yield
-    except Exception as error:
-        if type(error).__name__ != "CompileException":
-            raise
-        raise compile_error(source, name, str(error)) from None
 
 
 _CTYPES = {"f": "float", "d": "double"}

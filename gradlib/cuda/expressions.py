@@ -7,7 +7,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +22,13 @@ from gradlib.core.grad_mode import enable_grad
 from gradlib.core.modes import observing
 from gradlib.core.op import CompiledOp
 from gradlib.core.tensor import Tensor, wrap
-from gradlib.cuda.expression_kernel import ExpressionKernel, Variable, showing_line
+from gradlib.cuda.expression_kernel import ExpressionKernel, Variable
 from gradlib.cuda.kernel_check import check
 from gradlib.cuda.kernel_op import bound, raising
 from gradlib.cuda.kernel_source import place_of
 from gradlib.cuda.launch import awaited
 from gradlib.cuda.signature import C_TYPES, FURTHER_TYPES
-from gradlib.cuda.source import Source
+from gradlib.cuda.source import Source, showing_line
 from gradlib.ops.dims import wrap_dim
 from gradlib.ops.reduce import spread
 
@@ -57,11 +59,12 @@ class Expression(NamedTuple):
         return set(re.findall(r"[A-Za-z_]\w*", self.text))
 
     def __str__(self) -> str:
-        return f'\n#line {self.source.line} "{self.source.file}"\n{self.text}\n'
+        first, last = (f'\n#line {self.source.line + more} "{self.source.file}"\n' for more in (0, self.text.count("\n")))
+        return f"{first}{self.text}{last}"  # what CuPy writes behind it is on its last line too, so an unfinished expression is shown there
 
 
-def _expression(name: str, text: str, depth: int) -> Expression:
-    return Expression(text, Source(text, *place_of(text, name, depth + 1)))
+def _expression(name: str, text: str, caller: FrameType) -> Expression:
+    return Expression(text, Source(text, *place_of(text, name, caller)))
 
 
 def _observed(name: str, kernel: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -116,7 +119,7 @@ class ExpressionOp:
 
     def __init__(
         self, name: str, inputs: list[Variable], output: Variable, derivative: Mapping[str, Derivative], host: Callable[..., Any] | None,
-        preamble: str, depth: int,
+        preamble: str, caller: FrameType,
     ) -> None:  # fmt: skip
         self.name, self.inputs, self.output, self.host, self.preamble = name, inputs, output, host, preamble
         self.names, self.outputs = tuple(v.name for v in inputs), (output.name,)
@@ -128,15 +131,13 @@ class ExpressionOp:
         functions = [callable(each) for each in derivative.values()]
         self.differentiable = 0 if not derivative else 2 if all(functions) else 1
         self.jvp: Any = None
-        self.derivative = {
-            each: known if callable(known) else self._expressed(each, known, depth + 1) for each, known in derivative.items()
-        }
+        self.derivative = {each: known if callable(known) else self._expressed(each, known, caller) for each, known in derivative.items()}
         letters = {v.type for v in inputs}
         self.promote = "same" if len(letters) == 1 and len(next(iter(letters))) == 1 else None
 
-    def _expressed(self, name: str, known: Any, depth: int) -> tuple[Expression, Callable[..., Any] | None]:
+    def _expressed(self, name: str, known: Any, caller: FrameType) -> tuple[Expression, Callable[..., Any] | None]:
         text, host = known if isinstance(known, tuple) else (known, None)
-        return _expression(f"{self.name}'s derivative by {name}", text, depth + 1), host
+        return _expression(f"{self.name}'s derivative by {name}", text, caller), host
 
     @functools.cached_property
     def __signature__(self) -> inspect.Signature:
@@ -184,10 +185,10 @@ class ExpressionOp:
         for name in self.names:
             known = self.derivative.get(name)
             if known is None:
-                if not self.derivative:
-                    made[name] = ((), raising(f"{self.name} has no derivative by {name}: give derivative={{{name!r}: ...}}"))
-                continue
-            made[name] = self._rule(name, known, host, more, spread_out)
+                advice = f"give derivative={{{name!r}: ...}}, or detach what must have no gradient"
+                made[name] = ((), raising(f"{self.name} has no derivative by {name}: {advice}"))
+            else:
+                made[name] = self._rule(name, known, host, more, spread_out)
         return made
 
     def _rule(self, name: str, known: Any, host: bool, more: Sequence[str], spread_out: Callable[..., Any]) -> Any:
@@ -356,7 +357,12 @@ class Reduction(ExpressionOp):
         ]
 
     def __call__(self, *args: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
-        """The reduction of tensors of one shape over a dimension, several or (None) all; ``keepdim`` leaves them with size 1."""
+        """The reduction of tensors of one shape over a dimension, several or (None) all; ``keepdim`` leaves them with size 1.
+
+        ``axis`` and ``keepdims`` are understood too.
+        """
+        if kwargs:
+            dim, keepdim = kwargs.pop("axis", dim), kwargs.pop("keepdims", keepdim)
         if kwargs or len(args) != len(self.names):
             args = bound(self.name, self.__signature__, args, kwargs)
         return self._forms[_is_on_host(args)](*args, dim, keepdim)
@@ -378,8 +384,8 @@ def elementwise(
         name: shown in profiles, nodes and errors.
         derivative: for each input, what the gradient is multiplied by. Either a C expression of inputs and result ("x * cos(y)"); or, to
             be differentiated again, a function written with gradlib's, whose parameters have the names of inputs or of the result
-            (``lambda x, y: x * gradlib.cos(y)``); or a pair: a C expression, and for the host a NumPy function of the names in it. An
-            input that is not listed is a constant.
+            (``lambda x, y: x * gradlib.cos(y)``); or a pair: a C expression, and for the host a NumPy function of the names in it. A
+            gradient by an input that is not listed is an error.
         host: the host form: the same function written with NumPy's or gradlib's. With it the operation also runs on the CPU.
         preamble: C in front of the kernel, such as functions that it calls.
     Returns: the operation; its method ``check`` tests it.
@@ -397,8 +403,8 @@ def elementwise(
     variables, results = _variables(name, in_params), _variables(name, out_params)
     if len(results) != 1:
         raise ValueError(f"{name}: an elementwise operation has one result, got {out_params!r}; write several as a gradlib.cuda.kernel")
-    text = _expression(name, operation, 1)
-    return Elementwise(text, name, variables, results[0], derivative or {}, host, preamble, 2)
+    caller = sys._getframe(1)
+    return Elementwise(_expression(name, operation, caller), name, variables, results[0], derivative or {}, host, preamble, caller)
 
 
 def reduction(
@@ -436,5 +442,6 @@ def reduction(
     variables, results = _variables(name, in_params), _variables(name, out_params)
     if len(results) != 1:
         raise ValueError(f"{name}: a reduction has one result, got {out_params!r}")
-    text = _expression(name, map_expr, 1)
-    return Reduction((text, reduce_expr, post_map_expr, identity), name, variables, results[0], derivative or {}, host, preamble, 2)
+    caller = sys._getframe(1)
+    texts = _expression(name, map_expr, caller), reduce_expr, post_map_expr, identity
+    return Reduction(texts, name, variables, results[0], derivative or {}, host, preamble, caller)

@@ -77,10 +77,18 @@ def by_forward(spec: KernelSpec, gradients: Sequence[str], apply: Apply) -> Deri
 
 def by_function(spec: KernelSpec, function: Callable[..., Any], constant: frozenset[str]) -> Derivative:
     """The derivative by a function written with gradlib's, or by another kernel. The names of its parameters say which tensors it takes."""
+    if not callable(function) or type(function).__module__.startswith("cupy"):
+        raise TypeError(
+            f"{spec.name}: adjoint is the name of a kernel in the same source, another gradlib.cuda.kernel or a function of gradlib's, "
+            f"got {type(function).__name__}; a kernel of CuPy's becomes one by gradlib.cuda.kernel"
+        )
     names = tuple(inspect.signature(function).parameters)
     known = {*spec.inputs, *spec.outputs, *spec.numbers, *(f"grad_{name}" for name in spec.outputs)}
     if unknown := set(names) - known - set().union(*(shape.names for shape in spec.shapes.values())):
-        raise ValueError(f"{spec.name}: adjoint asks for {sorted(unknown)}; there are {', '.join(sorted(known))}")
+        raise ValueError(
+            f"{spec.name}: adjoint asks for {sorted(unknown)}; there are {', '.join(sorted(known))}. Rename its parameters, or wrap it "
+            "in a function that has these names"
+        )
     targets = tuple(name for name in spec.inputs if name not in constant and not is_integer(spec, name))
     outputs = getattr(function, "outputs", None)
     if outputs is not None:

@@ -105,13 +105,13 @@ def raising(message: str) -> Callable[..., Any]:
     return rule
 
 
-def bound(name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The arguments of an operation's call in order. Raises: TypeError that says what it takes."""
+def bound(name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], advice: str = "") -> tuple[Any, ...]:
+    """The arguments of an operation's call in order. Raises: TypeError that says what it takes, and the advice."""
     try:
         return signature.bind(*args, **kwargs).args
     except TypeError as error:
         given = ", ".join([f"{len(args)} by position", *(f"{each}=" for each in kwargs)])
-        raise TypeError(f"{name} takes {', '.join(signature.parameters)}, got {given}: {error}") from None
+        raise TypeError(f"{name} takes {', '.join(signature.parameters)}, got {given}: {error}{advice}") from None
 
 
 class Implementation:

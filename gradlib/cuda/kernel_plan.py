@@ -66,7 +66,7 @@ class KernelSpec:
     Attributes:
         source: the CUDA source; kernel: the kernel's name in it; name: its name in errors and profiles.
         shapes: the shapes that the user declared, by the array's name.
-        threads, grid, block, shared: as the user gives them; threads has no effect beside grid.
+        threads, grid, block, shared: as the user gives them, threads or grid.
         zeroed: outputs that are cleared before the launch; zeroed_later: those of the adjoint.
         known: names of sizes that a call is given (`CallInfo.sizes`), and no input's shape tells.
     """
@@ -158,6 +158,8 @@ class KernelSpec:
         if self._fixed():
             options = list(self._fixed())
         block = self._amounts("block", known)
+        if min(block) < 1:
+            raise ValueError(f"{self.name}: a block has at least one thread, got block={self.block!r}, which is {block}")
         threads = self._amounts("threads", known) or (math.prod(outputs[0][0]),)
         grid = self._amounts("grid", known) or tuple(-(-n // per) for n, per in zip(threads, (*block, 1, 1), strict=False))
         return Plan(sizes, types, outputs, tuple(options), grid, block, (self._amounts("shared", known) or (0,))[0])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import linecache
 import re
-import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from gradlib.cuda.source import Source
 
 
-def source_of(given: Any, name: str | None, parameters: str | None, options: tuple[str, ...], depth: int) -> tuple[Source, str]:
+def source_of(given: Any, name: str | None, parameters: str | None, options: tuple[str, ...], caller: FrameType) -> tuple[Source, str]:
     """The source and the kernel's name in it.
 
     Args:
         given, name, parameters, options: as for ``gradlib.cuda.kernel``.
-        depth: how many frames above the caller of this function is the user's, where the text was written.
+        caller: the user's frame, in whose file the text was written.
     Raises:
         TypeError: ``given`` holds no kernel.
         ValueError: name or parameters are needed.
@@ -26,7 +26,7 @@ def source_of(given: Any, name: str | None, parameters: str | None, options: tup
         path = Path(given).resolve()
         source = Source(path.read_text(encoding="utf-8"), str(path), folder=str(path.parent), flags=options)
     elif isinstance(given, str):
-        source = Source(given, *place_of(given, name, depth + 1), flags=options)
+        source = Source(given, *place_of(given, name, caller), flags=options)
     else:
         return _made(given, name, parameters)
     return source, name or _only(source)
@@ -39,28 +39,46 @@ def _only(source: Source) -> str:
     return str(names[0])
 
 
-def place_of(text: str, name: str | None, depth: int) -> tuple[str, int]:
-    """The file and line where a text was written, for the compiler's errors; the kernel's name and line 1 if they cannot be found."""
-    frame = sys._getframe(depth + 1)
-    written = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    place = written.find(text)
-    if place < 0 or not text:
+def place_of(text: str, name: str | None, caller: FrameType) -> tuple[str, int]:
+    """The file and line where a text was written, for the compiler's errors; the kernel's name and line 1 if they cannot be found.
+
+    A short expression may stand in the file more than once: whole strings go before parts of others, then what is nearest to the call.
+    """
+    written = "".join(linecache.getlines(caller.f_code.co_filename, caller.f_globals))
+    part = re.escape(text)
+    found = [*re.finditer(rf"(?<=[\"']){part}(?=[\"'])", written)] or [*re.finditer(part, written)]
+    if not found or not text:
         return f"<{name or 'kernel'}>", 1
-    return frame.f_code.co_filename, written.count("\n", 0, place) + 1
+    lines = [written.count("\n", 0, each.start()) + 1 for each in found]
+    return caller.f_code.co_filename, min(lines, key=lambda line: abs(line - caller.f_lineno))
+
+
+_OTHERS = {
+    "ElementwiseKernel": "give its arguments to gradlib.cuda.elementwise",
+    "ReductionKernel": "give its arguments to gradlib.cuda.reduction",
+    "Fusion": "call it with Tensors, of which it runs gradlib's operations",
+}
+"""What CuPy calls a kernel and this is not, with the advice of the error."""
 
 
 def _made(given: Any, name: str | None, parameters: str | None) -> tuple[Source, str]:
     """An object of CuPy's, which is launched unchanged; its declaration is read from its source or from ``parameters``."""
     code = getattr(given, "code", None)
     called = name or getattr(given, "name", None) or getattr(given, "__name__", None)
-    jit = type(given).__module__.partition(".")[0] == "cupyx"
-    if not (callable(given) or hasattr(given, "get_function")) or not (jit or type(given).__module__.startswith("cupy")):
+    kind, is_cupy = type(given).__name__, type(given).__module__.partition(".")[0] in ("cupy", "cupyx")
+    if kind in _OTHERS or not is_cupy or not (callable(given) or hasattr(given, "get_function")):
         raise TypeError(
-            f"a kernel is CUDA text, a path that ends in .cu, or a RawKernel, RawModule or cupyx.jit kernel, got {type(given).__name__}"
+            f"a kernel is CUDA text, a path that ends in .cu, or a RawKernel, RawModule or cupyx.jit kernel, got {kind}"
+            + (f"; {_OTHERS[kind]}" if is_cupy and kind in _OTHERS else "")
         )
     called = called or getattr(getattr(given, "_func", None), "__name__", None)
     if called is None:
         raise ValueError("a RawModule holds several kernels; say which: kernel(module, name, ...)")
+    instances = [each for each in getattr(given, "name_expressions", None) or () if each.partition("<")[0] == called]
+    if instances and called not in instances:
+        raise ValueError(f"{called} is a template in this RawModule; name one of its instances: {', '.join(instances)}")
+    if parameters is None and isinstance(code, str) and called.partition("<")[0] not in code:
+        raise ValueError(f"{called} is not how the source names this kernel; say how: kernel(made, 'scale<float>', ...)")
     text = f"__global__ void {called.partition('<')[0]}({parameters}) {{}}" if parameters is not None else code
     if not isinstance(text, str):
         raise ValueError(f'{called} has no source to read its declaration from; give parameters="const float* x, float* y, int n"')

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from gradlib.backend.array import cupy, device_array
 from gradlib.backend.launching import Functions, Slots
 from gradlib.core.modes import global_state, thread_state
 from gradlib.cuda.signature import Options, Parameter, dtype_of, expression, parameters
-from gradlib.cuda.source import Source, compile_error, headers_digest, kernel_folder, numbered_source, sources_digest
+from gradlib.cuda.source import Source, headers_digest, kernel_folder, numbered_source, showing_line, sources_digest
 
 
 @dataclass(frozen=True)
@@ -170,13 +171,11 @@ class Prepared:
             return kernel
         if source.made is not None:
             return source.made.get_function(self.kernel) if hasattr(source.made, "get_function") else source.made
-        from cupy.cuda.compiler import CompileException
-
         asked = expression(source, self.kernel, self.options)
-        try:
-            return compiled(source, self.options, device, asked).get_function(asked)
-        except CompileException as error:
-            raise compile_error(source, asked, str(error)) from None
+        with showing_line(asked, source):
+            kernel = compiled(source, self.options, device, asked).get_function(asked)
+        kernel.max_dynamic_shared_size_bytes = most_shared(device) - kernel.shared_size_bytes
+        return kernel
 
 
 def most_shared(device: int) -> int:
@@ -289,12 +288,29 @@ def _run(library: Any, kernel: Prepared, call: Call, values: list[Any], device: 
         block = call.block if isinstance(call.block, tuple) else (call.block,)
         slots = kernel.slots
         if slots is None or not _launched(library, kernel, slots, call, block, values, device):
-            kernel.handle(device)(call.grid, block, kernel.cast(call.args), shared_mem=call.shared)
+            _launched_by_cupy(library, kernel, call, block, device)
     finally:
         if observer is not None:
             observer.end(mark)
     if BLOCKING:
         awaited(call.kernel, call.args)
+
+
+def _launched_by_cupy(library: Any, kernel: Prepared, call: Call, block: tuple[int, ...], device: int) -> None:
+    """Launch a kernel by CuPy: a RawKernel of the user's is compiled here. Raises: CompileError; ValueError for too large a block."""
+    source = call.source
+    try:
+        with showing_line(call.kernel, source) if isinstance(source, Source) else nullcontext():
+            kernel.handle(device)(call.grid, block, kernel.cast(call.args), shared_mem=call.shared)
+    except library.cuda.driver.CUDADriverError as error:
+        if not str(error).startswith(("CUDA_ERROR_INVALID_VALUE", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")):
+            raise
+        function = kernel.handle(device)
+        threads, shared = getattr(function, "max_threads_per_block", 1024), getattr(function, "max_dynamic_shared_size_bytes", 48 * 1024)
+        raise ValueError(
+            f"{call.kernel} cannot be launched: a block of it has up to {threads} threads and {shared} bytes of dynamic shared memory, got "
+            f"grid {call.grid}, block {block}, shared {call.shared} ({error})"
+        ) from error
 
 
 def _launched(library: Any, kernel: Prepared, slots: Slots, call: Call, block: tuple[int, ...], values: list[Any], device: int) -> bool:

@@ -93,7 +93,10 @@ def declaration(source: str | Source, kernel: str) -> Declaration:
             f'{source} declares no kernel {kernel!r} (it declares: {known}); write it as extern "C" __global__ void {kernel}(...)'
         )
     template = [part.partition("=")[0].rsplit(None, 1) for part in (match[1] or "").split(",") if part.strip()]
-    declared = tuple(_parameter(part) for part in match[2].split(",") if part.strip() not in ("", "void"))
+    parts = [part.strip() for part in match[2].split(",") if part.strip() not in ("", "void")]
+    if unnamed := [part for part in parts if part.endswith("*") or " " not in part.replace("*", " ")]:
+        raise ValueError(f"{source}: every parameter of {base} has a name, got {', '.join(unnamed)}")
+    declared = tuple(map(_parameter, parts))
     return Declaration(tuple(("typename" if kind.strip() == "class" else kind.strip(), name) for kind, name in template), declared)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -116,6 +118,17 @@ def compile_error(source: Source, kernel: str, log: str) -> CompileError:
         if 0 <= number - source.line < len(lines):
             shown.append(f"  {source.file}:{number}: {lines[number - source.line].strip()}")
     return CompileError("\n".join([f"{kernel} does not compile:", *shown[:_SHOWN], log.strip()]))
+
+
+@contextmanager
+def showing_line(kernel: str, source: Source) -> Iterator[None]:
+    """Within it an error of the compiler's becomes a CompileError, which shows the user's lines."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ != "CompileException":
+            raise
+        raise compile_error(source, kernel, str(error)) from None
 
 
 _SHOWN = 4  # lines of the source that an error repeats

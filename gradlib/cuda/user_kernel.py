@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -65,17 +66,29 @@ class Kernel:
         Raises: TypeError and ValueError, before the launch, for what the declaration does not allow.
         """
         if kwargs or len(args) != len(self.names):
-            args = bound(self.name, self.__signature__, args, kwargs)
+            args = bound(self.name, self.__signature__, args, kwargs, self._advice(args))
         values = dict(zip(self.names, args, strict=True))
         numbers = {name: values.pop(name) for name in self.spec.numbers}
         for name, number in numbers.items():
             if isinstance(number, Tensor) or is_array(number):
-                raise TypeError(f"{self.name}: {name} is a number, got {type(number).__name__}; give number.item(), or declare a pointer")
+                results = ", ".join(self.outputs)
+                raise TypeError(
+                    f"{self.name}: {name} is a number, got {type(number).__name__}; give number.item(), or declare a pointer to const "
+                    f"(a pointer that is not const is a result: {results})"
+                )
         for name, value in values.items():
             if not (isinstance(value, Tensor) or is_array(value)):
                 raise TypeError(f"{self.name}: {name} is a Tensor or an array, got {type(value).__name__}")
         refuse_constants(self.name, self.constant, values)
         return self.apply(CallInfo(numbers), values)
+
+    def _advice(self, args: tuple[Any, ...]) -> str:
+        """What the error of a call with a wrong number of arguments adds."""
+        if args and isinstance(args[0], tuple):
+            return "; grid and block are not passed, they follow from the declaration and threads=, grid=, block="
+        if len(args) < len(self.names) and self.spec.numbers:
+            return "; a number is an argument unless a shape in shapes= has a size of its name"
+        return ""
 
     @functools.cached_property
     def __signature__(self) -> inspect.Signature:
@@ -144,7 +157,7 @@ class Kernel:
         numbers = {*mine.numbers, *sizes}
         for names, allowed, does in ((spec.inputs, reads, "reads"), (spec.outputs, writes, "writes"), (spec.numbers, numbers, "takes")):
             if unknown := set(names) - allowed:
-                known = f"an adjoint of {mine.name} {does} {', '.join(sorted(allowed)) or 'no number'}"
+                known = f"an adjoint of {mine.name} {does} {', '.join(sorted(allowed)) or 'no number'}; rename the parameters"
                 raise ValueError(f"{kernel} {does} {', '.join(sorted(unknown))}; {known}")
         missing = [name for name in sorted(writes) if name not in spec.outputs and not derivatives.is_integer(mine, name[5:])]
         if missing:
@@ -217,7 +230,8 @@ def kernel(
         options: for the compiler, such as ``("--use_fast_math",)``.
         parameters: the declaration, such as ``"const float* x, float* y, int n"``, for an object of CuPy's that has no source.
     Returns: the operation, called with the inputs and numbers in the kernel's order; its method ``check`` tests it.
-    Raises: ValueError if declaration, shapes and names contradict each other; when called, CompileError that shows the lines.
+    Raises: ValueError if declaration, shapes and names contradict each other, TypeError for a source, adjoint or shape of another type;
+        when called, CompileError that shows the lines.
     Example:
         >>> scale = gradlib.cuda.kernel(
         ...     '''template <typename T> __global__ void scale(const T* x, T* y, double factor, int n) {
@@ -236,7 +250,14 @@ def kernel(
         >>> scale.check(x, 3.0)[-2:]
         ('gradgradcheck', 'adjoint')
     """
-    found, called = source_of(source, name, parameters, tuple(options), depth=1)
+    for what, names in (("constant", constant), ("zeroed", zeroed), ("options", options)):
+        if isinstance(names, str):
+            raise TypeError(f"{what} is a list of texts, got the text {names!r}; write {what}=[{names!r}]")
+    if not isinstance(shapes or {}, Mapping) or not all(isinstance(shape, str) for shape in (shapes or {}).values()):
+        raise TypeError(f"shapes gives parameters their sizes as texts, such as {{'x': '*B, D', 'y': '*B'}}, got {shapes!r}")
+    if threads is not None and grid is not None:
+        raise ValueError(f"the launch has so many threads, or blocks, got threads={threads!r} and grid={grid!r}; give one of them")
+    found, called = source_of(source, name, parameters, tuple(options), sys._getframe(1))
     label = called.partition("<")[0]
     outputs = {p.name for p in declaration(found, called).declared if p.written}
     cleared = frozenset(zeroed)

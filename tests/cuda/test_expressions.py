@@ -116,8 +116,20 @@ def test_errors_in_an_expression_show_the_users_line():
     with pytest.raises(CompileError, match=rf"^wrong does not compile:\n  {__file__}:{number}: y = undefined_value \* x\n"):
         wrong(gradlib.ones(1, device="cuda"))
     slope = elementwise("T x", "T y", "y = x", "wrong", derivative={"x": "undefined_slope"})
-    with pytest.raises(CompileError, match="undefined_slope"):
+    number = next(i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if '"undefined_slope"}' in line)
+    with pytest.raises(CompileError, match=rf"^wrong_by_x does not compile:\n  {__file__}:{number}: undefined_slope\n"):
         slope(gradlib.ones(1, device="cuda", requires_grad=True)).sum().backward()
+
+
+@pytest.mark.cuda
+def test_of_several_places_the_line_shown_is_the_calls():
+    first = elementwise("T x", "T y", "y = x *", "first")
+    second = elementwise("T x", "T y", "y = x *", "second")
+    text = Path(__file__).read_text().splitlines()
+    for each in (first, second):
+        number = next(i for i, line in enumerate(text, 1) if f'"y = x *", "{each.name}"' in line)
+        with pytest.raises(CompileError, match=rf"^{each.name} does not compile:\n  {__file__}:{number}: y = x \*\n"):
+            each(gradlib.ones(1, device="cuda"))
 
 
 def test_what_does_not_go_together_is_refused(device):
@@ -138,9 +150,18 @@ def test_what_does_not_go_together_is_refused(device):
     ):
         with pytest.raises(kind, match=text):
             run()
-    y = wave(None)(x.requires_grad_(), x)
-    with pytest.raises(RuntimeError, match="wave has no derivative by x"):
-        y.sum().backward()
+    x.requires_grad_()
+    for derivative, name in ((None, "x"), ({"x": "sin(y)"}, "y")):
+        with pytest.raises(RuntimeError, match=f"wave has no derivative by {name}: give derivative="):
+            wave(derivative)(x, x).sum().backward()
+    assert wave({"x": "sin(y)"})(x, x.detach()).requires_grad
+
+
+def test_a_reduction_takes_numpys_spellings_too(device):
+    x = gradlib.tensor([[3.0, 4.0], [6.0, 8.0]])
+    assert length()(x, axis=1, keepdims=True).tolist() == [[5.0], [10.0]]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
+        length()(x, axes=1)
 
 
 def test_without_a_host_form_it_runs_on_a_gpu_only():

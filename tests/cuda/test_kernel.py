@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -265,10 +266,12 @@ def test_vmap_runs_row_by_row_and_says_so(device):
         (lambda x: rotate()(x, x[:2, 0]), ValueError, r"angle has shape \(\*n\), got \(2,\), but n is 3"),
         (lambda x: rotate()(x.t(), x[:, 0]), ValueError, r"x has shape \(\*n, 2\), got \(2, 3\), where 2 is 2"),
         (lambda x: rotate()(x[0, 0], x[:, 0]), ValueError, r"x has shape \(\*n, 2\), got \(\)"),
-        (lambda x: softplus()(x, gradlib.tensor(1.0)), TypeError, "beta is a number, got Tensor"),
+        (lambda x: softplus()(x, gradlib.tensor(1.0)), TypeError, r"beta is a number, got Tensor; .*a pointer that is not const is a res"),
         (lambda x: softplus()(x, "1"), TypeError, "beta is a number of C type float, got str"),
         (lambda x: softplus()([1.0], 1.0), TypeError, "x is a Tensor or an array, got list"),
-        (lambda x: softplus()(x), TypeError, "softplus takes x, beta, got 1 by position: missing a required argument: 'beta'"),
+        (lambda x: softplus()(x), TypeError, "softplus takes x, beta, got 1 by position: missing .*; a number is an argument unless"),
+        (lambda x: softplus()((1,), (256,), (x, 1.0)), TypeError, "too many positional arguments; grid and block are not passed"),
+        (lambda x: softplus(block=0)(x, 1.0), ValueError, "softplus: a block has at least one thread, got block=0"),
         (lambda x: softplus(adjoint=None, constant=["x"])(x.requires_grad_(), 1.0), ValueError, "x is a constant, got a Tensor that"),
     ],
 )
@@ -321,12 +324,18 @@ def test_a_host_form_in_numpy_has_an_adjoint_in_numpy():
         ({"constant": ["y"]}, r"constant names \['y'\]"),
         ({"adjoint": "backward"}, r"declares no kernel 'backward' \(it declares: softplus, softplus_adjoint\)"),
         ({"adjoint": "softplus"}, r"softplus writes y; an adjoint of softplus writes grad_x"),
-        ({"adjoint": lambda grad_z: grad_z}, r"adjoint asks for \['grad_z'\]; there are beta, grad_y, x, y"),
+        ({"adjoint": lambda grad_z: grad_z}, r"adjoint asks for \['grad_z'\]; there are beta, grad_y, x, y. Rename its parameters"),
+        ({"adjoint": 3}, r"adjoint is the name of a kernel in the same source, .* got int"),
+        ({"shapes": "n"}, r"shapes gives parameters their sizes as texts, .* got 'n'"),
+        ({"shapes": {"x": ("n",)}}, r"shapes gives parameters their sizes as texts, .* got \{'x': \('n',\)\}"),
+        ({"threads": "n", "grid": 1}, "got threads='n' and grid=1; give one of them"),
+        ({"zeroed": "grad_x"}, r"zeroed is a list of texts, got the text 'grad_x'; write zeroed=\['grad_x'\]"),
+        ({"options": "--use_fast_math"}, "options is a list of texts"),
         ({"jvp": lambda t_y: t_y}, r"jvp asks for \['t_y'\]"),
     ],
 )
 def test_a_declaration_that_does_not_go_together_is_refused(change, text):
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises((TypeError, ValueError), match=text):
         softplus(**change)
 
 
@@ -341,6 +350,8 @@ def test_sources_that_cannot_be_wrapped_are_refused():
         kernel("template <int D> __global__ void f(const float* x, float* y) {}")
     with pytest.raises(ValueError, match=r"parameter 'x' has type 'char3'"):
         kernel('extern "C" __global__ void f(const char3* x, float* y) {}')
+    with pytest.raises(ValueError, match=r"every parameter of f has a name, got const float\*, int"):
+        kernel('extern "C" __global__ void f(const float*, float* y, int) {}')
     with pytest.raises(TypeError, match=r"a kernel is CUDA text, a path that ends in .cu, or a RawKernel, .* got int"):
         kernel(3)
     with pytest.raises(FileNotFoundError):
@@ -425,6 +436,40 @@ def test_kernels_of_cupy_are_taken_as_they_are():
     np.testing.assert_allclose(made.cpu().numpy(), np.log1p(np.exp(np.ones(3, np.float32))), rtol=1e-6)
     with pytest.raises(ValueError, match="a RawModule holds several kernels"):
         kernel(cupy.RawModule(code=TWICE))
+    with pytest.raises(ValueError, match="softplus is a template in this RawModule; name one of its instances: softplus<float>"):
+        kernel(module, "softplus")
+    function = module.get_function("softplus<float>")  # its name is what the compiler made of it
+    with pytest.raises(ValueError, match="is not how the source names this kernel"):
+        kernel(function, shapes={"x": "*n"})
+    assert gradlib.equal(kernel(function, "softplus<float>", shapes={"x": "*n"})(x.detach(), 1.0), made)
+
+
+@pytest.mark.cuda
+def test_what_cupy_calls_a_kernel_and_is_none_is_refused_with_advice():
+    wave = cupy.ElementwiseKernel("T x", "T y", "y = x", "wave")
+    total = cupy.ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
+    for given, advice in ((wave, "gradlib.cuda.elementwise"), (total, "gradlib.cuda.reduction"), (cupy.fuse(abs), "call it with Tensors")):
+        with pytest.raises(TypeError, match=rf"or cupyx.jit kernel, got {type(given).__name__}; .*{advice}"):
+            kernel(given)
+    with pytest.raises(TypeError, match=r"got RawKernel; a kernel of CuPy's becomes one by gradlib.cuda.kernel"):
+        kernel(TWICE, shapes={"x": "*n"}, adjoint=cupy.RawKernel(TWICE, "twice"))
+
+
+@pytest.mark.cuda
+def test_a_rawkernel_that_does_not_compile_is_a_compile_error():
+    with pytest.raises(CompileError, match=r"^twice does not compile:\n"):
+        kernel(cupy.RawKernel(TWICE.replace("2 *", "undefined *"), "twice"), shapes={"x": "*n"})(gradlib.ones(1, device="cuda"))
+
+
+@pytest.mark.cuda
+def test_a_block_has_what_the_device_gives_and_more_is_refused():
+    x = gradlib.ones(3, device="cuda")
+    for change in ({"block": 2048}, {"shared": 10**7}):
+        with pytest.raises(ValueError, match=r"^twice cannot be launched: .* up to 1024 threads and \d+ bytes .* got grid \("):
+            kernel(TWICE, shapes={"x": "*n"}, **change)(x)
+    most = launching.most_shared(0)
+    assert most > 48 * 1024  # what a kernel gets that does not ask for more
+    assert kernel(TWICE, shapes={"x": "*n"}, shared=most)(x).tolist() == [2.0] * 3
 
 
 @pytest.mark.cuda
@@ -519,7 +564,7 @@ def test_declarations_are_read_as_c_writes_them():
     static __global__ void __launch_bounds__(128)
     f(T const* __restrict__ x, unsigned int n, // a comment, with a comma
       float *y, const long long*i) {}"""
-    found = declaration(user_kernel.source_of(text, "f", None, (), 0)[0], "f")
+    found = declaration(user_kernel.source_of(text, "f", None, (), sys._getframe())[0], "f")
     assert found.template == (("typename", "T"), ("int", "D"))
     assert [(p.name, p.ctype, p.pointer, p.written) for p in found.declared] == [
         ("x", "T", True, False), ("n", "unsigned int", False, False), ("y", "float", True, True), ("i", "long long", True, False),
