@@ -17,7 +17,7 @@ from math import comb, factorial
 import numpy as np
 
 from gradlib.backend.array import Array
-from gradlib.trajectory.cache_blocks import compute_dtype, from_time_order, split, to_time_order
+from gradlib.trajectory.cache_blocks import compute_dtype, from_time_order, split, time_table, to_time_order
 
 DEGREES = (3, 4, 5)
 
@@ -97,16 +97,19 @@ def forward(points: Array, dt: Array, degree: int, samples: int, out: Sequence[A
     ready = np.ascontiguousarray(points, dtype=dtype)
     for low, high in split(batch, horizon * joints):
         width = (high - low) * joints
-        block = np.empty((number, width), dtype)
+        block = time_table(number, width, dtype)
         to_time_order(ready[low:high], block)
         windows = np.ascontiguousarray(_windows(block, degree))  # overlapping views would keep matmul from BLAS
-        made = np.empty((horizon, width), dtype)
+        made = time_table(horizon, width, dtype)
         rate = _rates(dt, dtype, low, high, joints)
         for k, target in enumerate(result):
             np.matmul(weights[k, :-1], windows, out=made[:-1].reshape(number - degree, samples, width))
             made[-1] = weights[k, -1] @ windows[-1]
             if k:
                 made *= rate**k
+            if target.dtype == dtype and target.flags.c_contiguous:
+                from_time_order(made, target[low:high])
+                continue
             view = np.empty((high - low, horizon, joints), dtype)
             from_time_order(made, view)
             target[low:high] = view
@@ -123,9 +126,10 @@ def adjoint(grads: Sequence[Array | None], dt: Array, shape: tuple[int, int, int
     result = np.empty(shape, dtype)
     for low, high in split(batch, horizon * joints):
         width = (high - low) * joints
-        total = np.zeros((number, width), dtype)
+        total = time_table(number, width, dtype)
+        total[...] = 0
         rate = _rates(dt, dtype, low, high, joints)
-        given = np.empty((horizon, width), dtype)
+        given = time_table(horizon, width, dtype)
         for k, grad in enumerate(grads):
             if grad is None:
                 continue

@@ -22,6 +22,8 @@ _LARGEST = 1 << 20
 _FEW = 6000  # elements of a block up to which a running sum in one call is the quickest
 _LONG = 48  # bytes of a record from which a single sum is worth moving all of them to time order
 _RECORD = 48  # numbers at most that are moved as one: with few, the cost of a move outweighs that of the copying
+_LINE = 64  # bytes of a line of the cache
+_SETS = 1 << 11  # bytes of which steps should not lie a multiple apart
 _SHORTEST = 1e-9  # seconds whose third power, and one over it, are far from the ends of float32
 _SUMMED = 128  # numbers that running sums take at a step, from which an addition of NumPy for that step is quicker than they
 _SETUP = 8  # steps whose calls cost as much as filling and emptying a table
@@ -45,18 +47,30 @@ def compute_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
 
 
-def to_time_order(array: Array, out: Array) -> None:
-    """Copy (b, H, D), contiguous along each b, into flat ``out`` seen as (H, b, D): as records of D numbers, which move whole."""
+def time_table(steps: int, width: int, dtype: np.dtype) -> Array:
+    """An array (steps, width) to be filled, for values in time order: a step is one contiguous run. Its base is contiguous.
+
+    Steps that lie a multiple of a large power of two apart, as a batch of 1024 has it, compete for a few sets of the cache, and a move
+    back takes a third longer: there they lie one line of the cache further apart, with zeros between them.
+    """
+    apart = _LINE // dtype.itemsize if width * dtype.itemsize % _SETS == 0 else 0
+    whole = np.empty((steps, width + apart), dtype)
+    whole[:, width:] = 0
+    return whole[:, :width]
+
+
+def to_time_order(array: Array, table: Array) -> None:
+    """Copy (b, H, D), contiguous along each b, into a `time_table` (H, b D): as records of D numbers, which move whole."""
     b, h, d = array.shape
     record = f"V{d * array.itemsize}"
-    np.copyto(out.reshape(h, b * d).view(record), array.reshape(b, h * d).view(record).T)
+    np.copyto(table.view(record), array.reshape(b, h * d).view(record).T)
 
 
-def from_time_order(flat: Array, out: Array) -> None:
-    """Copy flat ``flat`` seen as (H, b, D) into ``out`` (b, H, D)."""
+def from_time_order(table: Array, out: Array) -> None:
+    """Copy a `time_table` (H, b D) into ``out`` (b, H, D)."""
     b, h, d = out.shape
     record = f"V{d * out.itemsize}"
-    np.copyto(out.reshape(b, h * d).view(record), flat.reshape(h, b * d).view(record).T)
+    np.copyto(out.reshape(b, h * d).view(record), table.view(record).T)
 
 
 def move(source: Array, out: Array) -> None:
@@ -124,9 +138,9 @@ class Steps:
         """
         table, records, steps = self._ordered
         np.copyto(records, top.reshape(self.rows, -1).view(records.dtype).T)
-        t, first, add = self._ordered_t, table[0].reshape(self.rows, -1), np.add
+        whole, t, first, add = table.base, self._ordered_t, table[0].reshape(self.rows, -1), np.add
         for start, state in zip(starts, states, strict=True):
-            np.multiply(table, t, table)
+            np.multiply(whole, t, whole)
             first[...] = 0 if start is None else start
             for before, now in steps:
                 add(now, before, now)
@@ -139,29 +153,33 @@ class Steps:
             grads: by the states, the lowest first; flat, or one number repeated, or None for zero. by_starts: (rows, m), to be filled.
         """
         table, _, steps = self._ordered
-        t, shape = self._ordered_t, (self.rows, self.horizon, self.m)
-        table[...] = 0
+        whole, t, shape = table.base, self._ordered_t, (self.rows, self.horizon, self.m)
+        whole[...] = 0
         for i, (grad, by_start) in enumerate(zip(grads, by_starts, strict=True)):
             if grad is not None and any(grad.strides):
-                moved = np.empty_like(table) if i else table
-                to_time_order(grad.reshape(shape), moved.reshape(-1))
+                moved = time_table(self.horizon, self.rows * self.m, table.dtype) if i else table
+                to_time_order(grad.reshape(shape), moved)
                 if i:
-                    np.add(table, moved, table)
+                    np.add(whole, moved.base, whole)
             elif grad is not None:
-                np.add(table, grad[0], table)
+                np.add(whole, grad[0], whole)
             for before, now in reversed(steps):
                 np.add(before, now, before)
             by_start[...] = table[0].reshape(by_start.shape)
             table[0] = 0
-            np.multiply(table, t, table)
+            np.multiply(whole, t, whole)
         by_top = np.empty(shape, table.dtype)
-        from_time_order(table.reshape(-1), by_top)
+        from_time_order(table, by_top)
         return by_top.reshape(-1)
 
     @property
     def _ordered_t(self) -> Any:
-        """The step times for a table in time order."""
-        return self.t if self.dt.size == 1 else np.repeat(self.dt.T, self.m, axis=1) if len(self.dt) > 1 else self.dt.T
+        """The step times for the base of a table in time order."""
+        if len(self.dt) == 1:
+            return self.t if self.dt.size == 1 else self.dt.T
+        times = time_table(self.dt.shape[1], self.rows * self.m, self.dt.dtype)
+        times[...] = np.repeat(self.dt.T, self.m, axis=1)
+        return times.base
 
     @property
     def suits_time_order(self) -> bool:
@@ -190,8 +208,8 @@ class Steps:
 
     @cached_property
     def _ordered(self) -> tuple[Array, Array, list[tuple[Array, Array]]]:
-        """The scratch memory in time order, (H, rows m); as records of m numbers, (H, rows); and each of its steps after the one before."""
-        table = self._scratch.reshape(self.horizon, -1)
+        """A table in time order, (H, rows m); as records of m numbers, (H, rows); and each of its steps after the one before."""
+        table = time_table(self.horizon, self.rows * self.m, self.dt.dtype)
         return table, table.view(np.dtype((np.void, self.m * table.itemsize))), list(pairwise(table))
 
     def take_next(self, x: Array, y: Array) -> None:
@@ -235,9 +253,9 @@ class Steps:
         if backward:
             whole, rest, known = slice(left, width), slice(left), slice(n, n + left)
         records = x[:, whole].reshape(self.rows, -1, n)
-        ordered = self._scratch[: records.size]
+        ordered = time_table(records.shape[1], self.rows * n, x.dtype)
         to_time_order(records, ordered)
-        for before, now in pairwise(ordered.reshape(-1, self.rows * n)[:: -1 if backward else 1]):
+        for before, now in pairwise(ordered[:: -1 if backward else 1]):
             now += before
         from_time_order(ordered, records)
         if left:
